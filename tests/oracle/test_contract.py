@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 
 from flatfed import algorithms
 from flatfed.data.streams import stream
 from flatfed.engine import batches, context, dropout
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
+from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 
 NAMES = algorithms.names()
 FEDERATED = [name for name in NAMES if not algorithms.load(name).central]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from harness import SIZES, description, simulation, weights
 
 TOLERANCE = 1e-12

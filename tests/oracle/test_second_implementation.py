@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from harness import description, needs, sizes, weights, write_problem
 from second import implementation
 from second_shipped import CASES as SHIPPED
 from second_shipped import Shipped
 
 from flatfed import algorithms
+from harness import description, needs, sizes, weights, write_problem
 
 LESAM = {"rho": 0.3}
 CASES = [

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import SIZES, description, simulation, write_problem
 
 from flatfed.engine import batches
 from flatfed.engine.sampling import active_clients
+from harness import SIZES, description, simulation, write_problem
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS

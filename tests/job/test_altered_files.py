@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from harness import description, write_problem
 
 import made
 from flatfed import cli
@@ -14,6 +13,7 @@ from flatfed.files import SEAL, read_json, write_json
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
 from flatfed.tables.readings import history_of
+from harness import description, write_problem
 
 DATA = "/data: the arrays are not those of dataset.json; delete the folder to make it again"
 UNREADABLE = "; delete the folder to make it again"

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import description, write_problem
 
 import made
 from flatfed import cli
@@ -22,6 +21,7 @@ from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs.choice import Point, TuningChoice
 from flatfed.tables import cells, runs, search
+from harness import description, write_problem
 
 RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "sampler": "keyed"}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import description, write_problem
 
 import made
 from flatfed import cli
 from flatfed.data import partition
+from harness import description, write_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True, "seed": 3}

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import description, write_problem
 from torchvision import datasets as published
 from torchvision.datasets import utils
 from torchvision.models import WeightsEnum
@@ -24,6 +23,7 @@ from flatfed import cli
 from flatfed.data import sources
 from flatfed.engine.job.checkpoint import FOLDER
 from flatfed.errors import DataError
+from harness import description, write_problem
 from made import recorded
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,6 @@ from itertools import count
 
 import pytest
 import torch
-from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
 from tape import Tape
 
 from flatfed import algorithms
@@ -16,6 +15,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine.job import assembly
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
+from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
 
 NAMES = algorithms.names()
 TOLERANCE = 1e-12

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from harness import dealt_to, description, write_problem
 
 from flatfed import cli
 from flatfed.runs import lock
+from harness import dealt_to, description, write_problem
 
 
 @pytest.fixture

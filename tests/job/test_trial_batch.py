@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import DROPOUT, description, simulation
 from test_shortage import command
 from torch import nn
 from torch.nn.functional import dropout, relu
@@ -16,6 +15,7 @@ from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError
 from flatfed.models import cnn_tiny
+from harness import DROPOUT, description, simulation
 
 
 class Odd(nn.Module):

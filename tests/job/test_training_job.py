@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -15,45 +14,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import description, evaluated, needs, sizes, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import algorithms, models
 from flatfed.engine import versions
 from flatfed.engine.job import checkpoint
 from flatfed.engine.job.train import train
-from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
+from harness import description, evaluated, interrupted_job, job, lines, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
-
-
-def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **changes) -> Path:
-    if not (tmp_path / "data").exists():
-        write_problem(tmp_path, sizes(name))
-    spec = description(name, **{"precision": "float32", **needs(name), **changes})
-    given = {"device": "cpu", "weights": weights}
-    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
-    return tmp_path / out
-
-
-def interrupted_job(monkeypatch, *arguments, **changes) -> None:
-    """Run a job that is interrupted in its fourth round."""
-    advance = Simulation.advance
-
-    def stop_in_round_4(self):
-        if self.round == 3:
-            raise KeyboardInterrupt
-        return advance(self)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Simulation, "advance", stop_in_round_4)
-        job(*arguments, **changes)
-
-
-def lines(folder: Path) -> list[dict[str, str]]:
-    with open(folder / "metrics.csv", newline="") as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 def test_writes_metrics_model_and_provenance(tmp_path, capsys):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import Reference, description, write_problem
 from safetensors.torch import load_file, save_file
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -31,6 +30,7 @@ from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Converged, Hessian
 from flatfed.tables import readings
+from harness import Reference, description, write_problem
 
 FEW = {
     **{"images": 12, "parts": 3, "micro_batch": 128, "block": 4, "precision": "float32", "seed": 0},

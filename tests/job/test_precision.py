@@ -7,7 +7,6 @@ import re
 
 import pytest
 import torch
-from harness import description, simulation, write_problem
 from tape import Tape
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -17,6 +16,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 from flatfed.runs import host
+from harness import description, simulation, write_problem
 
 
 def gradients(folder, precision: str, executor: str) -> torch.Tensor:

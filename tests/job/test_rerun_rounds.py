@@ -5,9 +5,9 @@ import json
 import shutil
 
 import pytest
-from harness import description, needs, write_problem
 
 from flatfed import cli
+from harness import description, needs, write_problem
 from made import recorded
 
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True}

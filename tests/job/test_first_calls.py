@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
 from flatfed.engine.checks import hooks
 from flatfed.engine.memory import shortage
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
+from harness import description, needs, simulation, sizes, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
 PEERS = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}

@@ -7,9 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import IDENTITY, description, needs, simulation, sizes, write_problem
-from test_disk import at_round
-from test_training_job import job, lines
 
 from flatfed import algorithms, cli
 from flatfed.engine import executors
@@ -18,14 +15,7 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import Shortage
 from flatfed.runs import record as records
-
-HOST = "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory: you tried to allocate 81920 bytes."
-ERRORS = {
-    "on a GPU": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ..."),
-    "on the host": RuntimeError(HOST),
-    "in numpy": MemoryError("Unable to allocate 8.00 GiB for an array"),
-    "in cuBLAS": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-}
+from harness import ERRORS, IDENTITY, at_round, description, job, lines, needs, simulation, sizes, write_problem
 
 
 class Lacking:

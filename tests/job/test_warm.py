@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import description, write_problem
 
 from flatfed.engine.job import checkpoint
 from flatfed.workflow import warm
+from harness import description, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
 

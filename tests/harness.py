@@ -6,22 +6,27 @@ that acts on half of the gradients, weight decay, a falling learning rate, sever
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from flatfed import algorithms, models
+from flatfed.analysis.hessian.measure import KEYS, signs
 from flatfed.data import dataset as datasets
 from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, interruption
 from flatfed.engine.job.inputs import Identity, load_data
+from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 from flatfed.runs import record as records
@@ -30,6 +35,14 @@ SIZES = [7, 12, 5, 9, 10, 6]
 DROPOUT = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}  # a model that has some
 
 IDENTITY = Identity("of its description", "of its partition", "of its data", {"engine": 1})  # of some run
+
+HOST = "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory: you tried to allocate 81920 bytes."
+ERRORS = {
+    "on a GPU": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ..."),
+    "on the host": RuntimeError(HOST),
+    "in numpy": MemoryError("Unable to allocate 8.00 GiB for an array"),
+    "in cuBLAS": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+}
 
 
 def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side: int = 8) -> tuple[Path, Path]:
@@ -135,6 +148,48 @@ def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | N
     return run.server["w"][0].clone()
 
 
+def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **changes) -> Path:
+    """Train algorithm ``name`` on the problem in ``tmp_path`` in float32; return the run's folder."""
+    if not (tmp_path / "data").exists():
+        write_problem(tmp_path, sizes(name))
+    spec = description(name, **{"precision": "float32", **needs(name), **changes})
+    given = {"device": "cpu", "weights": weights}
+    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
+    return tmp_path / out
+
+
+def interrupted_job(monkeypatch, *arguments, **changes) -> None:
+    """Run a job that is interrupted in its fourth round."""
+    advance = Simulation.advance
+
+    def stop_in_round_4(self):
+        if self.round == 3:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Simulation, "advance", stop_in_round_4)
+        job(*arguments, **changes)
+
+
+def lines(folder: Path) -> list[dict[str, str]]:
+    """Return the lines of a run's metrics.csv without the seconds."""
+    with open(folder / "metrics.csv", newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def at_round(monkeypatch, number, happens):
+    """Have ``happens()`` happen before round ``number``."""
+    advance = Simulation.advance
+
+    def disturbed(self):
+        if self.round == number:
+            happens()
+        return advance(self)
+
+    monkeypatch.setattr(Simulation, "advance", disturbed)
+
+
 class Reference:
     """The problem of a description as plain tensors: ``w`` the initial weights, ``m`` clients with their ``members``.
 
@@ -186,3 +241,26 @@ def evaluated(run: Path, data: Path, partition: Path) -> dict[str, float]:
     names = found.layout.names if taps is None else taps.full.names
     row = torch.cat([tensors[name].reshape(-1) for name in names]).to(found.weights.initial)
     return found.evaluate(row if taps is None else taps.reduce(row))
+
+
+def split_images(shape: tuple[int, ...], classes: int, count: int = 11) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return ``count`` random images with labels, in batches of at most 4."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(count, *shape, dtype=torch.double, generator=generator)
+    y = torch.randint(0, classes, (count,), generator=generator)
+    return list(zip(x.split(4), y.split(4), strict=True))
+
+
+def seeded(model: nn.Module) -> nn.Module:
+    """Return ``model`` in float64 with weights drawn from a fixed seed."""
+    model = model.double()
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, dtype=torch.double, generator=generator) / 2)
+    return model
+
+
+def draw_of_signs(products, purpose: str, seed: int = 0):
+    """Return the random signs that an estimate of ``purpose`` draws for the Hessian of ``products``."""
+    return signs(products, seed, KEYS[purpose])

@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import description, needs, simulation, write_problem
-from test_training_job import interrupted_job, job, lines
 
 from flatfed.engine import batches
 from flatfed.engine.job import checkpoint, interruption, journal
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
 from flatfed.engine.job.journal import Journal
+from harness import description, interrupted_job, job, lines, needs, simulation, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
 SEED = 20261121

@@ -11,7 +11,6 @@ import weakref
 
 import pytest
 import torch
-from harness import DROPOUT, dealt_to, description, needs, simulation, sizes, write_problem
 from tape import Tape
 
 from flatfed import algorithms
@@ -24,6 +23,7 @@ from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import seeds
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import DataError
+from harness import DROPOUT, dealt_to, description, needs, simulation, sizes, write_problem
 
 NAMES = algorithms.names()
 SEEDS = (3, 4, 5)

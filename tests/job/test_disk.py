@@ -6,10 +6,9 @@ import os
 import subprocess
 
 import pytest
-from harness import description, write_problem
 
 from flatfed import cli
-from flatfed.engine.simulation import Simulation
+from harness import at_round, description, write_problem
 
 ROUNDS = {"rounds": 8, "checkpoint_every": 1, "precision": "float32"}
 
@@ -38,18 +37,6 @@ def train(folder, out):
 
 def metrics(out):
     return [line.rpartition(",")[0] for line in (out / "metrics.csv").read_text().splitlines()]
-
-
-def at_round(monkeypatch, number, happens):
-    """Have ``happens()`` happen before round ``number``."""
-    advance = Simulation.advance
-
-    def disturbed(self):
-        if self.round == number:
-            happens()
-        return advance(self)
-
-    monkeypatch.setattr(Simulation, "advance", disturbed)
 
 
 def fill(disk):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import description, needs, simulation, write_problem
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -12,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
 from flatfed.engine.memory import sizes
+from harness import description, needs, simulation, write_problem
 
 CLIENTS = 80
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])

@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import description, write_problem
-from test_hessian import draw, images, seeded
 from test_hessian_run import exact, make
-from test_shortage import ERRORS
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -21,6 +18,7 @@ from flatfed.analysis.hessian.vector_products import Limits, Products
 from flatfed.engine.job.train import train
 from flatfed.errors import Shortage
 from flatfed.runs.curvature import AtOnce
+from harness import ERRORS, description, draw_of_signs, seeded, split_images, write_problem
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +43,7 @@ class Short:
 
 
 def products(loss, block: int = 4, limits: Limits | None = None) -> Products:
-    batches = images((6,), 3)  # eleven images in batches of 4, 4 and 3
+    batches = split_images((6,), 3)  # eleven images in batches of 4, 4 and 3
     return Products(
         seeded(nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), loss, batches, block, limits=limits
     )
@@ -187,9 +185,9 @@ def test_a_parameter_that_the_loss_is_only_linear_in():
     found = Products(seeded(Linear()), lambda output, target: output.mean(), batches, 2)
     with pytest.raises(pyhessian_estimates.Unfit, match="'straight' is not"):
         pyhessian_estimates.estimate(found, 0, 7, tolerance=0.01, error=0.05, most=8)
-    known = eigen.top(found, draw(found, "eigenvalues"), 2, tolerance=1e-6, most=60)
+    known = eigen.top(found, draw_of_signs(found, "eigenvalues"), 2, tolerance=1e-6, most=60)
     whole = torch.cat([6 * found.parameters[0].detach(), torch.zeros(3).double()])
     torch.testing.assert_close(known.values, whole.sort(descending=True).values[:2])
-    trace = estimates.trace(found, draw(found, "trace"), known, error=1e-3, most=64)
+    trace = estimates.trace(found, draw_of_signs(found, "trace"), known, error=1e-3, most=64)
     assert trace.value == pytest.approx(float(whole.sum()), abs=1e-9), "a diagonal has no error"
     assert vector_products.remedies(torch.device("cuda")).count("--device cpu") == 1

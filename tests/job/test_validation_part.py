@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import dealt_to, description, evaluated, write_problem
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
@@ -17,6 +16,7 @@ from flatfed import cli, models
 from flatfed.data import partition as partitions
 from flatfed.engine.job import train as job
 from flatfed.files import digest_arrays
+from harness import dealt_to, description, evaluated, write_problem
 
 EVALUATION = {"every": 2, "sets": ["validation"], "batch_size": 7}
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from harness import DROPOUT, description, simulation, write_problem
 from torch.nn.functional import cross_entropy, linear, max_pool2d, relu
 
 from flatfed.engine import batches, dropout
 from flatfed.engine.executors import Batch
+from harness import DROPOUT, description, simulation, write_problem
 
 SITES = [((4, 3, 3), 0.25), ((7,), 0.5)]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import description, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import cli
@@ -19,6 +18,7 @@ from flatfed.analysis.landscape.sample import SurfaceSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
+from harness import description, write_problem
 from made import landscape_about, landscape_model, recorded
 
 SETTINGS = {"grid": 3, "range": 1.0, "set": "train", "images": 4096, "seed": 0}
