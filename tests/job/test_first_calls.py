@@ -18,6 +18,7 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 from harness import description, needs, simulation, sizes, write_problem
+from samples import sampled
 
 SRC = Path(__file__).parents[2] / "src"
 PEERS = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
@@ -220,7 +221,7 @@ def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):
     assert not list((tmp_path / "out").glob("[!.]*"))
 
 
-@pytest.mark.parametrize("name", algorithms.names())
+@pytest.mark.parametrize("name", sampled(algorithms.names()))
 def test_after_the_first_round_the_hooks_are_the_algorithms_own(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     run = simulation(tmp_path, description(name, **needs(name)), "stacked")

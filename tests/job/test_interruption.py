@@ -21,12 +21,13 @@ from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
 from flatfed.engine.job.journal import Journal
 from harness import description, interrupted_job, job, lines, needs, simulation, write_problem
+from samples import sampled
 
 SRC = Path(__file__).parents[2] / "src"
 SEED = 20261121
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedsmoo", "dfedsam"])
+@pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "dfedsam"]))
 def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path, name):
     """20 moments each for an algorithm without client state, one with it and one without a server."""
     write_problem(tmp_path)
@@ -85,7 +86,7 @@ PROBE = {"every": 2, "rho": 0.05, "m": 8, "images": 16}
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", ["fedavg", "fedsmoo", "fedlesam", "dfedsam", "dispfl"])
+@pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "fedlesam", "dfedsam", "dispfl"]))
 def test_told_to_stop_a_run_goes_on_from_its_last_whole_round(tmp_path, monkeypatch, capsys, name, executor):
     """Stopped at seeded moments: in a local step, in an evaluation, in a probe, before it aggregates or mixes."""
     changes = dict(executor={"cpu": executor}, checkpoint_every=100, probe=PROBE, evaluation=EVALUATION)

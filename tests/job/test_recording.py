@@ -16,6 +16,7 @@ from flatfed.data import partition as partitions
 from flatfed.engine.job import assembly
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
 from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
+from samples import sampled
 
 NAMES = algorithms.names()
 TOLERANCE = 1e-12
@@ -37,7 +38,7 @@ def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, to
     return run.server["w"][0].clone(), run.state.store, tape
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES))
 def test_replayed_steps_are_the_steps(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     spec = spec_of(name)

@@ -224,8 +224,3 @@ def test_a_slip_is_refused_by_name_and_nothing_is_lost(here, capsys, kind, reade
     assert "Traceback" not in text and len(text.strip().splitlines()) == 1, text
     after = {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and path.name != "spec.json"}
     assert after == before, "what was there is there, and nothing new"
-
-
-def test_six_kinds_at_five_places_each():
-    kinds = [kind for kind, _ in SLIPS]
-    assert {kinds.count(kind) for kind in kinds} == {5} and len(set(kinds)) == 6

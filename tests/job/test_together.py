@@ -24,6 +24,7 @@ from flatfed.engine.speed import seeds
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import DataError
 from harness import DROPOUT, dealt_to, description, needs, simulation, sizes, write_problem
+from samples import sampled
 
 NAMES = algorithms.names()
 SEEDS = (3, 4, 5)
@@ -68,7 +69,7 @@ def gap(one, other) -> float:
     return max(gaps)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES))
 def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     specs = [spec_of(name, seed) for seed in SEEDS]
@@ -76,7 +77,7 @@ def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, name):
         assert gap(one, other) < 1e-12
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES))
 def test_in_float32_they_are_the_same_bytes(tmp_path, name):
     """On a CPU, of the model that is stacked there; a lone row is computed as one of two."""
     write_problem(tmp_path, sizes(name))

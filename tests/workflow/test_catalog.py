@@ -8,6 +8,9 @@ import pytest
 import yaml
 from project import REPOSITORY, Project
 
+from samples import sampled
+
+GITHUB = 'github("somebody/flatfed"'
 CATALOG = yaml.safe_load((REPOSITORY / ".snakemake-workflow-catalog.yml").read_text())
 # github.com/snakemake/snakemake-workflow-catalog: README.md, "Standardized usage workflows", and
 # scripts/generate-catalog.py, which reads mandatory-flags, software-stack-deployment and report out of `usage`.
@@ -92,7 +95,7 @@ def published(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="no git here, which Snakemake fetches workflows with")
-@pytest.mark.parametrize("source", ['github("somebody/flatfed"', 'gitfile("../github/somebody/flatfed"'])
+@pytest.mark.parametrize("source", sampled([GITHUB, 'gitfile("../github/somebody/flatfed"'], [GITHUB]))
 def test_what_snakedeploy_writes_runs(published, tmp_path, source):
     """Step 2 of the catalog's page: the configuration copied, the workflow a module from the release on GitHub."""
     theirs = Project(tmp_path / "theirs")

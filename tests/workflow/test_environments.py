@@ -9,6 +9,8 @@ from pathlib import Path
 
 from project import COLUMN, TABLE
 
+from samples import full
+
 CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedavg.json"
 ECHO = """#!/bin/sh
 echo "$@" >> {record}
@@ -34,6 +36,7 @@ def test_a_python_with_the_packages_but_not_flatfed_is_enough(project, tmp_path)
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
+@full
 def test_a_python_earlier_on_the_path_is_not_taken(project, tmp_path):
     wrong = tmp_path / "bin" / "python"
     wrong.parent.mkdir()

@@ -7,6 +7,8 @@ import sys
 import pytest
 from project import Project
 
+from samples import full
+
 TABLE, SPLIT, ROWS = "fedsam2022_T1", "dir0.6-100-p20", ["fedavg", "fedsam"]
 TUNING = f"results/preview/tuning/fedsam-cifar10/{SPLIT}"
 RATES = ["0.316228", "0.1", "0.0316228"]
@@ -48,6 +50,7 @@ def test_tuned_runs_without_choices_are_refused_before_the_first_job(fedsam):
     assert "Execute" not in done.text and "Traceback (most recent call last)" not in done.text
 
 
+@full
 def test_a_tuning_run_can_be_made_on_another_host(fedsam, tmp_path):
     run = f"{TUNING}/fedsam/learning_rate=0.1"
     here = fedsam.clone(tmp_path / "here")
