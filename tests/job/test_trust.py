@@ -44,17 +44,6 @@ def here(tmp_path, monkeypatch):
     assert not Path("harm").exists(), "a file was unpickled"
 
 
-def test_the_harm_is_real():
-    pickle.loads(pickle.dumps(Harm()))
-    os.rmdir("harm")
-    np.save("objects.npy", np.array([Harm()], dtype=object))
-    np.load("objects.npy", allow_pickle=True)
-    os.rmdir("harm")
-    torch.save(Harm(), "harm.pth")
-    torch.load("harm.pth", weights_only=False)
-    os.rmdir("harm")
-
-
 def loads(file):
     """Return what ``file`` imports or calls of things that unpickle, as ``line: what``."""
     found = []

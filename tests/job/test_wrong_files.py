@@ -13,6 +13,7 @@ import made
 from flatfed import cli
 from flatfed.data import partition
 from harness import description, write_problem
+from samples import full
 
 ROOT = Path(__file__).resolve().parents[2]
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True, "seed": 3}
@@ -54,6 +55,9 @@ FOR_FILE = {
     **{"null": b"null", "bytes": bytes(range(256)), "in a file": "above"},
 }
 FOR_FOLDER = {"nothing": None, "a file": b"text", "an empty folder": {}, "in a file": "above"}
+
+#: What `make test` puts in place of files and folders.
+SAMPLE = ("nothing", "cut JSON", "null", "a file")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +112,8 @@ def cases():
                 right = isinstance(content, bytes) if is_file else content == {}
                 harmless = word.startswith("new") and (content is None or right)  # it is written, or written over
                 if not harmless and (command, word, name) not in ELSEWHERE:
-                    yield pytest.param(command, word, content, id=f"{command} {word} is {name}")
+                    marks = () if name in SAMPLE else full
+                    yield pytest.param(command, word, content, id=f"{command} {word} is {name}", marks=marks)
 
 
 def put(path, content):

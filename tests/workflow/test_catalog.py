@@ -50,13 +50,6 @@ def test_the_entry_has_the_form_that_the_catalog_reads():
     jsonschema.validate(CATALOG, SCHEMA)
 
 
-def test_the_repository_is_one_that_the_catalog_finds():
-    readme = (REPOSITORY / "README.md").read_text().lower()
-    assert "snakemake" in readme and "workflow" in readme
-    assert (REPOSITORY / "workflow/Snakefile").is_file() and (REPOSITORY / "LICENSE").is_file()
-    assert list((REPOSITORY / "workflow/rules").glob("*.smk"))
-
-
 def test_what_the_entry_says_is_true():
     usage = CATALOG["usage"]
     rules = "\n".join(file.read_text() for file in (REPOSITORY / "workflow/rules").glob("*.smk"))
@@ -65,16 +58,6 @@ def test_what_the_entry_says_is_true():
     assert deployment.get("apptainer", False) == ("container" in rules)
     assert usage["report"] == deployment["report"] == ("report(" in rules), "either place is read, by some version"
     assert usage["mandatory-flags"]["flags"] is None, "it runs without any, as the next test does"
-
-
-def test_the_configuration_page_names_every_key():
-    """The catalog's page shows config/README.md, and of the schema nothing but its first level."""
-    page = (REPOSITORY / "config/README.md").read_text()
-    schema = yaml.safe_load((REPOSITORY / "workflow/schemas/config.schema.yaml").read_text())
-    absent = [key for key in schema["properties"] if f"`{key}`" not in page]
-    assert absent == []
-    assert [key for key, about in schema["properties"].items() if not about.get("description")] == []
-    assert page.startswith("# ") and page.count("```") % 2 == 0
 
 
 @pytest.fixture
