@@ -82,19 +82,6 @@ def test_a_training_refuses_and_says_what_to_do(problem, capsys, file, damage, w
     assert train(problem) == 0
 
 
-def test_so_does_everything_that_reads_the_data_again(problem, capsys):
-    assert train(problem) == 0
-    flip(problem / "data/images.npy")
-    for command, more in (
-        ("hessian", ("--out", str(problem / "hessian.json"))),
-        ("surface", ("--out", str(problem / "surface.npz"))),
-    ):
-        capsys.readouterr()
-        assert call(command, problem, str(problem / "out"), *more) == 2
-        assert DATA in capsys.readouterr().err
-    assert not (problem / "hessian.json").exists() and not (problem / "surface.npz").exists()
-
-
 def write_landscape(path):
     about = made.landscape_about([made.landscape_model("fedavg")])
     axis, values = np.linspace(-1, 1, 5), np.ones((1, 5, 5))

@@ -41,6 +41,7 @@ def perturbations(run, rounds: int) -> list[dict[int, list[torch.Tensor]]]:
 @pytest.mark.parametrize(
     ("name", "params"),
     [
+        ("scaffold", {}),
         ("scaffold", {"steps": "official_code"}),
         ("fedgamma", {"rho": 0.3}),
         ("fedgamma", {"rho": 0.3, "steps": "official_code"}),
