@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,13 @@ from mutations import MUTATIONS  # noqa: E402
 def test_every_algorithm_has_four_mistakes():
     assert MUTATIONS.keys() == set(algorithms.names())
     assert not {name for name, mutations in MUTATIONS.items() if len(set(mutations)) < 4}
+
+
+def test_the_tests_of_an_algorithm_notice_its_mistakes():
+    """`make mutants` tries those of every algorithm."""
+    command = [sys.executable, str(ROOT / "tests" / "mutants"), "fedprox"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "no survivors" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("mutation", sorted({one for own in MUTATIONS.values() for one in own}), ids=lambda one: one[3])
