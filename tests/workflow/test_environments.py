@@ -67,14 +67,6 @@ def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
-def test_the_workflow_can_be_a_module_with_its_results_elsewhere(project, tmp_path):
-    outer = tmp_path / "outer"
-    outer.mkdir()
-    (outer / "Snakefile").write_text(
-        f'''
-configfile: "{project.root}/config/config.yaml"
-
-
 module flatfed:
     snakefile:
         "{project.root}/workflow/Snakefile"
@@ -160,4 +152,5 @@ rule all:
         lines = {line["row"]: line for line in csv.DictReader(file)}
     assert set(lines) == {"fedavg", "halved"} and {line["status"] for line in lines.values()} == {"ok"}
     assert lines["halved"]["label"] == "Halved" and lines["halved"]["value"] != lines["fedavg"]["value"]
+    assert not (outer / "results/preview").exists(), "results are elsewhere"
     assert not list(project.root.rglob("halve*")), "nothing of theirs is in our tree"
