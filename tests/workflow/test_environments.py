@@ -67,31 +67,6 @@ def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
-module flatfed:
-    snakefile:
-        "{project.root}/workflow/Snakefile"
-    config:
-        config
-    pathvars:
-        results="results/federated",
-
-
-use rule * from flatfed as flatfed_*
-
-
-rule all:
-    default_target: True
-    input:
-        "results/federated/{CELL.removeprefix("results/")}",
-'''
-    )
-    done = project.__class__(outer).snakemake()
-    assert done.returncode == 0, done.text
-    cell = json.loads((outer / "results/federated" / CELL.removeprefix("results/")).read_text())
-    assert cell["status"] == "ok"
-    assert not (outer / "results/preview").exists()
-
-
 OWN = """
 from flatfed.algorithms import Algorithm
 
