@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import cli, experiment
+from flatfed import cli
+from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "config/README.md", *(ROOT / "docs").glob("*.md")])
 PROGRAMS = ("pytest", "make", "flatfed", "python", "bash", "snakemake")
-EXP = experiment.load(ROOT)
 RULES = {
     rule
     for file in ROOT.glob("workflow/**/*[ks][em][fk]*")

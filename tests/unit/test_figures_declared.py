@@ -31,11 +31,11 @@ from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
 from flatfed.runs.run import Run
 from samples import sampled
+from shipped import EXP
 
 matplotlib.use("Agg")
 
 ROOT = Path(__file__).parents[2]
-EXP = experiment.load(ROOT)
 
 #: A figure of each kind.
 SAMPLE = (

@@ -31,8 +31,7 @@ from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 from flatfed.papers.errata import Errata
 from flatfed.workflow import requested
-
-EXP = experiment.load(ROOT)
+from shipped import EXP
 
 
 @pytest.fixture(scope="module")

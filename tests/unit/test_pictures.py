@@ -9,10 +9,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 import pictures
 
-from flatfed import experiment
+from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
-EXP = experiment.load(ROOT)
 
 #: Some figures, each of one colour.
 COLOURS = {
