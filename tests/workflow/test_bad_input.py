@@ -21,13 +21,22 @@ def refused(project, *arguments):
     return done.text
 
 
-def test_in_files_of_the_configuration(project):
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        (TABLE, lambda table: table["rows"].append("fedsmo"), ["rows", "'fedsmo'", "'fedsmoo'?", "config/algorithms*"]),
+        pytest.param(
+            *(PROTOCOL, lambda protocol: protocol["preview"].update(round=2), ["preview", "'round'", "'rounds'?"]),
+            marks=full,
+        ),
+    ],
+    ids=["table", "protocol"],
+)
+def test_in_a_file(project, path, change, words):
     before = sorted(path for path in (project.root / "results").rglob("*") if path.is_file())
-    project.edit_yaml(TABLE, lambda table: table["rows"].append("fedsmo"))
-    project.edit_yaml(PROTOCOL, lambda protocol: protocol["preview"].update(round=2))
+    project.edit_yaml(path, change)
     text = refused(project)
-    for word in (TABLE, "rows", "'fedsmo'", "'fedsmoo'?", "config/algorithms*", PROTOCOL, "'round'", "'rounds'?"):
-        assert word in text
+    assert all(word in text for word in [path, *words])
     assert sorted(path for path in (project.root / "results").rglob("*") if path.is_file()) == before
 
 

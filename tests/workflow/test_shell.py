@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from project import Project
 
+from samples import full
+
 TABLE = "fedsmoo2023_T4"
 EVIL = """a'b" $(touch pwned) `touch pwned`; touch pwned & {x} %s \\ *"""
 
@@ -51,10 +53,10 @@ def test_a_path_and_a_title_are_taken_literally(place):
     ("target", "words"),
     [
         ("results/preview/runs/../../../../x/seed1/run.json", "no rule makes it"),
-        (f"results/preview/cells/{TABLE}/a;touch pwned/digits.json", "unknown column 'a;touch pwned'"),
-        ("results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed01/run.json", "no rule makes it"),
+        pytest.param(f"results/preview/cells/{TABLE}/a;touch pwned/digits.json", "unknown column 'a;touch pwned'", marks=full),
+        pytest.param("results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed01/run.json", "no rule makes it", marks=full),
         ("results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed4294967296/run.json", "1 to 4294967295 is wanted"),
-        ("resources/../dataset.json", "No rule to produce dataset.json"),
+        pytest.param("resources/../dataset.json", "No rule to produce dataset.json", marks=full),
         ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-imagenet"),
     ],
 )
