@@ -117,6 +117,7 @@ def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, 
     assert "train" not in project.planned()
 
 
+@full
 def test_a_run_that_was_never_made_here_gives_no_alarm(project, host):
     """Snakemake has no record of its files, which it calls a failure to drop them."""
     new = RUN.replace("fedsam", "fedcm")

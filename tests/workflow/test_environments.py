@@ -90,6 +90,7 @@ columns:
 """
 
 
+@full
 def test_a_module_takes_algorithms_and_tables_from_outside_our_tree(project, tmp_path):
     outer = tmp_path / "outer"
     for file, text in (("mine/halved.py", OWN), ("tables/halves.yaml", TABLE)):
