@@ -21,7 +21,7 @@ from flatfed.engine.job import assembly
 from flatfed.engine.job.together import side_by_side
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.seeds import Meeting
+from flatfed.engine.speed.seeds import Joined, Meeting
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor whose first turn takes so many times that of our fastest is not measured further
@@ -135,7 +135,8 @@ class Contest:
         )
 
         def work(run: Simulation, meeting: Meeting) -> None:
-            meeting.join(run)
+            alone = getattr(run.local_update, "alone", run.local_update)
+            run.local_update = Joined(alone, meeting)
             run.advance()
 
         seconds = self.turns(

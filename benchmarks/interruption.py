@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from flatfed.engine.client_state import ClientState
-from flatfed.engine.job.checkpoint import ATTRIBUTES, FOLDER, Checkpoint
+from flatfed.engine.job.checkpoint import FOLDER, Checkpoint
 from flatfed.engine.job.inputs import Identity
 
 MADE_UP = Identity("made up", "made up", "made up", {})
@@ -34,16 +34,19 @@ def made_up(parameters: int, clients: int) -> SimpleNamespace:
     state.store = {name: noise.expand(clients, parameters) for name in state.store}
     return SimpleNamespace(
         state=state,
-        last_received=None,
         description={},
         server={name: noise[None] for name in ("w", "h", "s")},
         executor=SimpleNamespace(name="sequential"),
         cost=SimpleNamespace(counts={}),
-        clock=SimpleNamespace(seconds={}),
-        evaluate=SimpleNamespace(batch_size=1),
+        progress=dict,
         clients=clients,
-        **dict.fromkeys(ATTRIBUTES),
     )
+
+
+def change(run: SimpleNamespace, clients: np.ndarray) -> None:
+    """Note that a round changed ``clients``."""
+    with run.state.transaction(clients, {}, 0):
+        pass
 
 
 def tell(what: str, saved: Checkpoint, run: SimpleNamespace) -> None:
@@ -78,17 +81,17 @@ def measure(folder: Path, parameters: int, clients: int, rounds: int) -> None:
     print(f"client state {2 * parameters * 4 * clients / 1e9:.1f} GB")
     most, left = 0, 0
     for round_ in range(1, rounds + 1):
-        run.state.settle(draw.choice(clients, clients // 10, replace=False))
+        change(run, draw.choice(clients, clients // 10, replace=False))
         most = max(most, int(run.state.changed.sum()))
         if saved.overdue(run):
             tell(f"written early, after round {round_}", saved, run)
         left = max(left, int(run.state.changed.sum()))
     run.state.changed[:] = False
-    run.state.settle(np.arange(left))
+    change(run, np.arange(left))
     tell("SIGTERM within local training, where most rows wait", saved, run)
-    run.state.settle(np.arange(most))
+    change(run, np.arange(most))
     tell("SIGTERM at a round's end, where most rows wait", saved, run)
-    run.state.settle(np.arange(clients))
+    change(run, np.arange(clients))
     tell("all clients", saved, run)
     began = time.monotonic()
     saved.compact(run)

@@ -48,13 +48,13 @@ class PhaseClock:
             call = {"__call__": self._clocked(kind.__call__, GRADIENT)}
             run.executor.__class__ = type(kind.__name__, (kind,), call)
             run.data.batch = self._clocked(run.data.batch, PLAN)
-            run.local.feed.batch = self._clocked(run.local.feed.batch, PLAN)
+            run.local_update.feed.batch = self._clocked(run.local_update.feed.batch, PLAN)
         for owner, name, phase in (
-            (run.local, "train", GRADIENT if recorded else ARITHMETIC),
+            (run.local_update, "run", GRADIENT if recorded else ARITHMETIC),
             (run, "plan", PLAN),
-            (run, "open", STATE),
+            (run, "begin_clients", STATE),
             (run.state, "gather", STATE),
-            (run.state, "scatter", STATE),
+            (run.state, "_write", STATE),
             (run.algorithm, "finish", ARITHMETIC),
             (run.algorithm, "aggregate", AGGREGATION),
         ):

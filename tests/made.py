@@ -64,7 +64,7 @@ def timing(path, description, seconds, training=None, **changes):
     about = {
         **{"rounds": 3, "warm_up": 1, "clients": 6, "evaluated": {"every": 1, "sets": ["test", "train"]}},
         **{"device": "cpu", "threads": 2, "executor": "sequential", "precision": "float32", "parameters": 10},
-        **{"host": {"processor": "a CPU", "gpu": None}, "load_before": 0.0, "training_seconds": [training] * 3},
+        **{"host": {"processor": "a CPU", "gpu": None}, "training_seconds": [training] * 3},
     }
     names = ("seconds_per_round", "training_seconds_per_round", "evaluation_seconds_per_round")
     about |= zip(names, (seconds, training, seconds - training), strict=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
@@ -18,25 +18,36 @@ from flatfed.commands.kinds import Parser
 from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
 
-#: Exit status of a command that is refused for a reason the user can mend, of one that the user interrupted, and of one
-#: whose output nobody reads any more (``| head``): the last two as a shell gives them.
-REFUSED, INTERRUPTED, UNREAD = 2, 130, 141
+#: Exit status of a command that is refused for a reason the user can mend, and of one that the user interrupted.
+REFUSED, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command; return its exit status. A FlatFedError is printed as one message, without a trace."""
+    if arguments is None:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `flatfed ... | head` ends in silence
     words = sys.argv[1:] if arguments is None else list(arguments)
+    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words
+    command = next((word for word in words[:1] if word in COMMANDS), None)
+    prefix = "flatfed" if command is None else f"flatfed {command}"
     try:
-        try:
-            return _run(words)
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, not at the interpreter's end, where a pipe that is gone cannot be caught
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
-        return UNREAD
+        options = parser([] if command is None else [command]).parse_args(words)
+        _look_in_own_folders()
+        return _file(options.command).run(options) or 0
+    except FlatFedError as error:
+        print(f"{prefix}: {error}", file=sys.stderr)
+        return REFUSED
+    except Stopped as stopped:
+        return stopped.status
+    except (MemoryError, OSError) as error:
+        text = _remedy(error)
+        if text is None:
+            raise
+        print(f"{prefix}: {text}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print(f"{prefix}: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -70,35 +81,11 @@ def _file(command: str) -> ModuleType:
     return importlib.import_module(f"flatfed.commands.{COMMANDS[command][0]}")
 
 
-def _run(words: list[str]) -> int:
-    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words
-    command = next((word for word in words[:1] if word in COMMANDS), None)
-    prefix = "flatfed" if command is None else f"flatfed {command}"
-    try:
-        options = parser([] if command is None else [command]).parse_args(words)
-        _look_in_own_folders()
-        return _file(options.command).run(options) or 0
-    except FlatFedError as error:
-        print(f"{prefix}: {error}", file=sys.stderr)
-        return REFUSED
-    except Stopped as stopped:
-        return stopped.status
-    except Exception as error:
-        text = _remedy(error)
-        if text is None:
-            raise  # a pipe that nobody reads is answered in main
-        print(f"{prefix}: {text}", file=sys.stderr)
-        return REFUSED
-    except KeyboardInterrupt:
-        print(f"{prefix}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _remedy(error: Exception) -> str | None:
+def _remedy(error: MemoryError | OSError) -> str | None:
     """Return what is wrong with the disk, a file or the memory, and what the user can do; None for other errors."""
     if isinstance(error, MemoryError):
         return f"not enough memory ({str(error) or type(error).__name__})"
-    named = isinstance(error, OSError) and (error.filename is not None or error.errno in WITHOUT_A_NAME)
+    named = error.filename is not None or error.errno in WITHOUT_A_NAME
     return described(error) if named and error.errno in REMEDIES else None
 
 

@@ -76,9 +76,9 @@ def unfinished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Path:
 
 
 def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
-    """Refuse to write a file to ``path``, or files into the ``folder``, where something of the other kind stands.
+    """Refuse the path of a file, or of a ``folder``, where something of the other kind stands, or above it a file.
 
-    It is called before anything is computed for the file.
+    Nothing has to be there yet: it is called before anything is computed for the file.
 
     :raises DataError: naming what stands there.
     """
@@ -86,7 +86,7 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
     standing = _nearest(path)
     if standing.is_dir() != (folder or standing != path):
         kind, wanted = ("folder", "file") if standing.is_dir() else ("file", "folder")
-        raise DataError(f"{standing}: is a {kind}; wanted: a {wanted}, or a name that is free, to write to")
+        raise DataError(f"{standing}: is a {kind}; a {wanted} is wanted, or a name that is free")
 
 
 def check_writable(folders: Iterable[Path]) -> None:
@@ -127,31 +127,24 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file") from error
 
 
-def read_as(make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str) -> Kind:
-    """Return what ``make`` makes of the JSON in the file ``path``, which should hold ``what``.
+def read_sealed(
+    make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str, key: str = SEAL
+) -> Kind:
+    """Return what ``make`` makes of the JSON in the file ``path`` of :func:`write_sealed`, which should hold ``what``.
 
     ``make`` takes the content and the file's name, and raises DataError for other content.
 
     :raises FileNotFoundError: there is no such file.
-    :raises DataError: the file cannot be read, or holds something else; the message ends with ``remedy``.
+    :raises DataError: the file cannot be read, holds something else, or the seal under ``key`` is missing or not that
+        of the content; the message ends with ``remedy``.
     """
     try:
-        return make(read_json(path), str(path))
+        content = read_json(path)
+        made = make(content, str(path))
     except FileNotFoundError:
         raise
     except (OSError, DataError) as problem:
         raise misread(path, what, problem, remedy) from None
-
-
-def read_sealed(
-    make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str, key: str = SEAL
-) -> Kind:
-    """Return what :func:`read_as` does of a file of :func:`write_sealed`.
-
-    :raises FileNotFoundError: there is no such file.
-    :raises DataError: as :func:`read_as`, or the seal under ``key`` is missing or not that of the content.
-    """
-    content, made = read_as(lambda content, where: (content, make(content, where)), path, what, remedy)
     if key not in content:
         raise DataError(f"{path}: has no seal ({key}), without which an edit is not noticed; {remedy}")
     if not intact(content, key):

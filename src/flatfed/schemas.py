@@ -10,6 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, relevance
 from jsonschema.validators import extend
+from referencing import Registry, Resource
 
 from flatfed.errors import ConfigError, shown, unknown
 from flatfed.strict_yaml import read
@@ -51,7 +52,12 @@ def _validator(name: str, key: str | None = None) -> Any:
     """Return the validator of a schema, or of its property ``key``."""
     if key:
         return _Validator(_validator(name).schema["properties"][key])
-    return _Validator(read(FOLDER / f"{name}.schema.yaml", f"workflow/schemas/{name}.schema.yaml"))
+    return _Validator(_read(f"{name}.schema.yaml").contents, registry=Registry(retrieve=_read))
+
+
+def _read(file: str) -> Resource[Any]:
+    """Return the schema in a ``file`` of the folder, as others refer to it."""
+    return Resource.from_contents(read(FOLDER / file, f"workflow/schemas/{file}"))
 
 
 def validate(value: Any, schema: str, where: str) -> None:
@@ -65,6 +71,11 @@ def validate(value: Any, schema: str, where: str) -> None:
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
     """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
     refuse(_validator(schema, key).iter_errors(value), f"{where}.{key}")
+
+
+def defaults(schema: str) -> dict[str, Any]:
+    """Return the values that ``schema`` has for properties that are left out."""
+    return {key: of["default"] for key, of in _validator(schema).schema["properties"].items() if "default" in of}
 
 
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:

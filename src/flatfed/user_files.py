@@ -7,16 +7,13 @@ workflow hands the folders to its jobs in an environment variable.
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import importlib
 import importlib.util
 import os
 import pkgutil
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,44 +84,25 @@ class UserFiles:
         return ConfigError(f"{unknown(self.kind, name, known, where)}; {own}")
 
     def load(self, name: str) -> ModuleType:
-        """Return the module ``name``. One line on stderr names the files that a user's file needs beside its digest.
+        """Return the module ``name``. One line on stderr names files that a user's file imports beside its digest.
 
         :raises ConfigError: the file cannot be imported.
         """
-        spec = importlib.util.find_spec(f"{self.package}.{name}")
+        spec, before = importlib.util.find_spec(f"{self.package}.{name}"), set(sys.modules)
         try:
             module = importlib.import_module(spec.name)
         except Exception as error:  # the file may be a user's, and do anything
             what = f"this {self.kind} cannot be imported: {type(error).__name__}: "
             raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else what}{error}") from error
-        if others := undigested(self.own_files(name), self.package):
+        own = self.own_files(name)
+        if own and (others := sorted(local_files(sys.modules.keys() - before) - set(own))):
             more = f"{spec.origin} needs {', '.join(map(str, others))}: a change there makes no run stale"
             print(f"flatfed: warning: {more}; code in `_*.py` of its folder does", file=sys.stderr)
         return module
 
 
-def undigested(files: list[Path], package: str) -> list[Path]:
-    """Return the files that the Python ``files`` of one folder import or name in a text, and that are none of them.
-
-    They are looked for in the folder and where Python looks for modules; FlatFed, the standard library and installed
-    packages are left out.
-    """
-    found = list(files)
-    for file in found:  # which grows
-        for other in map(Path.resolve, _used(file, files[0].parent, package)):
-            if other not in found and not any(map(other.is_relative_to, NOT_LOCAL)) and "-packages" not in str(other):
-                found.append(other)
-    return found[len(files) :]
-
-
-def _used(file: Path, home: Path, package: str) -> Iterator[Path]:
-    """Yield the files that a Python ``file`` imports or names in a text; nothing of other files."""
-    with contextlib.suppress(SyntaxError, ValueError):
-        for node in ast.walk(ast.parse(file.read_bytes() if file.suffix == ".py" else "")):
-            names = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
-            for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-                whole = f"{getattr(node, 'module', None) or ''}.{alias.name}".strip(".").removeprefix(f"{package}.")
-                stems = accumulate(whole.split("."), "{}/{}".format)
-                names += [f"{stem}{ending}" for stem in stems for ending in (".py", "/__init__.py")]
-            folders = (home, file.parent, *map(Path, sys.path))
-            yield from filter(os.path.isfile, (folder / name for name in names for folder in folders))
+def local_files(modules: Iterable[str]) -> set[Path]:
+    """Return the files of imported ``modules`` that are not FlatFed's, Python's or an installed package's."""
+    names = (getattr(sys.modules[module], "__file__", None) for module in modules)
+    files = {Path(name).resolve() for name in names if name}
+    return {file for file in files if not any(map(file.is_relative_to, NOT_LOCAL)) and "-packages" not in str(file)}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import batches, executors
+from flatfed.engine import executors
 from flatfed.engine.job import assembly, checkpoint, together
 from flatfed.engine.job.machine import set_up
 from flatfed.engine.memory import shortage
 from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.speed.seeds import Joined
 from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "graph"])
@@ -85,12 +85,16 @@ def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host
         monkeypatch.setattr("flatfed.engine.resident.placed", lambda images, _: placed(images, torch.device("cpu")))
     spec = description("fedsmoo", model=DROPOUT, augmentation="crop_flip_half", precision="float32", rounds=9)
     run = on_gpu(tmp_path, written(tmp_path, spec), executor)
-    order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
-    rate = torch.full((), 0.1, device=run.device)
-    run.train(order, rate, False)  # the first chooses kernels and records
+    clients = run.sample()
+
+    def round_without_evaluation():
+        with run.state.transaction(clients, run.server, run.round):
+            run.aggregate(clients, run.run_clients(clients))
+
+    round_without_evaluation()  # the first chooses kernels and records
     try:
         torch.cuda.set_sync_debug_mode("error")
-        run.train(order, rate, False)
+        round_without_evaluation()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(run.server["w"]).all()
@@ -104,7 +108,7 @@ def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, executor):
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run)
+            run.local_update = Joined(run.local_update, meeting)
             weights(run, run.description["rounds"])
 
         return rounds
@@ -137,8 +141,8 @@ def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
     moved = on_gpu(tmp_path, spec, "stacked")
     moved.advance()
     moved.state.move_out("memory")
-    if moved.last_received is not None:
-        moved.last_received.move_out()
+    if moved.state.received is not None:
+        moved.state.received.move_out()
     monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "memory")
     apart = on_gpu(tmp_path, spec, "stacked")
     assert apart.state.home == moved.state.home == "memory"

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
-from flatfed.engine.memory import sizes
+from flatfed.engine.memory import home, sizes
 from harness import description, needs, simulation, write_problem
 from samples import sampled
 
@@ -84,10 +84,14 @@ def test_without_a_server_models_are_copied_once_and_only_where_they_are_measure
     assert CLIENTS * row <= counted(run, 2).peak < 1.2 * CLIENTS * row
 
 
-def test_where_client_state_goes():
-    assert sizes.home(4, 8, 0) == "device"
-    assert sizes.home(4, 7, 8) == sizes.home(4, None, 8) == "memory"
-    assert sizes.home(4, 7, 7) == sizes.home(4, None, 7) == "file"
+def test_where_client_state_goes(monkeypatch):
+    free = {"cuda": 8, "cpu": 8}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["cuda"], 0))
+    monkeypatch.setattr(home, "available", lambda: free["cpu"])
+    found = []
+    for free["cuda"], free["cpu"] in ((8, 0), (7, 8), (7, 7)):
+        found += [(home.choose(4, torch.device("cuda")), home.choose(4, torch.device("cpu")))]
+    assert found == [("device", "file"), ("memory", "memory"), ("file", "file")]
 
 
 def test_sizes_are_said_in_words():

@@ -11,11 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from flatfed.engine import batches
 from flatfed.engine.job import checkpoint, interruption, journal
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
@@ -110,12 +108,12 @@ def test_told_to_stop_a_run_goes_on_from_its_last_whole_round(tmp_path, monkeypa
 @pytest.mark.parametrize("name", ["fedsmoo", "dfedsam", "dispfl"])
 def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeypatch, name):
     """At every single check of a round whose clients train all at once: nothing is written back before the last."""
-    spec = description(name, **needs(name))
+    spec = description(name, evaluation={"every": 100, "sets": ["test"], "batch_size": 7}, **needs(name))
     run = simulation(tmp_path, spec)
     run.advance()
     before = {key: values.clone() for key, values in run.state.store.items()}
     checks = Signals(monkeypatch)
-    run._round()
+    run.advance()
     stops = checks.calls
     assert stops > 4 and any(not torch.equal(before[key], values) for key, values in run.state.store.items())
     for moment in range(1, stops + 1):
@@ -130,18 +128,13 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
 
         monkeypatch.setattr(interruption, "check", stop)
         if name == "dispfl":
-            run.mix(around(run)[1])
-            run.mixed, run.halfway = True, False
+            run.mix()
+            run.state.settle()
+            run.mixed = True
             before = {key: values.clone() for key, values in run.state.store.items()}
         with pytest.raises(Stopped):
-            run._round()
+            run.advance()
         assert all(torch.equal(before[key], values) for key, values in run.state.store.items()), moment
-
-
-def around(run):
-    """Return a round's clients, learning rate, and that its local models are wanted."""
-    order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
-    return order, torch.tensor(0.1, dtype=run.dtype), True
 
 
 EVALUATION = {"every": 2, "sets": ["test", "train", "nodes"], "batch_size": 7}
@@ -157,8 +150,8 @@ def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
     def told_in_round_3(self):
         rounds.append(self.round)
         if self.round == 2:
-            scatter = self.state.scatter
-            monkeypatch.setattr(self.state, "scatter", lambda *rows: (scatter(*rows), os.kill(os.getpid(), 15)))
+            write = self.state._write
+            monkeypatch.setattr(self.state, "_write", lambda: (write(), os.kill(os.getpid(), 15)))
             before = {name: values.clone() for name, values in self.state.store.items()}
             with pytest.raises(Stopped):
                 advance(self)

@@ -102,6 +102,25 @@ def test_a_step_takes_no_more_than_it_must(name, executor):
     assert operations.total() <= allowed * blocks, dict(operations)
 
 
+def test_eight_calls_lead_from_a_round_to_a_gradient(monkeypatch):
+    """Those of docs/architecture.md; hooks that call their base count once more."""
+    grad, depths = torch.autograd.grad, []
+
+    def counted_calls(*arguments, **options):
+        names, frame = [], sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "advance":
+            names.append(frame.f_code.co_name)
+            frame = frame.f_back
+        if frame is not None:  # else the trial batch
+            depths.append(names[::-1])
+        return grad(*arguments, **options)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted_calls)
+    counted("fedsmoo", "sequential", 2)
+    path = ["run_clients", "run", "step", "perturbation", "__call__", "step", "__call__", "row"]
+    assert depths[0] == path and max(map(len, depths)) == 8
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_operations_of_stacked_rows_do_not_grow_with_their_number(executor, monkeypatch):
     few = of_a_step("fedsmoo", executor)[0].total()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from flatfed.engine import precision
 from flatfed.engine.executors import EXECUTORS, Batch
 from flatfed.engine.job.train import train
 from flatfed.engine.speed.recording import Recorded
-from flatfed.errors import FlatFedError
+from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from harness import description, simulation, write_problem
 
@@ -99,7 +98,7 @@ def test_weights_are_cast_once_a_step(tmp_path, executor):
 def test_recorded_steps_in_bfloat16(tmp_path):
     spec = description("fedsam", precision="bfloat16", rounds=2)
     plain, taped = simulation(tmp_path, spec, "graph"), simulation(tmp_path, spec, "graph")
-    taped.local = Recorded(taped.local, Tape())
+    taped.local_update = Recorded(taped.local_update.plain, Tape())
     for run in (plain, taped):
         run.advance()
         run.advance()
@@ -135,8 +134,7 @@ def test_a_cpu_without_units_refuses_it_and_says_what_it_would_cost(tmp_path, mo
     with pytest.raises(FlatFedError) as refused:
         stopped(tmp_path, monkeypatch, ("avx2", "avx512f"))
     said = str(refused.value)
-    assert "has no units for it (amx_bf16, avx512_bf16, bf16); a product of two matrices takes" in said
-    assert float(re.search(r"takes ([\d.]+) times as long", said)[1]) > 0 and "emulate_bfloat16: true" in said
+    assert "has no units for it (amx_bf16, avx512_bf16, bf16)" in said and "emulate_bfloat16: true" in said
     assert not (tmp_path / "run").exists()
     with pytest.raises(FlatFedError, match="does not say here whether it has units for it"):
         stopped(tmp_path, monkeypatch, ())
@@ -192,3 +190,12 @@ def test_a_checkpoint_of_another_precision_is_named_as_such(tmp_path, monkeypatc
     stopped(tmp_path, monkeypatch, precision="float32")
     said = capsys.readouterr().err
     assert 'is set aside as .checkpoint.stale: it is of another run: precision is "bfloat16", here "float32"' in said
+
+
+def test_a_perturbation_below_the_rounding_of_the_weights_is_refused(tmp_path):
+    """In bfloat16 w + e is rounded by about 0.2 % of w: a shorter e is lost in it."""
+    message = r"FedSAM: its perturbation has the norm 0.001, but bfloat16 .* rounds .*allowed: precision: float32"
+    with pytest.raises(ConfigError, match=message):
+        simulation(tmp_path, description("fedsam", {"rho": 0.001}, precision="bfloat16"))
+    for rho, allowed in ((0.0, "bfloat16"), (0.3, "bfloat16"), (0.001, "float32")):
+        simulation(tmp_path, description("fedsam", {"rho": rho}, precision=allowed))

@@ -32,7 +32,7 @@ def spec_of(name: str, **changes) -> dict:
 def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, torch.Tensor], Tape]:
     """Return the server's model, the clients' state and the tape of a run whose recorded steps are replayed."""
     run, tape = simulation(folder, spec, executor), Tape()
-    run.local = Recorded(run.local, tape)
+    run.local_update = Recorded(run.local_update.plain, tape)
     for _ in range(spec["rounds"]):
         run.advance()
     return run.server["w"][0].clone(), run.state.store, tape
@@ -81,7 +81,7 @@ def test_other_server_vectors_are_recorded_anew(tmp_path):
     spec = spec_of("fedsmoo")
     expected = weights(tmp_path, spec, "sequential")
     run = simulation(tmp_path, spec, "graph")
-    run.local = Recorded(run.local, Tape())
+    run.local_update = Recorded(run.local_update.plain, Tape())
     run.advance()
     old = run.server
     run.server = {name: value.clone() for name, value in old.items()}
@@ -97,7 +97,7 @@ def test_a_device_is_the_same_with_and_without_its_number(tmp_path):
     write_problem(tmp_path)
     data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
     run = assembly.simulation(spec_of("fedavg"), data, dealt, torch.device("cpu", 0), "graph")
-    assert run.data.images.device != run.device and run.advance()
+    assert run.advance()
 
 
 def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch):
@@ -140,12 +140,12 @@ def test_what_a_step_may_not_do_shows(tmp_path):
     """The test's own power: a step that reads the round as a Python number is frozen by a recording."""
 
     class ByRound(algorithms.load("fedavg")):
-        def correct(self, g, ctx):
+        def correct(self, g, w, ctx):
             return g * (1 + ctx.round)
 
     spec = spec_of("fedavg", rounds=3)
     runs = [simulation(tmp_path, spec, name, algorithm=ByRound()) for name in ("sequential", "graph")]
-    runs[1].local = Recorded(runs[1].local, Tape())
+    runs[1].local_update = Recorded(runs[1].local_update.plain, Tape())
     for run in runs:
         for _ in range(3):
             run.advance()

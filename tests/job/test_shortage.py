@@ -56,7 +56,7 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
             return
         found = [shortage.advance(run)]
         assert run.rows == 2 and max(lacking.taken) == 2
-        Lacking(patch, most=2, once=run.local.algorithm.gradients_per_step * 9 + 1)
+        Lacking(patch, most=2, once=run.local_update.algorithm.gradients_per_step * 9 + 1)
         found += [shortage.advance(run) for _ in range(3)]
     assert run.rows == 1 and run.executor.name == "stacked"
     for line, other in zip(found, expected, strict=True):
@@ -163,26 +163,47 @@ def test_not_even_one_row_stops_with_what_is_wanted_and_nothing_is_lost(tmp_path
     assert record["rows"] == 1 and [s["from_round"] for s in record["sessions"]] == [0, 2]
 
 
-@pytest.mark.parametrize("where", ["aggregate", "mix"])
-def test_a_round_that_runs_out_where_it_cannot_be_undone_goes_on_from_the_last_checkpoint(tmp_path, monkeypatch, where):
-    name = {"aggregate": "fedsmoo", "mix": "dfedsam"}[where]
-    whole = job(tmp_path, name, "whole", checkpoint_every=2)
-    kind = algorithms.load(name)
-    hook, calls = getattr(kind, where), []
+def test_a_round_that_runs_out_while_it_mixes_goes_on_from_the_last_checkpoint(tmp_path, monkeypatch):
+    whole = job(tmp_path, "dfedsam", "whole", checkpoint_every=2)
+    kind = algorithms.load("dfedsam")
+    hook, calls = kind.mix, []
 
-    def broken(self, first, *rest):
+    def broken(self, *arguments):
         calls.append(None)
-        hook(self, first, *rest)
-        if len(calls) == 4:
+        hook(self, *arguments)
+        if len(calls) == 5:  # the first one is the rehearsal's
             raise ERRORS["on a GPU"]
 
     with monkeypatch.context() as patch, pytest.raises(Shortage, match=r"round 4: not enough memory.*What"):
-        patch.setattr(kind, where, broken)
-        job(tmp_path, name, "parts", checkpoint_every=2)
-    parts = job(tmp_path, name, "parts", checkpoint_every=2)
+        patch.setattr(kind, "mix", broken)
+        job(tmp_path, "dfedsam", "parts", checkpoint_every=2)
+    parts = job(tmp_path, "dfedsam", "parts", checkpoint_every=2)
     assert lines(parts) == lines(whole)
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert [s["from_round"] for s in json.loads((parts / "run.json").read_text())["sessions"]] == [0, 2]
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
+def test_an_aggregation_that_fails_is_undone(tmp_path, monkeypatch, name, executor):
+    run = simulation(tmp_path, description(name), executor)
+    run.advance()
+    server = {key: value.clone() for key, value in run.server.items()}
+    store = {key: value.clone() for key, value in run.state.store.items()}
+    received = run.state.received and run.state.received.rounds.copy()
+    hook = type(run.algorithm).aggregate
+
+    def broken(self, *arguments):
+        hook(self, *arguments)
+        raise MemoryError
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(type(run.algorithm), "aggregate", broken)
+        run.advance()
+    assert run.round == 1 and run.state.consistent
+    assert all(torch.equal(value, server[key]) for key, value in run.server.items())
+    assert all(torch.equal(value, store[key]) for key, value in run.state.store.items())
+    assert received is None or (received == run.state.received.rounds).all()
 
 
 def test_before_the_first_round(tmp_path, monkeypatch, capsys):
@@ -225,7 +246,7 @@ def test_client_state_does_not_go_to_a_disk_that_has_no_room(tmp_path, monkeypat
     """A write there would end the process without a word."""
     monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "device")
     run = simulation(tmp_path, description("fedsmoo", precision="float32", **EVERYBODY))
-    monkeypatch.setattr("flatfed.engine.memory.available.available", lambda: 0)
+    monkeypatch.setattr("flatfed.engine.memory.home.available", lambda: 0)
     monkeypatch.setattr("flatfed.engine.memory.home.shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
     Lacking(monkeypatch, most=6, once=2)
     with pytest.raises(Shortage, match=r"client state: .* TMPDIR set to a folder on a larger disk"):
@@ -254,7 +275,7 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     run = simulation(tmp_path, spec, "graph")
     Lacking(monkeypatch, most=3)
     shortage.advance(run)
-    assert run.rows == run.local.capacity == 3
+    assert run.rows == run.local_update.capacity == 3
 
 
 def test_remedies_name_the_cpu_where_a_gpu_is_full():

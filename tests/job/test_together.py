@@ -17,7 +17,7 @@ from flatfed import algorithms
 from flatfed.engine.job import interruption, together
 from flatfed.engine.job.together import train_together
 from flatfed.engine.job.train import train
-from flatfed.engine.local import LocalTraining
+from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import seeds
@@ -46,11 +46,11 @@ def alone(folder, specs: list[dict], executor: str) -> list:
 def side_by_side(folder, specs: list[dict], executor: str, tape: Tape | None = None) -> list:
     runs = [simulation(folder, spec, executor) for spec in specs]
     if tape is not None:
-        runs[0].local = Recorded(runs[0].local, tape)
+        runs[0].local_update = Recorded(runs[0].local_update.plain, tape)
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run)
+            run.local_update = seeds.Joined(run.local_update, meeting)
             run.lines = [run.advance() for _ in range(run.description["rounds"])]
 
         return rounds
@@ -115,36 +115,35 @@ def test_recorded_steps_hold_on_to_no_round(tmp_path, monkeypatch):
         opened.append(weakref.ref(ctx))
         return w, ctx
 
-    whole = Simulation.open
-    monkeypatch.setattr(Simulation, "open", opens)
+    whole = Simulation.begin_clients
+    monkeypatch.setattr(Simulation, "begin_clients", opens)
     runs = side_by_side(tmp_path, [spec_of("fedsmoo", seed) for seed in SEEDS], "graph", Tape())
     gc.collect()
-    assert runs[0].local.alone.steps and len(opened) == 9
+    assert runs[0].local_update.alone.steps and len(opened) == 9
     assert not any(context() for context in opened)
 
 
 def test_for_want_of_memory_it_is_the_recording_in_use_that_is_dropped(tmp_path):
     """That of the run that came first, whoever is short of memory, and also after it has ended."""
     runs = side_by_side(tmp_path, [spec_of("fedavg", seed) for seed in SEEDS], "graph", Tape())
-    assert runs[0].local.alone.capacity
-    rows = runs[1].block(len(runs[1].active()))
+    assert runs[0].local_update.alone.capacity
+    rows = runs[1].block(len(runs[1].sample()))
     shortage.spare(runs[1], "")
-    assert runs[1].rows == -(-rows // 2) and not runs[0].local.alone.capacity
+    assert runs[1].rows == -(-rows // 2) and not runs[0].local_update.alone.capacity
 
 
 MIXED = ("sequential", "stacked", "graph", "stacked")  # as where runs go on from checkpoints of theirs
 
 
 def test_runs_meet_that_have_the_same_executor(tmp_path):
-    runs = [simulation(tmp_path, spec_of("fedsam", seed), name) for seed, name in enumerate(MIXED)]
-    first = runs[1].local
-    meeting, sessions = seeds.Meeting(4), [{} for _ in MIXED]
-    for one in zip(runs, sessions, strict=True):
-        meeting.join(*one)
-    assert [getattr(run.local, "meeting", None) for run in runs] == [None, meeting, None, meeting]
-    assert meeting.local is first
-    assert [session.get("together") for session in sessions] == [None, 2, None, 2]
-    assert all(run.local.feed.data.images is runs[0].data.images for run in runs)
+    meeting = seeds.Meeting(4)
+    runs = [simulation(tmp_path, spec_of("fedsam", seed), name, meeting=meeting) for seed, name in enumerate(MIXED)]
+    assert [run.local_update.together for run in runs] == [None] * 4
+    trainers = [run.local_update.trainer for run in runs]
+    assert [trainer is meeting for trainer in trainers] == [False, True, False, True]
+    assert meeting.local_update is runs[1].local_update.alone
+    assert [run.local_update.together for run in runs] == [None, 2, None, 2]
+    assert all(run.local_update.plain.feed.data is runs[0].data for run in runs)
 
 
 def test_a_run_is_trained_by_its_own_executor(tmp_path, monkeypatch):
@@ -153,21 +152,21 @@ def test_a_run_is_trained_by_its_own_executor(tmp_path, monkeypatch):
     runs = [simulation(tmp_path, spec, name) for spec, name in zip(specs, MIXED, strict=True)]
     trained = set()
 
-    def by_itself(self, w, plan, ctx, look=None):
+    def by_itself(self, w, plan, ctx):
         trained.add(self.executor.name)
-        return plain(self, w, plan, ctx, look)
+        return plain(self, w, plan, ctx)
 
-    def recorded(self, w, plan, ctx, look=None):
-        trained.add(self.executor.name)
-        return replayed(self, w, plan, ctx, look)
+    def recorded(self, w, plan, ctx):
+        trained.add(self.plain.executor.name)
+        return replayed(self, w, plan, ctx)
 
-    plain, replayed = LocalTraining.train, Recorded.train
-    monkeypatch.setattr(LocalTraining, "train", by_itself)
-    monkeypatch.setattr(Recorded, "train", recorded)
+    plain, replayed = LocalUpdate.run, Recorded.run
+    monkeypatch.setattr(LocalUpdate, "run", by_itself)
+    monkeypatch.setattr(Recorded, "run", recorded)
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run)
+            run.local_update = seeds.Joined(run.local_update, meeting)
             for _ in range(3):
                 run.advance()
 
@@ -176,8 +175,8 @@ def test_a_run_is_trained_by_its_own_executor(tmp_path, monkeypatch):
     together.side_by_side([work(run) for run in runs])
     assert trained == set(MIXED)
     for run, expected in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
-        meeting = getattr(run.local, "meeting", None)
-        assert meeting is None or meeting.local.executor.name == run.executor.name
+        meeting = run.local_update.meeting
+        assert run.local_update.trainer is not meeting or meeting.local_update.plain.executor.name == run.executor.name
         assert (run.server["w"] - expected.server["w"]).abs().max() < 1e-12
 
 
@@ -191,7 +190,7 @@ def test_runs_that_end_or_started_earlier_do_not_matter(tmp_path):
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run)
+            run.local_update = seeds.Joined(run.local_update, meeting)
             while run.round < run.description["rounds"]:
                 run.advance()
 
@@ -208,7 +207,7 @@ def test_where_one_fails_the_others_stop(tmp_path):
 
     def work(run, fails):
         def rounds(meeting):
-            meeting.join(run)
+            run.local_update = seeds.Joined(run.local_update, meeting)
             try:
                 for number in range(3):
                     if fails and number == 1:

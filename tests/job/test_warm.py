@@ -76,7 +76,7 @@ def test_what_is_on_the_disk_is_run(folder):
     shutil.copytree(SRC, src)
     assert start(folder, "before", src).wait() == 0
     edited = src / "flatfed/algorithms/fedsmoo.py"
-    changed = edited.read_text().replace("return e\n", "return -e\n")
+    changed = edited.read_text().replace("return along(", "return -along(")
     edited.write_text(changed.replace("    claims = Claims(", "    version = 2\n    claims = Claims("))
     assert start(folder, "after", src).wait() == 0
     one, other = (json.loads((folder / out / "run.json").read_text()) for out in ("before", "after"))

@@ -38,7 +38,7 @@ CALLS = {
     "import": "--config config.yaml run",
     "check": "--config config.yaml",
     "errata": "--out new.html",
-    "verify": "--config config.yaml --json new.json",
+    "verify": "--config config.yaml",
     "time": "--run run.d.json --dataset data --partition dealt.npz --out new.json --rounds 1",
     "plan": "--config config.yaml --json new.json",
     "rerun": "run --dataset data --out new",

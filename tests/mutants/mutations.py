@@ -6,21 +6,21 @@ algorithms share stands for each of them by itself: it must be noticed by that a
 
 from __future__ import annotations
 
-NO_CLIP = ("engine/local.py", "if self.clip_norm is not None:", "if False:", "the clip is skipped")
+NO_CLIP = ("engine/local_update.py", "if self.clip_norm is not None:", "if False:", "the clip is skipped")
 CLIP_ALL = (
-    "engine/local.py",
+    "engine/local_update.py",
     "shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))",
     "shared.mul_(self.clip_norm / (norm + CLIP_EPSILON))",
     "short gradients are stretched to the clip's norm",
 )
 NO_DECAY = (
-    "engine/local.py",
+    "engine/local_update.py",
     "shrink = self.weight_decay + self.algorithm.proximal",
     "shrink = self.algorithm.proximal",
     "weight decay is dropped",
 )
 NO_PROXIMAL = (
-    "engine/local.py",
+    "engine/local_update.py",
     "shrink = self.weight_decay + self.algorithm.proximal",
     "shrink = self.weight_decay",
     "the quadratic half of the proximal term is dropped",
@@ -36,15 +36,15 @@ SAM_LENGTH = (
     "SAM's perturbation is not normalised",
 )
 SAM_NONE = (
-    "engine/local.py",
-    "g = gradient(w if e is None else w + e)",
+    "engine/local_update.py",
+    "g = gradient(w + e)",
     "g = gradient(w)",
     "the perturbation is not applied",
 )
 SAM_KEPT = (
-    "engine/local.py",
-    "g = gradient(w if e is None else w + e)",
-    "g = gradient(w if e is None else w.add_(e))",
+    "engine/local_update.py",
+    "g = gradient(w + e)",
+    "g = gradient(w.add_(e))",
     "the perturbation is not taken back",
 )
 ALONG_SUM = (
@@ -78,7 +78,7 @@ VARIATE_N = (
 )
 VARIATE_STALE = ("algorithms/scaffold.py", 'ctx.client["c"].add_(delta)', "pass", "c_i is never updated")
 VARIATE_STEPS = ("algorithms/scaffold.py", "(self.step_count(ctx) * ctx.lr)", "ctx.lr", "the division by K is dropped")
-STEPS_LAST = ("engine/context.py", "run.sizes[0]", "run.sizes[-1]", "the official K is that of the last client")
+STEPS_LAST = ("engine/simulation.py", "self.sizes[0]", "self.sizes[-1]", "the official K is that of the last client")
 STEPS_SWAPPED = (
     "algorithms/_steps.py",
     'self.steps == "paper"',
@@ -88,11 +88,11 @@ STEPS_SWAPPED = (
 
 DUAL_SIGN = (
     "algorithms/feddyn.py",
-    'else ctx.client["h"] - ctx.w',
-    'else -ctx.client["h"] - ctx.w',
+    'else ctx.client["h"] - ctx.received',
+    'else -ctx.client["h"] - ctx.received',
     "the dual has the wrong sign (FedLESAM's Alg. 4)",
 )
-DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["dual"])', "return g", "the dual is dropped")
+DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["pull"])', "return g", "the dual is dropped")
 DUAL_N = (
     "algorithms/feddyn.py",
     'len(uploads["w"]) / ctx.clients',
@@ -100,7 +100,7 @@ DUAL_N = (
     "h is averaged over active instead of all clients",
 )
 DUAL_SERVER = ("algorithms/feddyn.py", '(mean + server["h"])', "(mean)", "the server leaves the mean h out")
-DUAL_STALE = ("algorithms/feddyn.py", 'ctx.client["h"].add_(w - ctx.w)', "pass", "h_i is never updated")
+DUAL_STALE = ("algorithms/feddyn.py", 'ctx.client["h"].add_(w - ctx.received)', "pass", "h_i is never updated")
 
 DELTA_SIGN = ("algorithms/fedcm.py", ".div_(-ctx.lr)", ".div_(ctx.lr)", "Delta has the wrong sign")
 DELTA_SWAP = (
@@ -128,7 +128,12 @@ DELTA_STEPS = (
     "K is dropped",
 )
 
-LESAM_SIGN = ("algorithms/_lesam.py", "away = ctx.previous - ctx.w", "away = ctx.w - ctx.previous", "w^t - w_old")
+LESAM_SIGN = (
+    "algorithms/_lesam.py",
+    'away = ctx.scratch["previous"] - ctx.received',
+    'away = ctx.received - ctx.scratch["previous"]',
+    "w^t - w_old",
+)
 LESAM_NONE = ("algorithms/_lesam.py", 'return ctx.scratch["e"]', "return None", "no perturbation")
 LESAM_SERVER = (
     "algorithms/_lesam.py",
@@ -144,8 +149,8 @@ LESAM_STEP = (
 )
 LESAM_FIRST = (
     "algorithms/_lesam.py",
-    "ctx.previous * ctx.participated - ctx.w",
-    "ctx.previous - ctx.w",
+    'if self.first == "unperturbed":',
+    "if True:",
     "Alg. 1's first participation does not begin from w_old = 0",
 )
 LESAM_STALE = (
@@ -178,13 +183,13 @@ GOSSIP_ROUND = (
 )
 GOSSIP_FIRST = (
     "engine/peers.py",
-    "first = self.algorithm.mix_first",
-    "first = not self.algorithm.mix_first",
+    "if self.algorithm.mix_first and not self.mixed:",
+    "if not self.mixed:",
     "nodes mix before they train",
 )
 TRAINED_LOST = (
     "engine/peers.py",
-    'block.rows["model"].copy_(block.w)',
+    'rows["model"].copy_(uploads["w"])',
     "pass",
     "stacked nodes forget what they learnt",
 )
@@ -204,8 +209,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "fedprox": (
         *SERVED,
         NO_PROXIMAL,
-        ("algorithms/fedprox.py", "g.sub_(ctx.w", "g.add_(ctx.w", "the linear half has the wrong sign"),
-        ("algorithms/fedprox.py", "return g.sub_(ctx.w, alpha=self.mu)", "return g", "the linear half is dropped"),
+        ("algorithms/fedprox.py", "g.sub_(ctx.received", "g.add_(ctx.received", "the linear half has the wrong sign"),
+        ("algorithms/fedprox.py", "return g.sub_(ctx.received, alpha=self.mu)", "return g", "no linear half"),
         ("algorithms/fedprox.py", "return self.mu\n", "return 2 * self.mu\n", "mu counts twice"),
     ),
     "fedadam": (
@@ -233,10 +238,10 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("algorithms/mimelite.py", ", self.alpha)", ", 1 - self.alpha)", "the server's momentum swaps its weights"),
         ("algorithms/mimelite.py", "g.mul_(self.alpha).add_", "g.add_", "the fresh gradient is not weighted"),
         (
-            "algorithms/mimelite.py",
-            "ctx.full_gradient(ctx.w.expand(len(w), -1))",
-            "ctx.full_gradient(w)",
-            "full gradient at w_i",
+            "engine/simulation.py",
+            "full_gradient(self, received, members)",
+            "full_gradient(self, 0.9 * received, members)",
+            "full gradient at another model",
         ),
         (
             "algorithms/mimelite.py",
@@ -259,7 +264,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "one penalty for both",
         ),
         ("engine/simulation.py", 'rows["private"].copy_(w[:, self.layout.size :])', "pass", "the shift is forgotten"),
-        ("engine/local.py", "shared = d[:, : self.executor.layout.size]", "shared = d", "clip and decay see the shift"),
+        ("engine/local_update.py", "shared = d[:, : self.executor.layout.size]", "shared = d", "the shift is clipped"),
     ),
     "feddyn": (*DUALS, NO_CLIP),
     "fedsam": (*SAM, MEAN_SUM, NO_CLIP),

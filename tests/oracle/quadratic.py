@@ -33,11 +33,10 @@ class Point(nn.Module):
         return self.point.sum() * images.flatten(1).sum(dim=1, keepdim=True) * torch.zeros(1, self.classes).to(images)
 
 
-def quadratic_loss(executor, tensors, private, images, labels, weights, masks):
-    if executor.transform is not None:
-        images = executor.transform(images, private)
+def quadratic_loss(executor, tensors, private, batch):
+    images = batch.images if executor.transform is None else executor.transform(batch.images, private)
     distance = tensors["point"].flatten() - images.flatten(1)
-    return ((executor.curvature[labels] * distance.square()).sum(dim=1) / 2 * weights).sum()
+    return ((executor.curvature[batch.labels] * distance.square()).sum(dim=1) / 2 * batch.weights).sum()
 
 
 class Sequential(Sequential):
@@ -88,7 +87,7 @@ def quadratic(
     transform = run.algorithm.transform if run.private else None
     run.executor = {"sequential": Sequential, "stacked": Stacked}[executor](run.model, run.layout, transform)
     run.executor.curvature = torch.tensor(curvature, dtype=torch.float64)
-    run.local.executor = run.executor
+    run.local_update.executor = run.executor
     return run
 
 

@@ -8,7 +8,8 @@ import torch
 
 from flatfed import algorithms
 from flatfed.data.streams import stream
-from flatfed.engine import batches, context, dropout
+from flatfed.engine import batches, dropout
+from flatfed.engine import simulation as simulations
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
@@ -96,7 +97,7 @@ def permuted(folder, monkeypatch, spec: dict, executor: str):
         def mixing(self, round_, step=0):
             return super().mixing(round_, step)[np.ix_(ORDER, ORDER)]
 
-    for module in (batches, dropout, context):
+    for module in (batches, dropout, simulations):
         monkeypatch.setattr(module, "stream", moved_stream)
     monkeypatch.setattr("flatfed.engine.simulation.active_clients", moved_clients)
     monkeypatch.setattr("flatfed.engine.peers.Topology", MovedTopology)

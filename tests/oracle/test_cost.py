@@ -16,7 +16,7 @@ import torch
 from test_second_implementation import CASES
 
 from flatfed import algorithms
-from flatfed.engine import context
+from flatfed.engine import simulation as simulations
 from flatfed.engine.full_gradient import full_gradient
 from harness import SIZES, description, needs, simulation, sizes, write_problem
 
@@ -46,7 +46,7 @@ class Watched:
         value = getattr(self._ctx, name)
         if name in ("server", "client"):
             return Reads(value, self._count.seen[name])
-        if name == "previous":
+        if name == "scratch" and "previous" in value:
             self._count.remembered = True
         return value
 
@@ -70,7 +70,7 @@ class Counted:
         self._count_gradients()
         if self.run.topology is not None:
             self._count_mixes()
-        with mock.patch.object(context, "full_gradient", self._full_gradient):
+        with mock.patch.object(simulations, "full_gradient", self._full_gradient):
             self.trained = [self.run.advance()["clients"] for _ in range(3)]
 
     def _full_gradient(self, run, w, members):
@@ -89,7 +89,7 @@ class Counted:
         return watched
 
     def _count_gradients(self):
-        local, executor = self.run.local, self.run.executor
+        local, executor = self.run.local_update, self.run.executor
 
         class Counting:
             def __getattr__(self, name):
@@ -195,7 +195,7 @@ def test_stored_vectors_are_as_declared(tmp_path, name, params):
     found = Counted(tmp_path, name, params)
     algorithm = found.run.algorithm
     assert found.seen["client"] == set(algorithm.client_state)
-    assert found.remembered == algorithm.remembers == (found.run.last_received is not None)
+    assert found.remembered == algorithm.remembers == (found.run.state.received is not None)
     measured = 1 + len(found.seen["client"]) + found.remembered + len(found.seen["server"])
     assert algorithm.stored_vectors() == measured
 

@@ -44,7 +44,7 @@ def apart(run) -> torch.Tensor:
 def mix(run, round_: int = 0) -> torch.Tensor:
     """Mix the nodes' models as in round ``round_``, without training; return them."""
     run.round = round_
-    run.mix(torch.tensor(0.1, dtype=run.dtype))
+    run.mix()
     return run.state.store["model"].clone()
 
 

@@ -171,13 +171,13 @@ def test_mixing_is_over_those_who_trained_the_weight(tmp_path, graph):
     near = run.topology.mixing(run.round) > 0
     trained = torch.from_numpy(near).to(shared) @ shared > 0
     store.copy_(3.0 * shared)
-    run.mix(torch.tensor(0.1, dtype=run.dtype))
+    run.mix()
     assert gap(store, 3.0 * mask * trained) < TOLERANCE
     assert torch.equal(run.state.store["shared"], mask) and torch.equal(masks(run), mask)
     run.state.store["shared"].copy_(shared)
     values = torch.randn(store.shape, generator=torch.Generator().manual_seed(1), dtype=store.dtype)
     store.copy_(values * shared)
-    run.mix(torch.tensor(0.1, dtype=run.dtype))
+    run.mix()
     for node in range(len(SIZES)):
         who = np.flatnonzero(near[node])
         for weight in range(0, run.layout.size, 97):

@@ -22,8 +22,8 @@ class Anchored(FedAvg):
         super().start(w, ctx)
         ctx.scratch["pull"].copy_({PULL} * (w - ctx.client["anchor"]))
 
-    def correct(self, g, ctx):
-        return super().correct(g, ctx).add_(ctx.scratch["pull"])
+    def correct(self, g, w, ctx):
+        return super().correct(g, w, ctx).add_(ctx.scratch["pull"])
 
     def finish(self, w, ctx):
         ctx.client["anchor"].copy_(w)
@@ -37,8 +37,8 @@ class Heavy(Algorithm):
     server_state = ("velocity",)
     scratch = ("last",)
 
-    def correct(self, g, ctx):
-        g = super().correct(g, ctx).add_(ctx.scratch["last"], alpha={KEPT})
+    def correct(self, g, w, ctx):
+        g = super().correct(g, w, ctx).add_(ctx.scratch["last"], alpha={KEPT})
         ctx.scratch["last"].copy_(g)
         return g
 
@@ -115,11 +115,11 @@ def test_a_shipped_algorithm_composed_once_more_is_the_same(tmp_path, outside):
 def test_the_order_is_that_of_the_bases_and_every_name_is_there_once():
     feddyn = algorithms.load("feddyn")
     again = type("Again", (feddyn,), {"client_state": ("h", "mu"), "scratch": ("v",)})
-    assert again.client_state == ("h", "mu") and again.server_state == ("h",) and again.scratch == ("dual", "v")
+    assert again.client_state == ("h", "mu") and again.server_state == ("h",) and again.scratch == ("pull", "v")
     left, right = (type(name, (feddyn,), {"scratch": (name,)}) for name in ("left", "right"))
-    assert type("Diamond", (left, right), {}).scratch == ("dual", "right", "left")
+    assert type("Diamond", (left, right), {}).scratch == ("pull", "right", "left")
     plain = type("Plain", (), {"scratch": ("own",)})
-    assert type("Mixed", (plain, feddyn), {}).scratch == ("dual", "own")
+    assert type("Mixed", (plain, feddyn), {}).scratch == ("pull", "own")
 
 
 @pytest.mark.parametrize(

@@ -173,14 +173,13 @@ def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
     run.advance()
     newcomers = set(active_clients(sampling, 6, 3, 1)) - set(active_clients(sampling, 6, 3, 0))
     order = batches.by_length(active_clients(sampling, 6, 3, 1), run.sizes, run.schedule)
-    rate = torch.tensor(run.learning_rate(), dtype=torch.float64)
     assert 0 < len(newcomers) < 3
     new, old = (order[[(client in newcomers) == which for client in order]] for which in (True, False))
-    assert run.probe.drift(new, rate) == pytest.approx(0.5, abs=1e-12)
+    assert run.probe.drift(new) == pytest.approx(0.5, abs=1e-12)
     steps = [sum(run.schedule.count(int(run.sizes[client])) for client in clients) for clients in (new, old)]
-    mean = (steps[0] * 0.5 + steps[1] * run.probe.drift(old, rate)) / sum(steps)
-    assert run.probe.drift(order, rate) == pytest.approx(mean, abs=1e-12)
-    assert run.probe.drift(old, rate) != pytest.approx(0.5, abs=1e-3)
+    mean = (steps[0] * 0.5 + steps[1] * run.probe.drift(old)) / sum(steps)
+    assert run.probe.drift(order) == pytest.approx(mean, abs=1e-12)
+    assert run.probe.drift(old) != pytest.approx(0.5, abs=1e-3)
 
 
 def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):

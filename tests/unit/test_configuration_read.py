@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import yaml
 
-from flatfed import algorithms, cli, experiment, strict_yaml
+from flatfed import algorithms, cli, experiment, schemas, strict_yaml
 from flatfed.cli import parser
 from flatfed.commands import configuration
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, checks, run_specs
+from flatfed.experiment import cell_specs, run_specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,7 +140,10 @@ def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, mo
 
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
-    assert set(checks.STYLES) == set(digits.STYLES)
+    entry = {"source": {"source": "sklearn", "test": 1, "expand": "styles"}, "domains": ["plain", "blured"]}
+    with pytest.raises(ConfigError, match=r"d\.domains\[1\]: unknown value 'blured'; did you mean 'blurred'") as caught:
+        schemas.refuse([one for one in schemas.mistakes({"d": entry}, "datasets") if one.validator == "enum"], "file")
+    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(digits.STYLES)
 
 
 def test_a_protocol_without_algorithms_and_targets_has_every_ones_defaults(project: Path) -> None:

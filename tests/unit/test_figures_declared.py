@@ -20,9 +20,8 @@ from matplotlib.figure import Figure
 from test_figures import VISION, seen
 
 import made
-from flatfed import experiment, figures
+from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
-from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 from flatfed.experiment import figures as declared
 from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
@@ -285,18 +284,6 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
                     deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
                     files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
             assert all(len(images) == 1 for images in files.values()), name
-
-
-def test_surfaces_of_several_deals_are_refused_when_the_configuration_is_read(tmp_path: Path) -> None:
-    """F1 of FedLESAM has three deals; without its `set: test` two of them would be on other images."""
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    made.edited(tmp_path, "figures/fedlesam2024_F1.yaml", lambda document: document.pop("set"))
-    told = r"fedlesam2024_F1\.yaml: surfaces of central-dir0\.6-100 seed 1 and dir0\.06-100 seed 1 are .*test"
-    for scale in ("preview", "paper"):
-        with pytest.raises(ConfigError, match=told):
-            figure_specs.figure_spec(experiment.load(tmp_path), scale, "fedlesam2024_F1")
-    made.edited(tmp_path, "figures/fedlesam2024_F1.yaml", lambda document: document["panels"].pop())
-    assert figure_specs.figure_spec(experiment.load(tmp_path), "preview", "fedlesam2024_F1").panels
 
 
 def test_the_captions_of_probes_say_what_is_measured() -> None:

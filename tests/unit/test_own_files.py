@@ -225,9 +225,9 @@ def test_what_is_said_of_a_folder_is_held_against_it(here):
     """Before the first job, and naming the file in which it is said."""
     photos = ("datasets", "photos")
     told = refusal(change=put(*photos, "shape", value=[3, 28, 28]))
-    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28] is not what its source makes with `size: 32`"
+    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28], but its source makes [3, 32, 32]"
     told = refusal(change=put(*photos, "classes", value=5))
-    assert told == "own/photos.yaml: datasets.photos.classes: 5, but photos/train has 3 folders"
+    assert told == "own/photos.yaml: datasets.photos.classes: 5, but its source makes 3"
     assert load(change=put(*photos, "classes", value=3)).catalog.datasets["photos"]["train"] == 12
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import numpy
 import pytest
 
 from flatfed import algorithms, experiment
 from flatfed.data import keys
-from flatfed.engine import topology, versions
+from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.experiment import figure_specs, run_specs, table_specs
 from flatfed.experiment.table_specs import followed
-from flatfed.runs import graphs, identity
+from flatfed.runs import identity
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = "fedsmoo-cifar10"
@@ -40,13 +39,6 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
     assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
 
 
-@pytest.mark.parametrize("graph", graphs.STATIC)
-@pytest.mark.parametrize("clients", [9, 12, 30, 100])
-def test_spectral_gaps_in_closed_form_are_those_of_the_matrices(graph, clients):
-    matrix = topology.Topology({"graph": graph}, clients, 1).mixing(0)
-    second = sorted(abs(numpy.linalg.eigvalsh(matrix)))[-2]
-    assert graphs.spectral_gap({"graph": graph}, clients) == pytest.approx(1 - second, abs=1e-12)
-    assert graphs.spectral_gap({"graph": "clique", "neighbours": 3}, clients) is None
 
 
 def test_algorithm_and_split_must_fit(tmp_path):

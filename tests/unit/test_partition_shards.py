@@ -180,8 +180,9 @@ def test_more_shards_than_the_classes_of_the_preview_are_refused():
     protocol = "dfedsam-cifar100"
 
     def check(split):
-        places = {**EXP.catalog.places, "splits": {"mine": "config/splits.yaml: mine"}}
-        compatibility.check(protocol, "mine", replace(EXP.catalog, splits={"mine": split}, places=places), "a table")
+        places = {"mine": "config/splits.yaml: mine"}
+        mine = replace(EXP.catalog, splits={"mine": split}, split_places=places)
+        compatibility.check(protocol, "mine", mine, "a table")
 
     with pytest.raises(ConfigError) as error:
         check(many)

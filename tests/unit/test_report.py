@@ -243,7 +243,8 @@ def test_damaged_runs_are_named(tmp_path):
 
 
 def test_flattening():
-    assert [*runs.flatten({"a": 1, "b": {"c": "x", "d": {"e": None}}})] == [("a", "1"), ("b.c", "x"), ("b.d.e", "null")]
+    tree = {"a": 1, "b": {"c": "x", "d": {"e": None}}, "f": [1, 0.5]}
+    assert runs.flatten(tree) == {"a": "1", "b.c": "x", "b.d.e": "null", "f": "[1, 0.5]"}
 
 
 class Snakemake:

@@ -15,6 +15,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "studies"))
 import results
+from flatfed import algorithms
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
@@ -36,6 +37,17 @@ def test_the_page_is_what_the_script_writes():
     for name in ("results.png", "results-curves.png"):
         with Image.open(ROOT / "docs" / name) as picture:
             assert picture.info["flatfed"] == digest, f"docs/{name} is older: python studies/results.py"
+
+
+def test_the_headers_of_the_algorithms_have_the_numbers_of_the_page():
+    shown = {}
+    for name in algorithms.names():
+        last = sys.modules[algorithms.load(name).__module__].__doc__.strip().splitlines()[-1]
+        assert last.startswith("Evidence: ")
+        if reached := re.search(r"round (\d+) \(paper (\d+)\)", last):
+            shown[name] = reached.groups()
+    rows = re.findall(r"runs/path3-100/(\w+)/seed1\) \| \w+ \| 1 \| 68 % \| (\d+) \| (\d+) \|", PAGE)
+    assert shown == {name: (ours, printed) for name, printed, ours in rows if name != "fedavg"}
 
 
 def test_the_readings_of_a_straight_line_by_hand():

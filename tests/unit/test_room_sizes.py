@@ -16,19 +16,19 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 728,
+    "": 673,
     "algorithms": 1008,
-    "analysis": 908,
-    "commands": 1488,
-    "data": 1063,
-    "engine": 2854,
-    "experiment": 2468,
-    "figures": 858,
+    "analysis": 894,
+    "commands": 1292,
+    "data": 1043,
+    "engine": 2902,
+    "experiment": 2232,
+    "figures": 854,
     "models": 450,
-    "papers": 521,
-    "runs": 891,
-    "tables": 1499,
-    "workflow": 262,
+    "papers": 473,
+    "runs": 801,
+    "tables": 1472,
+    "workflow": 222,
 }
 
 #: Tokens that are no code.

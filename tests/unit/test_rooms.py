@@ -90,8 +90,10 @@ def test_what_the_architecture_names_is_there():
     assert len(named) > 20 and named - {"metrics.csv"} <= ends
 
 
-def test_a_round_is_read_in_one_sitting():
-    """From sampling to aggregation: the simulation, a round with a server, its local steps and who takes part."""
-    names = ("simulation", "server", "local", "sampling")
-    lines = [(SRC / f"flatfed/engine/{name}.py").read_text(encoding="utf-8").count("\n") for name in names]
-    assert sum(lines) <= 400
+def test_a_newcomer_reads_nine_files_to_understand_a_step():
+    """The files of docs/architecture.md: FedSMOO's step, from ``advance`` to the gradient."""
+    section = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8").split("## FedSMOO's step")[1]
+    names = dict.fromkeys(re.findall(r"`(?:engine/|algorithms/)?(\w+\.py)`", section.split("\n## ")[0]))
+    files = [path for path in (SRC / "flatfed").rglob("*.py") if path.name in names]
+    assert len(files) == len(names) <= 9
+    assert sum(path.read_text(encoding="utf-8").count("\n") for path in files) <= 1000

@@ -29,19 +29,6 @@ def test_sign_flips_are_those_of_scipy(seeds, shift):
             (values,), lambda x, axis: x.mean(axis), permutation_type="samples", n_resamples=np.inf, vectorized=True
         )
         assert significance.sign_flip(values) == pytest.approx(theirs.pvalue, abs=1e-12)
-    assert significance.sign_flip(drawn).shape == (5,)
-
-
-def test_the_interval_of_a_mean_by_hand():
-    """Differences 1, 2, 3: mean 2, deviation 1, half width 4.3027 / sqrt(3) = 2.4842."""
-    found = significance.interval([1.0, 2.0, 3.0])
-    assert (found.mean, found.low, found.high) == (
-        2.0,
-        pytest.approx(-0.4842, abs=1e-4),
-        pytest.approx(4.4842, abs=1e-4),
-    )
-    assert significance.interval([1.0]) == significance.Interval(1.0, -math.inf, math.inf), "one seed knows no sign"
-    assert significance.interval([0.5, 0.5]) == significance.Interval(0.5, 0.5, 0.5)
 
 
 def test_by_hand():

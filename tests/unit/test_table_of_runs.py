@@ -109,11 +109,6 @@ def cut(folder: Path) -> None:
     change(folder / ONE)
 
 
-def swapped(folder: Path) -> None:
-    for here, there in ((ONE, "aside"), (OTHER, ONE), ("aside", OTHER)):
-        (folder / here).rename(folder / there)
-
-
 def described(folder: Path) -> None:
     change(folder / ONE, description={**records.read_finished(folder / ONE).description, "learning_rate": 0.2})
 
@@ -133,7 +128,6 @@ def preview(folder: Path) -> None:
         (edited, ONE, "metrics.csv: is not the file that run.json beside it was written with"),
         (cut, ONE, "metrics.csv: ends with round 42, but run.json beside it says rounds_done 45"),
         (described, ONE, "not the run that the table asks for: learning_rate is 0.2, here 0.1"),
-        (swapped, ONE, "run.json: is of another run: fedsmoo, here fedavg"),
         (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)'),
         (lambda folder: change(folder / ONE, partition_digest="0" * 64), ONE, "data: partition_digest is 000000000000"),
         (lambda folder: change(folder / OTHER, dataset_digest="0" * 64), OTHER, "data: dataset_digest is 000000000000"),
@@ -147,14 +141,14 @@ def test_a_run_that_does_not_fit_is_listed_and_its_cell_is_missing(folder, capsy
     assert len(said) == 1 and words in said[0]
     cells = csv.DictReader(Path("out/cifar10_cnn.csv").read_text().splitlines())
     missing = {(cell["row"], cell["column"]) for cell in cells if cell["status"] == "missing"}
-    assert {(path.split("/")[2], "dir0.6-100")} <= missing and len(missing) == 1 + (slip is swapped)
+    assert {(path.split("/")[2], "dir0.6-100")} <= missing and len(missing) == 1
 
 
 def test_a_run_that_is_there_twice_counts_once(folder, capsys):
     before = shutil.copytree(folder / ONE, folder / "a" / ONE)
     assert make() == 0
     said = capsys.readouterr().err
-    assert f"not shown: {before}: not used: float32, 45 of 45 rounds; copy/{ONE} is shown: float32, 45" in said
+    assert f"not shown: copy/{ONE}: not used: 45 rounds, {before} is shown: 45" in said
     assert Path("out/cifar10_cnn.md").read_bytes() == (PUBLISHED / "cifar10_cnn.md").read_bytes()
 
 
@@ -204,10 +198,10 @@ def at_paper_setting(algorithm: str, accuracies: list[float], folder: str = "cop
 
 @pytest.fixture
 def so_far(tmp_path, monkeypatch):
-    """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2, in bfloat16; FedSMOO finished."""
+    """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2; FedSMOO finished."""
     monkeypatch.chdir(tmp_path)
     at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6])
-    at_paper_setting("fedavg", [0.1, 0.2], **LOW)
+    at_paper_setting("fedavg", [0.1, 0.2])
     at_paper_setting("fedsmoo", [0.5] * 143 + [0.68] * 50 + [0.80] * 607)
 
 
@@ -235,9 +229,9 @@ def test_a_target_that_was_reached_counts_and_one_that_was_not_takes_more_rounds
     waiting = numbers["fedcm", "t2"]
     assert (waiting["status"], waiting["rounds"], waiting["reached"]) == ("unfinished", "4", "0/1")
     assert waiting["agreement"] == "missing" and waiting["value"] == ""
-    assert numbers["fedavg", "t1"]["runs"] == f"results/paper/runs/fedsmoo-cifar10~bfloat16/{SPLIT}/fedavg/seed1"
+    assert numbers["fedavg", "t1"]["runs"] == f"results/paper/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
     text = Path("out/fedsmoo2023_T6.md").read_text()
-    said = "(n = 1; bfloat16 and float32; 2 to 800 of 800 rounds)"
+    said = "(n = 1; float32; 2 to 800 of 800 rounds)"
     assert text.splitlines()[0].endswith(said)
     assert "- Shown: 2 of its 16 columns, those with runs.\n" in text and "Some runs are unfinished" in text
     assert capsys.readouterr().out == text
@@ -257,45 +251,24 @@ def test_numbers_of_the_last_round_wait_for_it(so_far):
 
 
 def test_without_so_far_finished_runs_of_the_own_precision_only(so_far, capsys):
-    folder = at_paper_setting("fedavg", [0.7] * 800, **LOW)
+    at_paper_setting("fedavg", [0.7] * 800, **LOW)
     numbers = cells_of("fedsmoo2023_T6", "--config", "scale=paper")
     assert {row for row, _ in numbers if numbers[row, "t1"]["status"] == "ok"} == {"fedsmoo"}
     said = capsys.readouterr().err
-    assert f'not shown: {folder}: not the run that the table asks for: precision is "bfloat16", here "float32"' in said
-    assert "fedcm" not in said
+    assert "(1 run; 1 others are not of this table)" in said and "fedcm" not in said
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "precision", "seeds"),
-    [
-        ([0.7] * 9, [0.7] * 8, "bfloat16", "1;2"),
-        ([0.7] * 8, [0.7] * 8, "float32", "1"),
-        ([0.7] * 800, [0.7] * 9, "bfloat16", "1;2"),
-        ([0.7] * 9, [0.7] * 800, "float32", "1"),
-    ],
-)
-def test_two_precisions_are_never_averaged(so_far, capsys, low, high, precision, seeds):
-    """The finished one, then the longer one, then the table's own."""
-    at_paper_setting("feddyn", low, **LOW)
-    at_paper_setting("feddyn", [0.7] * 3, seed=2, **LOW)
-    at_paper_setting("feddyn", high)
-    cell = cells_of()["feddyn", "t1"]
-    assert (cell["value"], cell["seeds"]) == ("1.0", seeds) and ("bfloat16" in cell["runs"]) == (
-        precision == "bfloat16"
-    )
-    said = [line for line in capsys.readouterr().err.splitlines() if "feddyn" in line]
-    assert len(said) == (1 if precision == "bfloat16" else 2) and all("not used: " in line for line in said)
-    assert all(f"is shown: {precision}, " in line for line in said)
-
-
-def test_a_row_and_its_base_in_two_precisions_are_not_compared(so_far):
-    at_paper_setting("feddyn", [0.7] * 3)
-    at_paper_setting("fedlesam_d", [0.7] * 3, **LOW)
-    numbers = cells_of("fedlesam2024_T9")
-    ratios = {key: cell for key, cell in numbers.items() if cell["relative"]}
-    assert ratios and {cell["status"] for (row, _), cell in ratios.items() if row == "fedsmoo"} == {"missing"}
-    problems = {cell["problems"] for (row, _), cell in ratios.items() if row == "fedsmoo"}
-    assert problems == {f"results/paper/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1 has no run.json"}, "in float32"
+def test_a_table_is_in_the_precision_of_the_run_that_is_furthest(so_far, capsys):
+    for seed in (1, 2):
+        at_paper_setting("feddyn", [0.7] * 9, seed=seed, **LOW)
+    assert cells_of()["feddyn", "t1"]["status"] == "missing"
+    assert "(3 runs; 2 others are not of this table)" in capsys.readouterr().err
+    at_paper_setting("fedsmoo", [0.5] * 100 + [0.7] * 700, **LOW, seed=2)
+    shutil.rmtree(f"copy/fedsmoo-cifar10/{SPLIT}/fedsmoo")
+    numbers = cells_of()
+    cell = numbers["feddyn", "t1"]
+    assert (cell["value"], cell["seeds"]) == ("1.0", "1;2") and cell["runs"].count("~bfloat16/") == 2
+    assert numbers["fedsmoo", "t1"]["seeds"] == "2" and numbers["fedcm", "t1"]["status"] == "missing"
 
 
 def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):
@@ -304,7 +277,7 @@ def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):
     assert cells_of()["feddyn", "t1"]["value"] == "5.0"
     said = capsys.readouterr().err
     for name, rounds in (("a", 2), ("c", 4)):
-        assert f"not shown: copy/{name}/" in said and f"not used: float32, {rounds} of 800 rounds; copy/b/" in said
+        assert f"not shown: copy/{name}/" in said and f"not used: {rounds} rounds, copy/b/" in said
     at_paper_setting("feddyn", [0.7] * 800, "copy/d")
     assert cells_of()["feddyn", "t1"]["value"] == "1.0"
 

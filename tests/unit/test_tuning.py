@@ -46,7 +46,7 @@ def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
 
 def test_grids_of_several_keys_are_the_product_in_the_order_of_the_file(exp):
     found = tuning.search(exp.catalog, "paper", CIFAR10, SPLIT, "mofedsam")
-    points = found.points()
+    points = found.combinations()
     assert len(points) == 4 * 5
     assert list(points)[:2] == ["learning_rate=0.316228,alpha=0.01", "learning_rate=0.316228,alpha=0.1"]
     assert points["learning_rate=0.316228,alpha=0.1"] == {"learning_rate": 10**-0.5, "alpha": 0.1}
@@ -56,7 +56,7 @@ def test_grids_of_several_keys_are_the_product_in_the_order_of_the_file(exp):
 def test_preview_tries_the_first_three_values(exp):
     found = tuning.search(exp.catalog, "preview", CIFAR10, SPLIT, "mofedsam")
     assert found.grid == {"learning_rate": [10**-0.5, 0.1, 10**-1.5], "alpha": [0.01, 0.1, 0.2]}
-    assert len(found.points()) == 9
+    assert len(found.combinations()) == 9
 
 
 def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(exp):
@@ -71,7 +71,7 @@ def test_what_everything_needs_is_found_once(exp):
     found = selection.searches(exp, "paper", scales.every(exp, "paper"))
     folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
-    assert sum(len(one.points()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
+    assert sum(len(one.combinations()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
     assert selection.searches(exp, "paper", Asked([("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"])) == []
 
 
@@ -149,7 +149,7 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
     ):
         found = tuning.search(exp.catalog, "preview", protocol, split, row)
         assert tuning.choice_spec(exp.catalog, exp.places, found).accuracy == accuracy
-        point = next(iter(found.points()))
+        point = next(iter(found.combinations()))
         assert tuning.run(exp.catalog, exp.places, found, point).description["evaluation"]["sets"] == sets
 
 

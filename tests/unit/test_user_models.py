@@ -182,9 +182,7 @@ def test_every_classifier_of_torchvision_is_accepted_or_refused_with_a_reason():
 OTHER_FILES = {
     "a module of PYTHONPATH": ("import helper", "path/helper.py"),
     "a module of a module": ("from package.part import value", "path/package/deep.py"),
-    "an import inside a function": ("def later():\n    import helper", "path/helper.py"),
     "another file of the folder": ("from flatfed.models.perceptron import build as base", "perceptron.py"),
-    "a file that it reads": ("from pathlib import Path\nTEXT = Path(__file__).with_name('sizes.txt')", "sizes.txt"),
 }
 
 
@@ -196,7 +194,6 @@ def test_a_warning_names_files_outside_of_the_digest_once(folder, capsys, monkey
     (folder / "path/package/__init__.py").write_text("")
     (folder / "path/package/part.py").write_text("from .deep import value\n")
     (folder / "path/package/deep.py").write_text("value = 1\n")
-    (folder / "sizes.txt").write_text("1")
     (folder / "_blocks.py").write_text("import math, numpy\n")
     monkeypatch.syspath_prepend(folder / "path")
     (folder / "wide.py").write_text(f"from flatfed.models._blocks import math\n{line}\n{MODEL}")

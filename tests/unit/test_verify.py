@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -94,16 +93,11 @@ def test_a_cell_that_differs_and_a_claim_that_is_reversed(write, capsys):
     for column in UPPER:
         write(column, "paper", CLOSE)
     write(UPPER[0], "paper", values)
-    assert verify("--json", "out.json") == 0
+    assert verify() == 0
     said = capsys.readouterr().out
     line = "differs  fedsmoo: ours 81.90 ± 0.05 (n = 12), paper 84.55 ± 0.14: −2.65, allowed 1.00"
     assert line in said
     assert "reversed clearly fedsmoo > feddyn (2 columns, p = " in said and "fedsmoo > fedcm" not in said
-    (written,) = json.loads(Path("out.json").read_text())
-    assert written["columns"][0]["agree"] == 7 and not written["stands"]
-    (turned,) = [one for one in written["claims"] if one["outcome"] == "reversed clearly"]
-    assert (turned["better"], turned["worse"], turned["columns"]) == ("fedsmoo", "feddyn", 2)
-    assert turned["lead"] == pytest.approx((0.8155 - 0.8322 + 0.8455 - 0.8322) / 2) and turned["p"] < 0.05
     assert verify("--strict") == 1
 
 
@@ -116,10 +110,9 @@ def test_strict_passes_a_table_that_stands(write):
 
 def test_preview_verifies_nothing_and_says_why(write, capsys):
     write(UPPER[0], "preview", {row: [value - 0.3 for value in values] for row, values in CLOSE.items()})
-    assert verify("--scale", "preview", "--json", "out.json") == 0
+    assert verify("--scale", "preview") == 0
     said = "fedsmoo2023_T1, preview scale: 8 of 16 cells made; at this scale none is verified\n"
     assert capsys.readouterr().out == said
-    assert not json.loads(Path("out.json").read_text())[0]["stands"]
     assert verify("--scale", "preview", "--strict") == 1, "no printed number agrees"
 
 

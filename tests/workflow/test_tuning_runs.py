@@ -1,13 +1,9 @@
 """What papers tuned: choices first, by one target; then runs that take them."""
 
 import json
-import os
-import sys
 
 import pytest
 from project import Project
-
-from samples import full
 
 TABLE, SPLIT, ROWS = "fedsam2022_T1", "dir0.6-100-p20", ["fedavg", "fedsam"]
 TUNING = f"results/preview/tuning/fedsam-cifar10/{SPLIT}"
@@ -48,26 +44,6 @@ def test_tuned_runs_without_choices_are_refused_before_the_first_job(fedsam):
     assert f"{TUNING}/fedavg/choice.json, which is not made yet" in done.text
     assert "make it: snakemake --cores all --config scale=preview -- " in done.text
     assert "Execute" not in done.text and "Traceback (most recent call last)" not in done.text
-
-
-@full
-def test_a_tuning_run_can_be_made_on_another_host(fedsam, tmp_path):
-    run = f"{TUNING}/fedsam/learning_rate=0.1"
-    here = fedsam.clone(tmp_path / "here")
-    (tmp_path / "host").mkdir()
-    host = Project.copied(tmp_path / "host", source=fedsam.root)
-    script = here.flatfed("describe", "--script", run)
-    assert script.returncode == 0, script.text
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    done = host.call("sh", "-c", script.stdout, env={"PATH": path})
-    assert done.returncode == 0, done.stderr
-    here.make("--", f"results/preview/partitions/fedsam-cifar10/{SPLIT}/seed1.npz")
-    assert run in here.planned("tuning")["train"]
-    taken = here.flatfed("import", str(host.root / "results"))
-    assert taken.returncode == 0 and f"{run}: accepted" in taken.text, taken.text
-    assert run not in here.planned("tuning")["train"]
-    wrong = here.flatfed("describe", f"{TUNING}/fedsam/learning_rate=0.7")
-    assert "unknown point 'learning_rate=0.7'; did you mean 'learning_rate=0.1'?" in wrong.text
 
 
 def test_choices_are_made_then_taken_then_refused_when_stale(fedsam):

@@ -38,7 +38,7 @@ from flatfed.experiment.model import digest
 from flatfed.models import pretrained
 from flatfed.runs import source, timing
 from flatfed.runs.places import Places
-from flatfed.workflow import closing, requested, requests, warm
+from flatfed.workflow import closing, requested, warm
 
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
@@ -53,7 +53,6 @@ told(configuration.write_effective)(config, PLACES)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # What jobs of seconds are rerun for: any change of the package.
 CODE = source.package_digest()
-REQUESTS = told(requests.read)(config.get("plan"))
 
 
 # How the rule declares the model of a training (keep_models in config.yaml).

@@ -91,12 +91,26 @@ def run_folders(wildcards, output):
     return [str(Path(file).parent) for file in output.run]
 
 
+# What a training asks a cluster for: minutes and megabytes. `set-resources` of a profile goes before it.
+MINUTES = {"paper": 1440, "preview": 10}
+MEGABYTES = {"paper": 16_000, "preview": 4_000}
+
+
+def run_minutes(wildcards, attempt):
+    """Attempts after the first ask for twice as much, and no more: they also follow preemptions."""
+    return min(attempt, 2) * MINUTES[wildcards.scale]
+
+
+def run_megabytes(wildcards, attempt):
+    return min(attempt, 2) * MEGABYTES[wildcards.scale]
+
+
 def together_minutes(wildcards, attempt):
-    return requests.for_runs(runs_of(wildcards), REQUESTS, attempt)[0]
+    return run_minutes(wildcards, attempt) * len(runs_of(wildcards))
 
 
 def together_megabytes(wildcards, attempt):
-    return requests.for_runs(runs_of(wildcards), REQUESTS, attempt)[1]
+    return run_megabytes(wildcards, attempt) * len(runs_of(wildcards))
 
 
 def run_manifest(wildcards):
@@ -123,14 +137,6 @@ def run_threads(wildcards):
     return 1 if wildcards.scale == "preview" else config.get("threads", 1)
 
 
-def run_minutes(wildcards, attempt):
-    return requests.for_runs([run_of(wildcards)], REQUESTS, attempt)[0]
-
-
-def run_megabytes(wildcards, attempt):
-    return requests.for_runs([run_of(wildcards)], REQUESTS, attempt)[1]
-
-
 def run_versions(wildcards):
     return as_json(versions.of_run(run_of(wildcards).description))
 
@@ -143,7 +149,7 @@ def choice_digest(wildcards):
 @told
 def choice_inputs(wildcards):
     found = search_of(wildcards)
-    runs = [tuning.run(EXPERIMENT.catalog, PLACES, found, point) for point in found.points()]
+    runs = [tuning.run(EXPERIMENT.catalog, PLACES, found, point) for point in found.combinations()]
     return [file for run in runs for file in run.files]
 
 

@@ -1,11 +1,13 @@
 """What an algorithm is: a handful of hooks on rows, every one with FedAvg's behaviour as its default.
 
 Every model that trains together is a row of one matrix ``w`` of shape (rows, parameters); a row is one client.
-Norms, clips and inner products are per row. One local step, in the order of the official code:
+Norms, clips and inner products are per row. A client's round is ``start``, local steps, ``finish``; the server's is
+``aggregate``. One local step, in the order of the official code:
 
     e = perturbation(w, gradient, ctx)             None, or where to take the gradient instead: w + e
+    update_dual(e, ctx)                            dual variables of the perturbation, if there is one
     g = gradient(w + e)                            mean cross-entropy of the step's batch, per row
-    G = correct(g, ctx)                            linear corrections: control variates, duals, momentum
+    G = correct(g, w, ctx)                         linear corrections: control variates, duals, momentum
     d = clip(G) + (weight_decay + proximal) * w    the clip sees neither the decay nor the proximal quadratic
     update(w, d, ctx)                              w <- w - lr d
 
@@ -34,7 +36,11 @@ if TYPE_CHECKING:
     Mixing = Callable[[int], Tensor]
 
 #: Kinds of vectors that an algorithm declares, and names that are taken: the engine keeps those itself.
-STATE = {"client_state": ("model", "private"), "server_state": ("w",), "scratch": ()}
+STATE = {
+    "client_state": ("model", "private"),
+    "server_state": ("w",),
+    "scratch": ("previous", "full_gradient"),
+}
 
 
 def check_state(kind: str, names: Any, where: str) -> None:
@@ -51,17 +57,20 @@ class Algorithm:
 
     ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
     ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
-    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``. These three
-    are joined along the inheritance: a class declares its own vectors, and has those of its bases before them. Two
-    bases that declare one name independently are refused, unless the class repeats it: then they share the vector.
+    ``scratch``: names of row matrices that live from ``start`` to ``finish``, zero at first: ``ctx.scratch[name]``.
+    These three are joined along the inheritance: a class declares its own vectors, and has those of its bases before
+    them. Two bases that declare one name independently are refused, unless the class repeats it: then they share the
+    vector.
 
-    ``remembers``: every client keeps the model it last received: ``ctx.previous``. ``communication``: (download,
-    upload) in model sizes, of one active client in one round; decentralised, both ends of one link in one gossip step.
+    ``remembers``: ``ctx.scratch["previous"]`` is the model that the client received last, 0 before its first round.
+    ``communication``: (download, upload) in model sizes, of one active client in one round; decentralised, both ends of
+    one link in one gossip step.
     ``counted``: the model sizes each way that its paper's tables count in place of the larger of these, where they do.
-    ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: gradients on all of a client's data
-    that it takes in a round beside them. ``central``: trains on one client that has all data, in a split of scheme
-    central, and nowhere else. ``decentralised``: no server; every client keeps a model of its own and mixes it with its
-    neighbours' after local training, or before it where ``mix_first``; ``gossip_steps`` mixes a round.
+    ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: 1 if
+    ``ctx.scratch["full_gradient"]`` is the gradient on all of the client's data at the received model, unaugmented.
+    ``central``: trains on one client that has all data, in a split of scheme central, and nowhere else.
+    ``decentralised``: no server; every client keeps a model of its own and mixes it with its neighbours' after local
+    training, or before it if ``mix_first``; ``gossip_steps`` mixes a round.
     ``whole_rows``: weights are treated by sums, scalings, norms and inner products of whole rows only, none coordinate
     by coordinate. Only what the class itself says counts, never a base: a wrong "yes" would be silent. ``claims``: what
     the contract test holds it to. ``version``: increased when its numbers change (:mod:`flatfed.engine.versions`).
@@ -108,6 +117,10 @@ class Algorithm:
         by_place = any(getattr(self, name) in each.by_place for name, each in options.items())
         return bool(vars(type(self)).get("whole_rows")) and not by_place
 
+    def filled_scratch(self) -> tuple[str, ...]:
+        """Return the names of the vectors of ``ctx.scratch`` that the engine fills."""
+        return ("previous",) * self.remembers + ("full_gradient",) * bool(self.full_passes)
+
     def stored_vectors(self) -> int:
         """Return how many vectors of the model's size a client holds: the model, its state, what comes beside it."""
         return round(1 + len(self.client_state) + self.remembers + max(0, self.communication[0] - 1))
@@ -124,8 +137,14 @@ class Algorithm:
         """Return e (rows, parameters), so that the step's gradient is taken at w + e; None for none."""
         return None
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
-        """Return the gradient (rows, parameters) with the linear corrections; may change ``g`` in place."""
+    def update_dual(self, e: Tensor, ctx: Context) -> None:
+        """Update dual variables of the perturbation ``e`` (rows, parameters) in place, before the gradient at w + e."""
+
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
+        """Return the gradient (rows, parameters) with the linear corrections, which the engine then changes in place.
+
+        May change ``g`` in place and return it; not ``w``.
+        """
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:

@@ -1,11 +1,12 @@
 """Slips in an algorithm's file that would be silent: a hook that nobody calls leaves FedAvg's own in its place.
 
-They are found when the file is loaded, from names and parameters alone. What hooks return is looked at where they are
-called first (:mod:`flatfed.engine.checks.hooks`).
+They are found when the file is loaded, from names and parameters alone. A rehearsal before the first round checks what
+hooks return and change (:mod:`flatfed.engine.checks.rehearsal`).
 """
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 from flatfed.algorithms._base import Algorithm
 from flatfed.errors import ConfigError
 
-NEAR = 2  # letters that a name may be away from a hook's to be taken for a slip
+SIMILAR = 0.8  # to a hook's name: a name that nothing uses is then a slip
 
 DECLARED = {name: value for name, value in vars(Algorithm).items() if not name.startswith("_")}
 CALLED = (FunctionType, staticmethod, classmethod)
@@ -55,28 +56,13 @@ def hook_of(kind: type[Algorithm], name: str) -> str:
     return f"{file_of(owner)}: {owner.__name__}.{name}"
 
 
-def letters_apart(one: str, other: str) -> int:
-    """Return the Levenshtein distance: how many letters have to be put in, left out or replaced.
-
-    >>> letters_apart("agregate", "aggregate"), letters_apart("udpate", "update")
-    (1, 2)
-    """
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        above, row = row, [i]
-        for j, b in enumerate(other, 1):
-            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (a != b)))
-    return row[-1]
-
-
 def _check_name(name: str, value: Any, where: str) -> None:
     """Refuse a name that nothing uses and that is nearly one of Algorithm's: of a function any, else of a value."""
     function = isinstance(value, (*CALLED, property, cached_property))
     known = [other for other, base in DECLARED.items() if function or not isinstance(base, CALLED)]
-    nearest = min(known, key=lambda other: letters_apart(name, other))
-    if letters_apart(name, nearest) <= NEAR:
+    if nearest := difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR):
         raise ConfigError(
-            f"{where}: nothing {'calls' if function else 'reads'} it; did you mean {nearest!r}? hooks: "
+            f"{where}: nothing {'calls' if function else 'reads'} it; did you mean {nearest[0]!r}? hooks: "
             f"{', '.join(HOOKS)}; what only other files use has another name, or one that begins with an underscore"
         )
 

@@ -68,10 +68,10 @@ class LocallyEstimated(Algorithm):
         super().start(w, ctx)
         if self.direction == "server_step":
             away = -ctx.server["step"]
-        elif self.first == "paper":
-            away = ctx.previous * ctx.participated - ctx.w
         else:
-            away = ctx.previous - ctx.w
+            away = ctx.scratch["previous"] - ctx.received
+            if self.first == "unperturbed":
+                away *= ctx.scratch["previous"].any(dim=1, keepdim=True)
         ctx.scratch["e"].copy_(self._unpacked(away, ctx))
 
     def _unpacked(self, away: Tensor, ctx: Context) -> Tensor:

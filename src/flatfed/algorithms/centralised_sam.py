@@ -3,6 +3,8 @@
     e = rho g(w) / ||g(w)||;   w <- w - eta [clip(g(w + e)) + weight_decay w]
 
 A round has as many steps as centralised SGD's.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
     z_i = x_i after K steps of x <- x - eta g_i(x);   x_i <- sum_l w_il z_l
 
 On the full graph this is FedAvg with everybody active.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 
 Q = 4 (section 5.2). Alg. 1 prints the single mix beside the loop; it is the loop's first step, not one more. Where the
 graph changes with time, every gossip step draws its own (appendix B.4: 10 Q clients without replacement).
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

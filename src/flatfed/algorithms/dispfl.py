@@ -17,6 +17,8 @@ trained weights). A method of personal models: DFedSAM reports "global" accuracy
 plain mean of all nodes' models after local training, zeros included. A link carries x_j, ``density`` of a model; where
 its weights are, at most a bit for each of the model's, is not counted, as it is not in the official code. A density
 that the dense tensors use up is refused by the job itself: which it is depends on the model's tensors.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class DisPFL(Algorithm):
             columns.copy_(mask * (near @ columns) / (near @ shared).clamp_(min=1))
             shared.copy_(mask)
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """Remember the gradient, for regrowing."""
         ctx.scratch["gradient"].copy_(g)
         return g

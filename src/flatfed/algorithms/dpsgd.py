@@ -4,6 +4,8 @@
 
 With one step this is x_i <- sum_l w_il x_l - eta g_i(x_i). DFedSAM trains one epoch a round (appendix B.3). The code
 its group published with DisPFL mixes first and trains from the mixed model: ``order: official_code``.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class DPSGD(Algorithm):
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """Keep the local step x_i^K - x_i until the models are mixed."""
         if not self.mix_first:
-            ctx.client["step"].copy_(w - ctx.w)
+            ctx.client["step"].copy_(w - ctx.received)
         return {}
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:

@@ -4,6 +4,8 @@
 
 Dbar = mean_S (w_i - w^t). No bias correction, v^0 = 0 and tau = 0.01 as in the official FedSMOO code; Reddi et al. ask
 v^{-1} >= tau^2. eta_g = 0.1 (FedSMOO section 5.1).
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 
 One gradient a step, as FedAvg; rho = 0.01 (section 6.1). Alg. 1 sums the local models without 1/n; the mean is meant.
 It begins with w_i^old = 0, which would only shrink the model; here a client's first round is not perturbed: ``first``.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 
 The clip sees the linear half -mu w^t, the quadratic one joins the weight decay: the official FedSMOO code. Where the
 clip is idle this is g + mu (w - w^t). Not in the four papers' tables; mu = 0.1 is that code's default.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations
@@ -32,6 +34,6 @@ class FedProx(FedAvg):
         """mu w, the quadratic half of the proximal term."""
         return self.mu
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = g - mu w^t."""
-        return g.sub_(ctx.w, alpha=self.mu)
+        return g.sub_(ctx.received, alpha=self.mu)

@@ -6,6 +6,8 @@
 (a_i, b_i) stay with the client. Not identifiable from FedSAM's text, the only one that has it: eta_2, lambda and the
 form of the map are unstated (a full 3072 x 3072 matrix a client would have nine million entries). Chosen here: a scale
 and a shift for each channel, or for each pixel and channel, of the normalised images, and eta_2 = eta.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

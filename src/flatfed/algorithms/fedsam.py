@@ -4,6 +4,8 @@
 
 Both gradients come from the same batch (and the same dropout masks). Qu et al.'s eq. 3 carries a spurious sign factor;
 eq. 4 is followed. Default rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
     w <- w - eta [g(w + e) + lambda (h_i - w^t) + lambda w]
     server: w as FedDyn;   s = rho mbar / ||mbar||,   s^0 = 0
 
-mbar = mean_S mu_i in the official code (the authors call the dropped term small), mean_S (mu_i - e_{i,K}) in Alg. 1,
-lines 13 and 17: parameter ``s``, by default what the authors' own code runs, as repaired in FL-Simulator's commit
-502bec6; FL-SAM's has Algorithm 1's. The former appeared eight months after the paper, and until the repair handed every
-tensor the first coordinates of mu_i and s at the start of a client's round (erratum B14): ``unpacking:
-FL-Simulator@653ebb5``. mu_i persists over rounds. The signs are those of paper and code; a concave augmented Lagrangian
-would flip s. rho = 0 is FedDyn exactly.
+Parameter ``s``: mbar = mean_S mu_i in the official code, as repaired in FL-Simulator's commit 502bec6 (the default);
+mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. Before the repair that code gave every tensor the
+first coordinates of mu_i and s (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The signs
+are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is FedDyn exactly.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 216 (paper 144).
 """
 
 from __future__ import annotations
@@ -56,18 +56,20 @@ class FedSMOO(FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """e of length rho along g - mu_i - s, and the dual step of mu_i."""
-        e = along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
+        """Return e of length rho along g - mu_i - s."""
+        return along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
+
+    def update_dual(self, e: Tensor, ctx: Context) -> None:
+        """mu_i <- mu_i + e - s."""
         ctx.client["mu"].add_(e).sub_(ctx.server["s"])
         if self.s == "paper":
             ctx.scratch["e"].copy_(e)
-        return e
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
         super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
-        sent = ctx.client["mu"] - last
+        sent = ctx.client["mu"] - last  # a copy in any case: mu_i may be a view of the store
         if self.unpacking == UNREPAIRED:  # as it will be read in the client's next round
             ctx.client["mu"].copy_(heads(ctx.client["mu"], ctx.layout))
         return {"mu": sent}

@@ -7,6 +7,8 @@ The paper's clients upload w_i + h_i and the server averages over the active one
 That is all of the paper that the choice is: its mix of two gradients, (1 - alpha) g(w) + alpha g(w + e), has alpha = 1
 either way. The official code's mean over all is the default, since FedSMOO's Table 8 (dynamic regularisation and SAM,
 without SAM's correction) is this algorithm with FedSMOO's settings.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

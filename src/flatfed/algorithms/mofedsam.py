@@ -5,6 +5,8 @@
 alpha is Qu et al.'s beta: the weight of the fresh gradient. The server averages, as FedCM; Alg. 2's
 w <- w - eta_g Delta equals that only where eta K = 1, and appendix D.1 prints Delta with the opposite sign.
 FedLESAM@d6663cc passes alpha to a step that does not use it: g(w + e) + (1 - alpha) Delta, ``fresh``.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ class MoFedSAM(SharpnessAware, FedCM):
         per_rho=4.0,
     )
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = alpha g(w + e) + (1 - alpha) Delta, or with the fresh gradient whole."""
         if self.fresh == WHOLE:
             return g.add_(ctx.server["direction"], alpha=1 - self.alpha)
-        return super().correct(g, ctx)
+        return super().correct(g, w, ctx)

@@ -6,6 +6,8 @@
 eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so that c_i estimates the
 client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither
 is followed.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ class Scaffold(DividesBySteps, FedAvg):
         super().start(w, ctx)
         ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = g + c - c_i."""
         return g.add_(ctx.scratch["correction"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); delta is uploaded."""
-        delta = (ctx.w - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
+        delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
         ctx.client["c"].add_(delta)
         return {"delta": delta}
 

@@ -64,6 +64,12 @@ class Trained:
         return self.record.description
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Whose model it is, as the files of analyses have it."""
+        about = {key: self.description[key] for key in ("algorithm", "scale")}
+        return {**about, "digests": self.digests, "diverged_at": self.record.diverged_at}
+
+    @property
     def name(self) -> str:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
         return self.record.name
@@ -116,12 +122,12 @@ def load(run: Path, inputs: Inputs, precision: str | None = None) -> Trained:
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
-    row, digests = read_weights(run, record, layout)
+    row, digests = read_weights(run, record, model)
     resident = Resident.of(data, about, "none", place, dtype)
     return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
 
 
-def read_weights(run: Path, record: RunRecord, layout: Layout) -> tuple[Tensor, Digests]:
+def read_weights(run: Path, record: RunRecord, model: nn.Module) -> tuple[Tensor, Digests]:
     """Return the flat row (parameters,) of the run's model file, on the CPU, and the digests of the run.
 
     Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
@@ -131,25 +137,19 @@ def read_weights(run: Path, record: RunRecord, layout: Layout) -> tuple[Tensor, 
     try:
         content = path.read_bytes()
         found = load_tensors(content)
+        model.load_state_dict(found)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: cannot be read as a model ({error})") from error
-    expected = dict(zip(layout.names, layout.shapes, strict=True))
-    model = record.description["model"]["name"]
-    for name in sorted(expected.keys() ^ found.keys()):
-        here, there = (path, f"model {model!r} of its run.json")
-        lacks, has = (here, there) if name in expected else (there, here)
-        raise DataError(f"{path}: does not fit its run: {lacks} has no tensor {name!r}, {has} has one")
-    for name, shape in expected.items():
-        if tuple(found[name].shape) != shape:
-            raise DataError(
-                f"{path}: does not fit its run: {name} has shape {list(found[name].shape)}, but {list(shape)} in "
-                f"model {model!r} of its run.json"
-            )
-        wrong = int((~found[name].isfinite()).sum())
+    except RuntimeError as error:
+        name = record.description["model"]["name"]
+        said = " ".join(str(error).split())
+        raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {said}") from None
+    for name, tensor in found.items():
+        wrong = int((~tensor.isfinite()).sum())
         if wrong and record.diverged_at is None:
             raise DataError(
-                f"{path}: {wrong} of {found[name].numel()} values of {name} are not finite, and yet the run has not "
+                f"{path}: {wrong} of {tensor.numel()} values of {name} are not finite, and yet the run has not "
                 "diverged; train it again"
             )
-    row = torch.cat([found[name].reshape(-1) for name in layout.names])
+    row = torch.cat([found[name].reshape(-1) for name, _ in model.named_parameters()])
     return row, Digests.of_run(record, hashlib.sha256(content).hexdigest())

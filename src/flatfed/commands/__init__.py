@@ -7,7 +7,7 @@ Only the file of the sub-command that is called is imported.
 FOR_YOU = {
     "check": ("check", "validate the configuration and count its tables and runs"),
     "plan": ("plan", "forecast runs, hours and memory before anything runs"),
-    "status": ("status", "show finished, running and failed cells, and the hours left"),
+    "status": ("status", "show finished, running and failed cells"),
     "verify": ("verify", "compare tables with the papers' tables"),
     "errata": ("errata", "show where the papers contradict themselves"),
     "table": ("make_table", "write a table in four formats, also from a folder of runs"),

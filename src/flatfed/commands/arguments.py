@@ -11,17 +11,10 @@ from flatfed.runs.places import SCALES
 #: The name of an argument, and the keywords of ``add_argument``.
 Argument = tuple[str, dict[str, Any]]
 
-#: Reader of a value -> what help calls the value.
-METAVARS = {
-    **dict.fromkeys((kinds.count, kinds.several, kinds.images, kinds.seed), "N"),
-    **{kinds.share: "R", kinds.file: "FILE", kinds.folder: "DIR", kinds.json_or_file: "JSON"},
-    **{kinds.setting: "FILE|KEY=VALUE"},
-}
-
 
 def argument(name: str, kind: Callable[[str], Any] | tuple[str, ...], meaning: str, /, **more: Any) -> Argument:
     """Return an argument with a value: ``kind`` reads it, or has its choices. Help ends with its ``default``."""
-    of_kind = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": METAVARS.get(kind)}
+    of_kind = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
     default = f" (default: {more['default']})" if more.get("default") is not None else ""
     return name, {**of_kind, "help": f"{meaning}{default}", **more}
 
@@ -43,39 +36,20 @@ def ids(*kinds_of_ids: str) -> list[Argument]:
 
 DESCRIPTION = "the run description, as `describe` prints it: JSON, or a file of it"
 DATASET = required("--dataset", kinds.folder, "folder that `fetch` made")
+PARTITION = required("--partition", kinds.file, "file that `partition` made, the run's own", metavar="NPZ")
 OUT = required("--out", kinds.file, "file to write")
 OUT_FOLDER = required("--out", kinds.folder, "folder to write")
 SCALE = argument("--scale", SCALES, "the scale (default: the configuration's)")
 CONFIG = argument(
-    kinds.CONFIG,
-    kinds.setting,
-    "the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",
-    action="append",
+    kinds.CONFIG, kinds.setting, "the configuration, or values in place of its own", action="append", metavar="FILE|K=V"
 )
 #: The options of jobs that read the configuration.
 JOB = [SCALE, CONFIG, argument("--digest", str, "digest of the content that Snakemake requested", metavar="HEX")]
 #: Tables by their ids, see :func:`flatfed.commands.configuration.asked_tables`.
-TABLES = [
-    argument(
-        "tables",
-        str,
-        "tables, of the columns that config.yaml names if any (default: its tables)",
-        nargs="*",
-        metavar="TABLE",
-    ),
-    SCALE,
-    CONFIG,
-]
+TABLES = [argument("tables", str, "tables (default: those of config.yaml)", nargs="*", metavar="TABLE"), SCALE, CONFIG]
 #: The workflow writes it without a file where a run has no pre-trained weights.
-WEIGHTS = argument(
-    "--weights", kinds.file, "file of the run's pre-trained weights (`flatfed weights` makes it)", nargs="?"
-)
+WEIGHTS = argument("--weights", kinds.file, "the run's pre-trained weights, which `weights` made", nargs="?")
 DEVICE = [
     argument("--device", ("auto", "cpu", "cuda"), "auto: a GPU if there is one", default="auto"),
     argument("--threads", kinds.count, "CPU threads of torch", default=1),
 ]
-
-
-def partition(whose: str = "the run's own") -> Argument:
-    """Return the partition; ``whose`` it is, in words."""
-    return required("--partition", kinds.file, f"file that `partition` made, {whose}", metavar="NPZ")

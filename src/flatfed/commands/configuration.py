@@ -71,12 +71,6 @@ def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> 
     return scale, selection.with_columns(loaded, options.tables) or scales.there(loaded, scale, loaded.asked).tables
 
 
-def split(parts: Parts) -> tuple[list[str], list[str]]:
-    """Return two lists: the files and the KEY=VALUE among ``parts``."""
-    parts = parts or ()
-    return [part for part in parts if not is_value(part)], [part for part in parts if is_value(part)]
-
-
 def read(parts: Parts) -> dict[str, Any]:
     """Return the content of the file among ``parts``, its values replaced by those of each KEY=VALUE.
 
@@ -84,7 +78,7 @@ def read(parts: Parts) -> dict[str, Any]:
 
     :raises ConfigError: there are two files, one cannot be read, or a value is not YAML.
     """
-    files, given = split(parts)
+    files = [part for part in parts or () if not is_value(part)]
     if len(files) > 1:
         raise ConfigError(f"--config: {', '.join(files)}: one file is wanted, and KEY=VALUE for what differs from it")
     path = Path(files[0]) if files else DEFAULT if DEFAULT.exists() else HOME / DEFAULT
@@ -92,7 +86,7 @@ def read(parts: Parts) -> dict[str, Any]:
     if not isinstance(content, dict):  # None would mean FlatFed's own
         kind = "nothing" if content is None else f"a {type(content).__name__}"
         raise ConfigError(f"{path}: keys with values are wanted, such as `scale: preview`, not {kind}")
-    for key, _, text in (part.partition("=") for part in given):
+    for key, _, text in (part.partition("=") for part in parts or () if is_value(part)):
         try:
             value = strict_yaml.as_in_a_file(yaml.safe_load(text))
         except (yaml.YAMLError, RecursionError) as error:

@@ -21,8 +21,8 @@ from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
-from flatfed.experiment import SCALES, Experiment, Run, run_specs, tuning
-from flatfed.runs import places
+from flatfed.experiment import SCALES, Experiment, Run, run_specs
+from flatfed.runs.places import RunIds
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
 
@@ -48,22 +48,14 @@ def run(options: argparse.Namespace) -> None:
 def run_of(experiment: Experiment, folder: str) -> Run:
     """Return the run that the path of a folder means: ``results/<scale>/runs/<protocol>/<split>/<algorithm>/seed<k>``.
 
-    With ``tuning`` in place of ``runs``, a point of the grid stands in place of the seed: a tuning run.
-
     :raises DataError: the path is of another form.
-    :raises ConfigError: the configuration has no such protocol, split, algorithm or point.
+    :raises ConfigError: the configuration has no such protocol, split or algorithm.
     """
-    path = Path(folder).as_posix()
-    ids = places.RUN_FOLDER.search(path) or places.POINT_FOLDER.search(path)
-    if ids is None:
-        raise DataError(f"{folder}: a run folder is wanted: {FOLDER}")
-    if ids["scale"] not in SCALES:
-        raise DataError(unknown("scale", ids["scale"], SCALES, folder))
-    row = ids.group("scale", "protocol", "split", "algorithm")
-    if ids.re is places.POINT_FOLDER:
-        parts = experiment.catalog, experiment.places
-        return tuning.run(*parts, tuning.search_at(*parts, *row), ids["point"])
-    return run_specs.run(experiment, *row, int(ids["seed"]))
+    scale = next(iter(Path(folder).parts[-6:-5]), "")
+    ids = RunIds.named(scale, folder)
+    if scale not in SCALES:
+        raise DataError(unknown("scale", scale, SCALES, folder))
+    return run_specs.run(experiment, **vars(ids))
 
 
 def script(experiment: Experiment, runs: list[Run]) -> list[str]:

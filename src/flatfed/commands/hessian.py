@@ -34,7 +34,7 @@ from flatfed.commands.arguments import argument, flag, required
 
 ARGUMENTS = [
     *analysed_run.ARGUMENTS,
-    arguments.partition(),
+    arguments.PARTITION,
     required("--out", kinds.ending(".json"), "file to write", metavar="JSON"),
     argument("--images", kinds.images, "training images, drawn by the seed, or all", default=4096),
     argument("--top", kinds.count, "eigenvalues", default=5),

@@ -18,16 +18,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flatfed.commands import arguments, configuration, kinds, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
-from flatfed.experiment import Experiment, Run, run_specs, tuning
+from flatfed.experiment import Experiment, Run, run_specs
 from flatfed.runs import identity
+from flatfed.runs.places import RunIds
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
 ARGUMENTS = [
@@ -36,20 +35,6 @@ ARGUMENTS = [
     flag("--other-code", "accept runs that other source code trained"),
     arguments.CONFIG,
 ]
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """A finished run that is to be imported: where it lies, its record, and the ``run`` of this configuration it is."""
-
-    folder: Path
-    record: RunRecord
-    run: Run
-
-    @property
-    def place(self) -> Path:
-        """Where it belongs."""
-        return Path(self.run.path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -61,56 +46,51 @@ def run(options: argparse.Namespace) -> None:
     :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
         description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
-    folders = [file.parent for file in run_folders.record_files(options.folders, RECORD, tuning=True)]
+    folders = [file.parent for file in run_folders.record_files(options.folders, RECORD)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    of_state: dict[str, list[Arrival]] = {"nothing": [], "the same": [], "another": []}
-    for arrival in _passed(folders, options):
-        of_state[what_is_in_place(arrival)].append(arrival)
-    taken = of_state["nothing"] + (of_state["another"] if options.replace else [])
-    for arrival in taken:
-        bring(arrival)
-        print(f"{arrival.place}: accepted")
-    if taken:
-        forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
-    print(f"{len(taken)} runs accepted; {len(of_state['the same'])} were there already")
-    if kept := [f"{run.place} exists already ({run.folder})" for run in of_state["another"] if run not in taken]:
+    runs = checked(configuration.load(options.config), folders, options.other_code)
+    taken = [place for place in runs if options.replace or not place.exists()]
+    same = [place for place, folder in runs.items() if place not in taken and is_same(place, folder)]
+    for place in taken:
+        bring(runs[place], place)
+        print(f"{place}: accepted")
+    forget([f"{place}/{name}" for place in taken for name in FILES])
+    print(f"{len(taken)} runs accepted; {len(same)} were there already")
+    if kept := [f"{place} exists already ({runs[place]})" for place in runs if place not in taken + same]:
         raise DataError("\n".join([*kept, f"{len(kept)} runs were not taken; --replace puts them in these places"]))
 
 
-def _passed(folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
-    """Return the finished runs in ``folders``, each held against the configuration.
+def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> dict[Path, Path]:
+    """Return where the finished runs in ``folders`` belong, {place: folder}, each held against the configuration.
 
     :raises DataError: some are none of its runs; the message names them, and all partitions that are not here.
     """
-    experiment = configuration.load(options.config)
-    arrivals: dict[Path, Arrival] = {}
+    places: dict[Path, Path] = {}
     problems: list[str] = []
     lacking: dict[str, None] = {}
     for folder in folders:
         try:
-            arrival = checked(experiment, folder)
-            twin = arrivals.setdefault(arrival.place, arrival)
-            if twin is not arrival:
-                raise DataError(f"{folder}: is {arrival.place}, and so is {twin.folder}; name one of them")
-            if Path(arrival.run.partition).exists():
-                check_made_from(arrival, options.other_code)
+            run, record = read(experiment, folder)
+            twin = places.setdefault(Path(run.path), folder)
+            if twin is not folder:
+                raise DataError(f"{folder}: is {run.path}, and so is {twin}; name one of them")
+            if Path(run.partition).exists():
+                check_made_from(folder / RECORD, record, run.partition, other_code)
             else:
-                lacking[arrival.run.partition] = None
+                lacking[run.partition] = None
         except FlatFedError as problem:
             problems.append(str(problem))
     if lacking:
-        files, values = configuration.split(options.config)
-        given = [*(["--configfile", *files] if files else []), *(["--config", *values] if values else [])]
-        command = shlex.join(["snakemake", "--cores", "1", *given, "--", *lacking])
-        others = " (`python -m flatfed table TABLE --runs FOLDER` reads published runs without)"
-        problems.append(f"{len(lacking)} files are needed to check the runs{others}; make them first: {command}")
+        others = "`python -m flatfed table TABLE --runs FOLDER` reads published runs without"
+        command = shlex.join(["snakemake", "--cores", "1", *lacking])
+        problems.append(f"{len(lacking)} files are needed to check the runs ({others}); make them first: {command}")
     if problems:
         raise DataError("\n".join(problems))
-    return list(arrivals.values())
+    return places
 
 
-def checked(experiment: Experiment, folder: Path) -> Arrival:
+def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
     """Return the finished run in ``folder``, held against this configuration but for its data and code.
 
     :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
@@ -119,77 +99,51 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
     record = run_folders.read(file)
     if (folder / MODEL).is_file():  # published runs have none, nor have those whose model no analysis was to read
         record.check_files(folder, MODEL)
-    run = described(experiment, record.description)
-    if Path(run.path).resolve() == folder.resolve():
-        raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
+    run = run_specs.run(experiment, **vars(RunIds.of(record.description)))
     if different := identity.in_words(record.description, run.description):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
-    return Arrival(folder, record, run)
+    return run, record
 
 
-def check_made_from(arrival: Arrival, other_code: bool) -> None:
+def check_made_from(file: Path, record: RunRecord, partition: str, other_code: bool) -> None:
     """Raise DataError where data, partition or, unless ``other_code``, versions of the code are not those here."""
-    file, record, here = arrival.folder / RECORD, arrival.record, versions.of_run(arrival.run.description)
     try:
-        identity.check_data(str(file), record, arrival.run.partition)
+        identity.check_data(str(file), record, partition)
     except DataError as error:
         raise DataError(f"{error}, or make the data again {run_folders.IN_ORDER}") from None
+    here = versions.of_run(record.description)
     if record.versions != here and not other_code:
         was, now = json.dumps(record.versions), json.dumps(here)
         raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")
 
 
-def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
-    """Return the run that a description is meant to be; of tuning runs, the one of the point that is nearest to it."""
-    ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
-    if "validation" not in theirs:
-        return run_specs.run(experiment, *ids, theirs["seed"])
-    parts = experiment.catalog, experiment.places
-    search = tuning.search_at(*parts, *ids)
-    runs = [tuning.run(*parts, search, point) for point in search.points()]
-    return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
-
-
-def what_is_in_place(arrival: Arrival) -> str:
-    """Return what is in the place of a run that arrives: "nothing", "the same" run, or "another", damaged ones too.
-
-    The same run without the model that arrives counts as nothing.
-    """
-    place, models = arrival.place, [(folder / MODEL).is_file() for folder in (arrival.folder, arrival.place)]
-    if not place.exists():
-        return "nothing"
+def is_same(place: Path, folder: Path) -> bool:
+    """Return whether the run in ``place`` is whole and the one in ``folder``."""
     with contextlib.suppress(OSError, DataError):
-        record = run_folders.read(place / RECORD)
-        record.check_files(place, *([MODEL] if models[1] else []))
-        if record == arrival.record:
-            return "nothing" if models == [True, False] else "the same"
-    return "another"
+        return run_folders.read(place / RECORD) == run_folders.read(folder / RECORD)
+    return False
 
 
-def bring(arrival: Arrival) -> None:
-    """Copy the files of a run into its place, all or none, newer than anything they were made from.
+def bring(folder: Path, place: Path) -> None:
+    """Copy the files of a run into its ``place``, newer than anything they were made from.
 
-    They are copied beside the place first, so that a kill in between does not lose what they replace.
+    They are copied beside the place first: what stands there goes when its successor is whole.
     """
-    place = arrival.place
-    staged, replaced = (place.with_name(f".{place.name}.{state}") for state in ("importing", "replaced"))
-    for folder in (staged, replaced):
-        shutil.rmtree(folder, ignore_errors=True)
+    staged = place.with_name(f".{place.name}.importing")
+    shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
-    for file in (arrival.folder / name for name in FILES):
+    for file in (folder / name for name in FILES):
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
-    if place.exists():
-        place.rename(replaced)
+    shutil.rmtree(place, ignore_errors=True)
     staged.rename(place)
-    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def forget(files: list[str]) -> None:
     """Have Snakemake drop what it recorded of earlier jobs for ``files``: it would compare those with ours."""
-    if not Path(".snakemake").is_dir():
+    if not files or not Path(".snakemake").is_dir():
         return
     command = [sys.executable, "-m", "snakemake", "--cleanup-metadata", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

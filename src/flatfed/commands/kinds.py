@@ -7,11 +7,12 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import instead
+from flatfed.errors import DataError, instead
+from flatfed.files import check_place
 
 CONFIG = "--config"
 
@@ -71,43 +72,26 @@ def images(text: str) -> int | None:
     return None if text == "all" else count(text)
 
 
-def file(text: str, suffixes: Sequence[str] = ()) -> Path:
-    """Read the path of a file to be read or written, whether it exists or not; a folder is refused.
+def _path(text: str, *suffixes: str, of_folder: bool = False) -> Path:
+    """Read the path of a file or a folder, whether it exists or not; a file has to end in a suffix, if these are given.
 
-    With ``suffixes`` it has to end in one of them.
+    What is of the other kind is refused.
     """
-    path = _possible(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
-    if suffixes and path.suffix not in suffixes:
-        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
-    return path
-
-
-def folder(text: str) -> Path:
-    """Read the path of a folder to be read or written, whether it exists or not; a file is refused."""
-    path = _possible(text)
-    if path.exists() and not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is a file; a folder is wanted")
-    return path
-
-
-def _possible(text: str) -> Path:
-    """Return the path ``text``; argparse reports one at which no file and no folder can be."""
-    path = Path(text)
     try:
-        above = next((place for place in path.parents if place.exists()), None)
-        path.exists()
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no path ({error})") from None
-    if above is not None and not above.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r}: {str(above)!r} is a file, so nothing can lie in it")
-    return path
+        check_place(text, folder=of_folder)
+    except (DataError, OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: {str(error)[:300]}") from None
+    if suffixes and Path(text).suffix not in suffixes:
+        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
+    return Path(text)
+
+
+file, folder = functools.partial(_path), functools.partial(_path, of_folder=True)
 
 
 def ending(*suffixes: str) -> Callable[[str], Path]:
-    """Return the reader of the path of a :func:`file` that ends in one of ``suffixes``."""
-    return functools.partial(file, suffixes=suffixes)
+    """Return the reader of the path of a file that ends in one of ``suffixes``."""
+    return lambda text: _path(text, *suffixes)
 
 
 def setting(text: str) -> str:

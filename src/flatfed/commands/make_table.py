@@ -4,11 +4,12 @@ Without --runs: makes the table from the runs in results/, with the columns that
 With --runs: reads a folder of runs, metrics.csv and run.json of each, wherever they lie in it. Nothing else
 is needed: no data, no partitions, no models, no Snakemake, no torch. The table has all columns of which a run
 is there, and the seeds that are there. Of two runs of one cell and seed it takes the finished one, then the
-longer one; all seeds of a cell are of one precision. A run that is not what the configuration describes, is
-damaged or was trained on other data than the rest is left out; the command lists all of these with the reason.
---so-far reads unfinished runs, too (run.so-far.json), and runs in another precision than the table's, each
-cell with the seeds that are there. A target that was reached counts; ">130" stands for one that was not yet
-reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130.
+longer one. A run that is not what the configuration describes, is damaged or was trained on other data than
+the rest is left out; the command lists all of these with the reason.
+--so-far reads unfinished runs, too (run.so-far.json), each cell with the seeds that are there, all in the
+precision of the run that is furthest, whatever the table's is. A target that was reached counts; ">130" stands
+for one that was not yet reached in 130 rounds, "round 130" for a number of the last round of a run that has
+completed 130.
 
 example:
   python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far
@@ -29,7 +30,7 @@ from flatfed.tables.formats import markdown
 ARGUMENTS = [
     *arguments.ids("table"),
     argument("--runs", kinds.folder, "folder of runs (default: results/)"),
-    flag("--so-far", "with --runs: also unfinished runs and other precisions"),
+    flag("--so-far", "with --runs: also unfinished runs, in the precision of the furthest"),
     flag("--all", "all columns, whatever the configuration names"),
     argument("--out", kinds.folder, "folder to write into (default: the table is printed only)"),
     *arguments.JOB,

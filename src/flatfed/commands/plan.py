@@ -6,9 +6,8 @@ hours and memory of one job as finished runs here took it, or, if there are none
   finished  there          begun    has a checkpoint or an unfinished record, and goes on
   stale     made from another description than the configuration's: it will be made again
   damaged   its run.json is no record; it is named on stderr, and made again when it is deleted
-  timings   seconds of rounds that are still to be measured
-  others    jobs whose hours are those of other algorithms of their protocol; unknown: jobs that no hours count
-  models    those that are kept (config.yaml: keep_models); disk: of all runs, with these models
+  unknown   runs whose protocol was never measured, which no hours count
+  disk      of all runs, with the models that are kept (config.yaml: keep_models)
 
 example:
   python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
@@ -21,12 +20,10 @@ import functools
 import json
 import operator
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from importlib.util import find_spec
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Mapping
 
-from flatfed.commands import arguments, configuration, kinds, plan_measured, time_run
+from flatfed.commands import arguments, configuration, kinds, plan_measured
 from flatfed.commands.arguments import argument, flag
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, needs_of, state
@@ -35,12 +32,9 @@ from flatfed.experiment import Asked, Experiment, Run, known, scales, selection
 from flatfed.experiment.known import Entries
 from flatfed.files import write_json
 
-#: Numbers of a table or figure in the order of the columns, those that are counts.
-STATES = ("finished", "begun", "stale", "damaged", "missing")
-COUNTS = ("cells", "runs", *STATES, "timings", "other_algorithm", "not_measured", "models")
-SIZES = ("disk_bytes", "memory_bytes", "device_memory_bytes")
-#: The columns.
-HEADS = ("cells", "runs", *STATES, "timings", "others", "unknown", "models", "hours", "disk", "memory", "GPU memory")
+#: Numbers of a table or figure in the order of the columns: counts, and after the hours bytes.
+COUNTS = ("cells", "runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
+SIZES = {"disk_bytes": "disk", "memory_bytes": "memory", "device_memory_bytes": "GPU memory"}
 
 #: Bytes of a number of a model (float32), and about those of a line of metrics.csv and of a run.json.
 FLOAT, LINE, RECORD = 4, 160, 6000
@@ -48,7 +42,6 @@ FLOAT, LINE, RECORD = 4, 160, 6000
 ARGUMENTS = [
     argument("tables", str, "their ids (default: the configuration's)", nargs="*", metavar="TABLE|FIGURE"),
     flag("--all", "all tables and figures"),
-    flag("--tuning", "count the runs that `snakemake tuning` makes, instead"),
     argument("--json", kinds.file, "write the numbers as JSON, too"),
     arguments.SCALE,
     arguments.CONFIG,
@@ -64,46 +57,24 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, options.tables)
-    needs = needs_of(experiment, scale, asked_for(experiment, scale, options.tables, options.all), options.tuning)
+    needs = needs_of(experiment, scale, asked_for(experiment, scale, options.tables, options.all))
     total = functools.reduce(operator.or_, needs.values(), Need())
     measurements, left_out = plan_measured.measured(experiment, scale)
     absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.asked)
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
-    keep_all = experiment.config.get("keep_models") == "all" and not options.tuning
-    kept = total.runs if keep_all else total.analysed
-    if kept and find_spec("torch") is None:
-        kept = ()
-        print("torch, which counts parameters, is not installed: no models are counted", file=sys.stderr)
+    kept = total.runs if experiment.config.get("keep_models") == "all" else total.analysed
     plan = {name: summarise(need, states, measurements, kept) for name, need in {**needs, "total": total}.items()}
-    rows = [("", *HEADS), *((name, *texts(summary)) for name, summary in plan.items())]
+    rows = [("", *COUNTS, "hours", *SIZES.values()), *((name, *texts(summary)) for name, summary in plan.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *columns in rows:
         texts_of_width = (text.rjust(width) for text, width in zip(columns, widths[1:], strict=True))
         print(name.ljust(widths[0]), *texts_of_width, sep="  ")
-    every = (*total.runs.values(), *total.timings.values())
-    machines = sorted({past.machine for run in every for past in measurements.nearest(run)})
-    print(f"{scale} scale{', tuning' * options.tuning}, {measurements.device}: by {', '.join(machines) or 'nothing'}")
+    machines = sorted({past.machine for run in total.runs.values() for past in measurements.nearest(run)})
+    print(f"{scale} scale, {measurements.device}: by {', '.join(machines) or 'nothing'}")
     if options.json is not None:
-        about = {"scale": scale, "device": measurements.device, "machines": machines, "plan": plan}
-        write_json(options.json, {**about, "requests": requests(total.runs.values(), measurements)})
-
-
-def requests(runs: Iterable[Run], measurements: Measurements) -> dict[str, dict[str, float]]:
-    """Return the minutes of the longest run of each protocol, and the memory of its largest.
-
-    A protocol with an algorithm that was not measured is left out: its jobs ask for the guesses.
-    """
-    protocols = defaultdict(list)
-    for run in runs:
-        minutes = run.description["rounds"] * (measurements.seconds(run) or 0.0) / 60
-        protocols[run.protocol].append((round(minutes, 2), measurements.memory(run)[0]))
-    return {
-        protocol: dict(zip(("minutes", "memory_bytes"), map(max, zip(*costs, strict=True)), strict=True))
-        for protocol, costs in protocols.items()
-        if all(memory for _, memory in costs)
-    }
+        write_json(options.json, {"scale": scale, "machines": machines, "plan": plan})
 
 
 def summarise(
@@ -111,21 +82,18 @@ def summarise(
 ) -> dict[str, float]:
     """Return the costs of ``need`` as JSON has them; ``states`` are those of its runs by path, ``kept`` their models.
 
-    ``seconds`` are those of runs and timings that are not finished: ``other_algorithm`` of them by other algorithms of
-    their protocol, and ``not_measured`` of them left out. ``disk_bytes`` are those of all runs. Memory is that of the
-    run that took most, those of other algorithms left out.
+    ``seconds`` and memory are those of runs that are not finished: of seconds the sum, ``unknown`` runs left out, of
+    memory that of the largest, other algorithms' left out. ``disk_bytes`` are those of all runs.
     """
     sums = Counter({**dict.fromkeys((*COUNTS, *SIZES, "seconds"), 0), "cells": need.cells, "runs": len(need.runs)})
     for path, run in need.runs.items():
-        sums.update({states[path]: 1, "models": path in kept, "disk_bytes": _disk(run, path in kept)})
-    untimed = [run for path, run in need.timings.items() if not Path(path).exists()]
-    waiting = [(run, run.description["rounds"]) for path, run in need.runs.items() if states[path] != "finished"]
-    for run, rounds in [*waiting, *((run, time_run.WARM_UP + time_run.ROUNDS) for run in untimed)]:
-        near, seconds = measurements.nearest(run), rounds * (measurements.seconds(run) or 0.0)
-        other = bool(near) and not near[0].is_of_algorithm(run)
-        sums.update(seconds=seconds, other_algorithm=other, not_measured=not near)
-    host, device = map(max, zip((0, 0), *(measurements.memory(run) for run, _ in waiting), strict=True))
-    return {**sums, "timings": len(untimed), "memory_bytes": host, "device_memory_bytes": device}
+        sums.update({states[path]: 1, "disk_bytes": _disk(run, path in kept)})
+    for run in (run for path, run in need.runs.items() if states[path] != "finished"):
+        seconds, memory = measurements.seconds(run), measurements.memory(run)
+        sums.update(seconds=run.description["rounds"] * (seconds or 0.0), unknown=seconds is None)
+        for key, size in zip(("memory_bytes", "device_memory_bytes"), memory, strict=True):
+            sums[key] = max(sums[key], size)
+    return dict(sums)
 
 
 def texts(summary: Mapping[str, float]) -> list[str]:

@@ -7,6 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from flatfed import gpus
@@ -32,32 +33,26 @@ class Measured:
     memory: tuple[int, int] = (0, 0)
     published: bool = False
 
-    def is_of_algorithm(self, run: Run) -> bool:
-        """Return whether it measured the algorithm of ``run``."""
-        return self.description["update"]["name"] == run.description["update"]["name"]
+    def likeness(self, run: Run) -> tuple[bool, ...]:
+        """Return what it has in common with ``run``, the most important first: the algorithm, this place, the split."""
+        same = self.description["update"]["name"] == run.description["update"]["name"]
+        return same, not self.published, self.description["split"] == run.split
 
 
 class Measurements:
     """Measurements of ``runs`` on a kind of ``device`` ("cpu", "cuda"), and the nearest of them to a run."""
 
     def __init__(self, runs: Iterable[Measured], device: str):
-        self.runs, self.device = list(runs), device
+        self.device = device
         self._of_kind = defaultdict(list)
-        for past in self.runs:
+        for past in runs:
             self._of_kind[_kind(past.description)].append(past)
 
     def nearest(self, run: Run) -> list[Measured]:
-        """Return the measurements of runs of the protocol of ``run``, [] if there are none.
-
-        Runs of the same algorithm come before others, then runs here before published ones, then the same split.
-        """
-
-        def likeness(past: Measured) -> tuple[bool, ...]:
-            return past.is_of_algorithm(run), not past.published, past.description["split"] == run.split
-
+        """Return the measurements of runs of the protocol of ``run`` that are most alike, [] if there are none."""
         of_kind = self._of_kind[_kind(run.description)]
-        best = max(map(likeness, of_kind), default=None)
-        return [past for past in of_kind if likeness(past) == best]
+        best = max((past.likeness(run) for past in of_kind), default=None)
+        return [past for past in of_kind if past.likeness(run) == best]
 
     def seconds(self, run: Run) -> float | None:
         """Return the mean seconds of a round of :meth:`nearest`, None if there are none."""
@@ -69,7 +64,7 @@ class Measurements:
 
         Other algorithms, which may take a fraction of it, are left out.
         """
-        memories = [past.memory for past in self.nearest(run) if past.is_of_algorithm(run)]
+        memories = [past.memory for past in self.nearest(run) if past.likeness(run)[0]]
         return tuple(map(max, zip((0, 0), *memories, strict=True)))
 
 
@@ -83,8 +78,9 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
     """Return the measurements on the configuration's device, and a line for each damaged record."""
     device = gpus.resolve(experiment.config.get("device", "auto"))
     runs, left_out = [], []
-    shipped = [path for name in (records.RECORD, records.RECORD_SO_FAR) for path in sorted(PUBLISHED.rglob(name))]
-    for path in [*experiment.places.measurements(scale), *shipped]:
+    here = Path(experiment.places.results, scale, "runs")
+    own = run_folders.record_files([here], records.RECORD)
+    for path in [*own, *run_folders.record_files([PUBLISHED], records.RECORD, records.RECORD_SO_FAR)]:
         published = PUBLISHED in path.parents
         try:
             record = run_folders.read_record(path, "seconds", "device", "host")
@@ -92,8 +88,6 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
             left_out.append(f"{problem}; left out" + ("" if published else ". Delete it, and it is made again"))
             continue
         name = record.host.get("gpu" if device == "cuda" else "processor")
-        if published and name in (None, "x86_64"):  # Python's name of any CPU
-            continue
         # A run that diverged computed with numbers that may be slow.
         timed = record.diverged_at is None and record.rounds_done and record.seconds
         if timed and record.device == device and record.description["scale"] == scale:

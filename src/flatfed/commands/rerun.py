@@ -18,7 +18,7 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
-from flatfed import algorithms, gpus, models
+from flatfed import gpus
 from flatfed.commands import kinds, run_folders
 from flatfed.commands.arguments import argument, required
 from flatfed.data import manifest as manifests
@@ -34,9 +34,6 @@ CLOCK = "seconds"
 #: Fields that the command needs and that a record may lack.
 NEEDED = ("executor", "device", "threads", "libraries", "host")
 
-#: A line of metrics.csv: column -> text.
-Line = dict[str, str]
-
 ARGUMENTS = [
     argument("run", kinds.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
     required("--out", kinds.folder, "folder for the run made again"),
@@ -44,7 +41,6 @@ ARGUMENTS = [
     argument("--dataset", kinds.folder, "its data set (default: resources/<name>)"),
     argument("--weights", kinds.file, "pre-trained weights (default: in resources)"),
     argument("--device", ("cpu", "cuda"), "the device (default: the record's)"),
-    argument("--threads", kinds.count, "CPU threads (default: the record's)"),
 ]
 
 
@@ -57,33 +53,41 @@ def run(options: argparse.Namespace) -> int:
     """
     file = run_folders.record_file(options.run)
     record = run_folders.read(file, *NEEDED)
-    description = record.description
-    dataset = options.dataset or Path(DEFAULT.dataset(description["dataset"]["name"]))
-    weights = description["model"].get("weights")
+    about = record.description
+    dataset = options.dataset or Path(DEFAULT.dataset(about["dataset"]["name"]))
+    weights = about["model"].get("weights")
     weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
-    algorithms.load(description["update"]["name"])
-    models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)
     same = options.out.resolve() in (options.run.resolve(), file.resolve().parent)
     if same or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: a run lies there; give another folder, or remove it")
-    metrics = run_folders.lines_of(file)
+    metrics, partition = run_folders.lines_of(file), options.out / "partition.npz"
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for change in changes(record, device):
         print(change, file=sys.stderr)
+    from flatfed.data import partition as partitions
+    from flatfed.engine.job.train import train
+
     with lock.held(options.out):
-        made = _train(options, record, dataset, weights, device)
+        partitions.make({**about["partition"], "seed": about["seed"]}, dataset, partition)
+        if partitions.load(partition).digest != record.partition_digest:
+            raise DataError(f"{partition}: not the partition of {options.run}: other code deals otherwise")
+        about = {**about, "executor": {**about["executor"], device: record.executor}}
+        how = {"weights": weights, "stop_after": options.rounds, "threads": record.threads}
+        finished = train(about, dataset, partition, options.out, device=device, **how)
+    made = options.out / (METRICS if finished else LINES_SO_FAR)
     return compare(before, first_rounds(made, options.rounds), metrics, made)
 
 
-def first_rounds(metrics: Path, rounds: int | None) -> list[Line]:
-    """Return the lines in the file ``metrics`` of the first ``rounds``, all where that is None."""
+def first_rounds(metrics: Path, rounds: int | None) -> list[dict[str, str]]:
+    """Return the lines in the file ``metrics`` of the first ``rounds``, all where that is None; without clocks."""
     with open(metrics, newline="", encoding="utf-8") as file:
-        return [line for line in csv.DictReader(file) if rounds is None or int(line["round"]) <= rounds]
+        lines = [line for line in csv.DictReader(file) if rounds is None or int(line["round"]) <= rounds]
+    return [{column: text for column, text in line.items() if column != CLOCK} for line in lines]
 
 
-def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[Line]:
+def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dict[str, str]]:
     """Return the lines in ``metrics``, those of the first ``rounds`` where that is given.
 
     :raises DataError: they are of fewer rounds than are to be made, or none of these was evaluated.
@@ -97,21 +101,6 @@ def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[Lin
     if not lines and diverged_at is None:
         raise DataError(f"{metrics}: none of the first {rounds} rounds was evaluated; give more --rounds")
     return lines
-
-
-def _train(options: argparse.Namespace, record: RunRecord, dataset: Path, weights: Path | None, device: str) -> Path:
-    """Deal ``dataset`` as the ``record`` says, train its run in ``options.out`` and return the file of its metrics."""
-    from flatfed.data import partition
-    from flatfed.engine.job.train import train
-
-    description, dealt = record.description, options.out / "partition.npz"
-    partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
-    if partition.load(dealt).digest != record.partition_digest:
-        raise DataError(f"{dealt}: not the partition of {options.run}: other code deals otherwise")
-    about = {**description, "executor": {**description["executor"], device: record.executor}}
-    how = {"weights": weights, "stop_after": options.rounds, "threads": options.threads or record.threads}
-    finished = train(about, dataset, dealt, options.out, device=device, **how)
-    return options.out / (METRICS if finished else LINES_SO_FAR)
 
 
 def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
@@ -142,24 +131,20 @@ def changes(record: RunRecord, device: str) -> list[str]:
     return [f"{key} is {new}, the run was made with {was}" for key, was, new in identity.differences(then, here)]
 
 
-def compare(before: list[Line], after: list[Line], metrics: Path, made: Path) -> int:
+def compare(before: list[dict[str, str]], after: list[dict[str, str]], metrics: Path, made: Path) -> int:
     """Print how the lines ``before``, of the file ``metrics``, compare with those of ``made``; return the exit status.
 
-    It is 0 where they are the same in every column that ``before`` has, clocks aside, else 1.
+    It is 0 where they are the same in every column that ``before`` has, else 1.
     """
-    columns = [name for name in (before or [{}])[0] if name != CLOCK]
-    new = [name for name in (after or [{}])[0] if name not in (*columns, CLOCK)]
-    compared = f"compared: {', '.join(columns)}; not compared: {', '.join([CLOCK, *new])}"
+    columns, new = (list(lines[0]) if lines else [] for lines in (before, after))
+    others = [CLOCK, *(column for column in new if column not in columns)]
+    compared = f"compared: {', '.join(columns)}; not compared: {', '.join(others)}"
     for was, line in zip_longest(before, after, fillvalue={}):
         if (different := [name for name in columns if was.get(name) != line.get(name)]) or not (was and line):
-            accuracies = f"accuracy {_last_accuracy(after)} at the end, it was {_last_accuracy(before)}"
-            print(f"{made}: differs from {metrics} from round {(was or line)['round']} on; {accuracies}")
+            now, then = ((lines or [{}])[-1].get("test_accuracy", "not known") for lines in (after, before))
+            place = f"{made}: differs from {metrics} from round {(was or line)['round']} on"
+            print(f"{place}; accuracy {now} at the end, it was {then}")
             print(f"in that round differ: {', '.join(different) or 'all'}; {compared}")
             return 1
     print(f"{made}: all {len(after)} lines are those of {metrics}, digit for digit\n{compared}")
     return 0
-
-
-def _last_accuracy(lines: list[Line]) -> str:
-    last = lines[-1] if lines else {}
-    return last.get("test_accuracy") or last.get("validation_accuracy") or "not known"

@@ -16,18 +16,14 @@ from flatfed.tables.readings import history_of
 IN_ORDER = "with the key `order` if its source has the images in another order than the run (docs/running.md)"
 
 
-def record_files(folders: Iterable[Path], *names: str, tuning: bool = False) -> list[Path]:
-    """Return the files called ``names`` in ``folders``, at any depth; those of tuning's runs only with ``tuning``.
+def record_files(folders: Iterable[Path], *names: str) -> list[Path]:
+    """Return the files called ``names`` in ``folders``, at any depth, without those of tuning's runs.
 
     What was replaced by another run lies in a hidden folder beside it, and is left out.
     """
-    files = []
-    for folder in folders:
-        for file in (file for name in names for file in sorted(folder.rglob(name))):
-            above = file.relative_to(folder).parent.parts
-            if (tuning or "tuning" not in above) and not any(part.startswith(".") for part in above):
-                files.append(file)
-    return list(dict.fromkeys(files))
+    found = [(folder, file) for folder in folders for name in names for file in sorted(folder.rglob(name))]
+    above = {file: file.relative_to(folder).parent.parts for folder, file in found}
+    return [file for file, parts in above.items() if not any(part[0] == "." or part == "tuning" for part in parts)]
 
 
 def record_file(folder: Path) -> Path:

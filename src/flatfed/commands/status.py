@@ -1,10 +1,11 @@
-"""``flatfed status``: which cells of which tables are done, which runs are under way or failed, and the hours left.
+"""``flatfed status``: which cells of which tables are done, which runs are under way or failed.
 
 Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
 folder. Each table is drawn as a map of its rows and columns:
 failed !, running >, stopped =, waiting ., diverged x, done #.
-Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Below the tables are
-all jobs that failed, by the last lines of their logs, and how long the trainings will take.
+Stopped: begun, and no process is at it, as far as this host sees its lock; the next call of Snakemake goes on
+with it. Below the tables are
+all jobs that failed, by the last lines of their logs. `flatfed plan` forecasts the hours left.
 `watch python -m flatfed status` looks every two seconds.
 
 example:
@@ -16,17 +17,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-import socket
 import sys
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatfed.commands import arguments, configuration, plan_measured, plan_needs
-from flatfed.commands.plan_measured import Measured, Measurements
+from flatfed.commands import arguments, configuration, plan_needs
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
@@ -39,10 +37,6 @@ SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverge
 #: States of what has been made; a training that diverged has been, up to that round.
 MADE = {"diverged", "done"}
 
-#: A training on another host counts as stopped when it has written nothing for so many seconds and for three rounds.
-#: On this host, and where locks work over the network, its lock tells.
-QUIET = 600.0
-
 #: The last line of the log of a job that failed, and of one that was stopped.
 ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
 STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
@@ -50,15 +44,11 @@ STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
 
 @dataclass(frozen=True)
 class State:
-    """The state of a run: ``name`` is one of ``SIGNS``, ``words`` explain it.
-
-    ``rounds``: how many are done. ``pace``: seconds of one of its rounds, where it runs and has made one.
-    """
+    """The state of a run: ``name`` is one of ``SIGNS``, ``words`` explain it."""
 
     name: str
     words: str = ""
-    rounds: int = 0
-    pace: float | None = None
+
 
 ARGUMENTS = arguments.TABLES
 
@@ -86,9 +76,7 @@ def run(options: argparse.Namespace) -> None:
     jobs += [("failed", words) for log, words in failed.items() if "/train/" not in log]
     for name, words in sorted(set(jobs), key=lambda job: ([*SIGNS].index(job[0]), job[1])):
         print(f"{name:8} {words}")
-    known, _ = plan_measured.measured(experiment, scale)
-    unfinished = [run for path, run in runs.items() if states[path].name not in MADE]
-    print(left(unfinished, states, known) if runs else "they need no runs")
+    print(f"{sum(state.name not in MADE for state in states.values())} of {len(runs)} runs to make")
 
 
 def state(run: Run, failed: Mapping[str, str]) -> State:
@@ -102,24 +90,16 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
         diverged_at = record.read_finished(folder).diverged_at
         return State("done") if diverged_at is None else State("diverged", f"{run.path}: in round {diverged_at}")
     at = progress.read(folder)
-    words, rounds, pace = (f"{at.run}: {at}", at.round, at.pace) if at else (f"{run.path}: begins", 0, None)
-    if held or (at and _writes_elsewhere(folder, at)):
-        return State("running", words, rounds, pace)
+    begun, words = at is not None, f"{at.run}: {at}" if at else f"{run.path}: begins"
+    if held:
+        return State("running", words)
     with contextlib.suppress(OSError, DataError):
         rounds = record.read(folder / record.RECORD_SO_FAR).rounds_done
-        words = f"{run.path}: after round {rounds}"
+        begun, words = True, f"{run.path}: after round {rounds}"
     for log in (run.log("train"), run.places.log("train", run.scale, f"{run.row}/seeds")):
         if log in failed:
-            return State("failed", failed[log], rounds)
-    return State("stopped", words, rounds) if at or rounds else State("waiting")
-
-
-def _writes_elsewhere(folder: Path, at: progress.Progress) -> bool:
-    """Return whether a training on another host wrote to ``folder`` lately."""
-    with contextlib.suppress(FileNotFoundError):  # it has just ended
-        quiet = time.time() - (folder / progress.STATE).stat().st_mtime
-        return at.host != socket.gethostname() and quiet < max(QUIET, 3 * (at.pace or 0.0))
-    return False
+            return State("failed", failed[log])
+    return State("stopped", words) if begun else State("waiting")
 
 
 def failures(logs: str, scale: str) -> dict[str, str]:
@@ -152,15 +132,3 @@ def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: lis
     columns = dict.fromkeys(cell.column for cell in cells)
     if len(columns) > 1:
         yield "  columns: " + ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
-
-
-def left(unfinished: list[Run], states: Mapping[str, State], known: Measurements) -> str:
-    """Return how long the ``unfinished`` runs will take, by runs that are finished or under way here."""
-    under_way = [Measured(run.description, pace) for run in unfinished if (pace := states[run.path].pace)]
-    here = Measurements([*(past for past in known.runs if not past.published), *under_way], known.device)
-    paces = [states[run.path].pace or here.seconds(run) for run in unfinished]
-    rounds = [run.description["rounds"] - states[run.path].rounds for run in unfinished]
-    seconds = sum(count * pace for count, pace in zip(rounds, paces, strict=True) if pace)
-    hours = f": {progress.duration(seconds)} of one {'GPU' if known.device == 'cuda' else 'core'}" if seconds else ""
-    unknown = f"; {paces.count(None)} runs of unknown length" if None in paces else ""
-    return f"{len(unfinished)} runs to make{hours}{unknown}"

@@ -23,7 +23,7 @@ from flatfed.commands.arguments import argument, required
 
 ARGUMENTS = [
     *analysed_run.ARGUMENTS,
-    arguments.partition("RUN_FOLDER's own"),
+    arguments.PARTITION,
     required("--out", kinds.ending(".npz"), "file to write", metavar="NPZ"),
     argument("--grid", kinds.count, "points along a direction, odd", default=51),
     argument("--range", float, "how far to go on both sides, in filter norms", default=1.0),

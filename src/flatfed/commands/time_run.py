@@ -28,23 +28,17 @@ from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
 from flatfed.tables.readings import history_of
 
-#: Rounds measured and rounds before them, by default.
-ROUNDS, WARM_UP = 5, 1
-
 #: Fields that timing.json takes over from the record of the run that was thrown away.
-KEPT = (
-    *("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters", "row"),
-    *("peak_memory_bytes", "peak_device_memory_bytes"),
-)
+KEPT = ("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters")
 
 ARGUMENTS = [
     required("--run", kinds.json_or_file, arguments.DESCRIPTION),
     arguments.DATASET,
-    arguments.partition(),
+    arguments.PARTITION,
     arguments.WEIGHTS,
     arguments.OUT,
-    argument("--rounds", kinds.count, "rounds measured", default=ROUNDS),
-    argument("--warm-up", kinds.count, "rounds before them", default=WARM_UP),
+    argument("--rounds", kinds.count, "rounds measured", default=5),
+    argument("--warm-up", kinds.count, "rounds before them", default=1),
     *arguments.DEVICE,
 ]
 
@@ -96,7 +90,6 @@ def run(options: argparse.Namespace) -> None:
         training_seconds_per_round=round(training, 6),
         evaluation_seconds_per_round=round(evaluation, 6),
         training_seconds=[round(each, 6) for each in seconds],
-        load_before=round(load, 2),
         warning=busy,
         **{key: getattr(record, key) for key in KEPT},
     )

@@ -22,9 +22,8 @@ from flatfed.commands.arguments import required
 from flatfed.errors import DataError
 from flatfed.runs import description, lock
 
-TOGETHER = f"{arguments.DESCRIPTION}; several that differ in their seed alone train together"
 ARGUMENTS = [
-    required("--run", kinds.json_or_file, TOGETHER, nargs="+"),
+    required("--run", kinds.json_or_file, f"{arguments.DESCRIPTION}; several seeds train together", nargs="+"),
     arguments.DATASET,
     required("--partition", kinds.file, "file that `partition` made, one a run", nargs="+", metavar="NPZ"),
     arguments.WEIGHTS,

@@ -20,11 +20,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from flatfed.commands import arguments, configuration, kinds
-from flatfed.commands.arguments import argument, flag
+from flatfed.commands import arguments, configuration
+from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.experiment import cell_specs, table_specs
-from flatfed.files import write_json
 from flatfed.papers.units import many
 from flatfed.tables import claims, filled_table, verification
 from flatfed.tables.verification import TableResult
@@ -32,7 +31,6 @@ from flatfed.tables.verification import TableResult
 ARGUMENTS = [
     *arguments.TABLES,
     flag("--strict", "exit with status 1 unless every printed number agrees and no claim is clearly reversed"),
-    argument("--json", kinds.file, "write everything as JSON, too"),
 ]
 
 
@@ -55,11 +53,6 @@ def run(options: argparse.Namespace) -> int:
             continue
         results.append(verification.table(filled, printed))
         print("\n".join(lines(results[-1])))
-    compared = [result for result in results if result.printed and scale == "paper"]
-    if len(compared) > 1:
-        print(f"\n{sum(one.stands for one in compared)} of {len(compared)} tables stand: nothing differs or is missing")
-    if options.json is not None:
-        write_json(options.json, [result.plain() for result in results])
     if refused:
         raise DataError("\n".join(refused))
     return int(options.strict and not all(result.stands for result in results if result.printed))
@@ -85,14 +78,11 @@ def lines(result: TableResult) -> Iterator[str]:
         yield f"  {column.column}: {agree} of {agree + differ} agree{correlation}"
         absent = [cell for cell in column.cells if cell.state == "missing"]
         if absent:
-            more = ", and so on" if len({cell.why for cell in absent}) > 1 else ""
-            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}{more}"
+            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}"
         for cell in column.cells:
             if cell.state == "differs":
                 yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
     correlation = result.correlation()
-    if correlation is None and not result.claims:
-        return
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
     yield f"  order: {mean}; {claims.counted(result.claims)}"
     for claim in result.claims:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import DataError
+from flatfed.errors import DataError, absent
 from flatfed.files import UNREADABLE
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
@@ -43,15 +43,33 @@ def folders(root: Path, where: str, expected: str) -> list[str]:
     return names
 
 
-def part_folders(source: dict[str, Any], domains: list[str] | None, where: str, expected: str) -> list[str]:
+def layout(source: dict[str, Any]) -> str:
+    """Return the layout of the folders of ``source``, and where its images can be had, if it says so."""
+    return (BY_DOMAIN if source.get("domains") else PLAIN) + (f". {source['obtain']}" if "obtain" in source else "")
+
+
+def part_folders(source: dict[str, Any], domains: list[str] | None, where: str) -> list[str]:
     """Return the folders of ``source`` that hold class folders: train and test, or those of the domains, in order.
 
     ``domains``: the names of the dataset's domains, which are its folders where ``source`` lists no others.
+
+    :raises DataError: there are more or fewer, or one of them is not in the folder of the source, once that is there.
     """
-    by_domain = source.get("domains")
+    by_domain, root = source.get("domains"), Path(source["path"])
     if not by_domain:
         return ["train", "test"]
-    return by_domain if isinstance(by_domain, list) else domains or folders(Path(source["path"]), where, expected)
+    listed = isinstance(by_domain, list)
+    parts = by_domain if listed else domains or folders(root, where, layout(source))
+    if domains and len(parts) != len(domains):
+        wanted = f"one for each of the {len(domains)} domains is wanted, in this order: {', '.join(domains)}"
+        raise DataError(f"{where}.domains: {len(parts)} folders are listed; {wanted}")
+    present = subfolders(root) if root.is_dir() else parts
+    for folder in parts:
+        if folder not in present:
+            place = f"{where}.{'domains' if listed else 'path'}: {str(root)!r}"
+            lacking = absent("domain folder", folder, present, place)
+            raise DataError(f"{lacking}; expected the layout {layout(source)}")
+    return parts
 
 
 def class_folders(root: Path, parts: list[str], where: str, expected: str) -> list[str]:
@@ -79,23 +97,23 @@ def class_images(folder: Path, where: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
-    """Return ``classes``, ``shape`` (of colour images), ``train`` and ``test`` of a folder of images.
+def folder_images(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
+    """Return the images of a folder: part, or domain -> those of each class, in the order of their names.
 
     :raises DataError: the layout is not there, the parts have other classes, or a class has no image.
     """
-    root, by_domain = Path(source["path"]), source.get("domains")
-    expected = BY_DOMAIN if by_domain else PLAIN
-    parts = part_folders(source, domains, where, expected)
-    classes = class_folders(root, parts, where, expected)
-    counts = [sum(len(class_images(root / part / name, where)) for name in classes) for part in parts]
-    test = sum(map(held_out, counts)) if by_domain else counts[1]
-    return {
-        "classes": len(classes),
-        "shape": [3, source["size"], source["size"]],
-        "train": sum(counts) - test if by_domain else counts[0],
-        "test": test,
-    }
+    root, parts = Path(source["path"]), part_folders(source, domains, where)
+    classes = class_folders(root, parts, where, layout(source))
+    return {part: [class_images(root / part / name, where) for name in classes] for part in parts}
+
+
+def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
+    """Return ``classes``, ``shape`` (of colour images), ``train`` and ``test``; DataError as :func:`folder_images`."""
+    found = folder_images(source, domains, where)
+    counts = {part: sum(map(len, of_part)) for part, of_part in found.items()}
+    total, classes = sum(counts.values()), len(next(iter(found.values())))
+    test = sum(map(held_out, counts.values())) if source.get("domains") else counts["test"]
+    return {"classes": classes, "shape": [3, source["size"], source["size"]], "train": total - test, "test": test}
 
 
 def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:

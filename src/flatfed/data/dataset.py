@@ -122,8 +122,7 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
     if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         span = f"labels go from {labels.min()} to {labels.max()}"
         raise DataError(f"dataset {name!r}: {span}, but `classes: {classes}` allows 0 to {classes - 1}")
-    absent = np.setdiff1d(np.arange(classes), train.labels)
-    if len(absent):
+    if len(absent := np.setdiff1d(np.arange(classes), train.labels)):
         first = ", ".join(map(str, absent[:5])) + ", ..." * (len(absent) > 5)
         raise DataError(f"dataset {name!r}: no training image of class {first}, but `classes: {classes}` is declared")
     with write_whole(folder / "images.npy") as out:
@@ -154,7 +153,7 @@ def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
     """Refuse other numbers of images than ``spec`` declares, if it declares any, and say how to declare these."""
     declared = {part: spec[part] for part in ("train", "test") if part in spec}
     found = {"train": train, "test": test}
-    if all(found[part] == count for part, count in declared.items()):
+    if declared.items() <= found.items():
         return
     name, source = spec["name"], {key: value for key, value in spec["source"].items() if key != "obtain"}
     place = f"{source['path']} holds" if "path" in source else "its source gives"

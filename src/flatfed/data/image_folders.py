@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flatfed.data.counting import BY_DOMAIN, PLAIN, class_folders, class_images, folders, held_out, part_folders
+from flatfed.data.counting import folder_images, held_out
 from flatfed.data.dataset import Images, Part
-from flatfed.errors import DataError, absent
+from flatfed.errors import DataError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -71,30 +71,19 @@ def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     ones are skipped. Raises DataError for missing folders and classes; ``obtain`` in the message says where the images
     can be had.
     """
-    root, where, by_domain = Path(source["path"]), f"dataset {spec['name']!r}", source.get("domains")
-    expected = BY_DOMAIN if by_domain else PLAIN
-    if "obtain" in source:
-        expected += f". {source['obtain']}"
-    parts = part_folders(source, spec.get("domains"), where, expected)
-    if by_domain:
-        present, names = folders(root, where, expected), list(spec.get("domains") or parts)
-        if len(parts) != len(names):
-            raise DataError(f"{where}: {root}: source.domains lists {len(parts)} folders for the {len(names)} domains")
-        for folder in parts:
-            if folder not in present:
-                lacking = absent("domain folder", folder, present, f"{where}: {root}")
-                raise DataError(f"{lacking}; expected the layout {expected}")
-    classes = class_folders(root, parts, where, expected)
-    if len(classes) != spec["classes"]:
-        raise DataError(f"{where}: {len(classes)} class folders in {root / parts[0]}, but `classes: {spec['classes']}`")
-    paths: list[Path] = []
+    where, by_domain = f"dataset {spec['name']!r}: source", source.get("domains")
+    images = folder_images(source, spec.get("domains"), where)
+    names = list(spec.get("domains") or images) if by_domain else None
+    part, found = next(iter(images.items()))
+    if len(found) != spec["classes"]:
+        there = f"{len(found)} class folders in {Path(source['path']) / part}"
+        raise DataError(f"{where}: {there}, but `classes: {spec['classes']}`")
+    paths = [path for found in images.values() for of_class in found for path in of_class]
     labels, numbers, test = [], [], []
-    for number, part in enumerate(parts):
-        found = [class_images(root / part / name, where) for name in classes]
-        paths += [path for of_class in found for path in of_class]
-        sizes = [len(of_class) for of_class in found]
+    for number, (part, found) in enumerate(images.items()):
+        sizes = list(map(len, found))
         count = sum(sizes)
-        labels.append(np.repeat(np.arange(len(classes), dtype=np.int64), sizes))
+        labels.append(np.repeat(np.arange(len(found), dtype=np.int64), sizes))
         numbers.append(np.full(count, number, dtype=np.int64))
         drawn = np.random.Generator(np.random.Philox(number)).permutation(count) < held_out(count)
         test.append(drawn if by_domain else np.full(count, part == "test"))
@@ -106,4 +95,4 @@ def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
         return Part(pictures, np.concatenate(labels)[mask], np.concatenate(numbers)[mask])
 
     is_test = np.concatenate(test)
-    return Images(chosen(~is_test), chosen(is_test), names if by_domain else None)
+    return Images(chosen(~is_test), chosen(is_test), names)

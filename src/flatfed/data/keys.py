@@ -5,34 +5,11 @@ Standard library only: the configuration is checked by the same lists and import
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from flatfed import forms
-from flatfed.errors import DataError, shown, unknown
+from flatfed.errors import DataError, unknown
 from flatfed.forms import SHAPE, Form, above, named, whole
-
-#: Kind of source -> the keys it needs, and those it takes beside them.
-SOURCES = {
-    "sklearn": (("test",), ("expand",)),
-    "torchvision": (("dataset",), ("draw", "order")),
-    "npz": (("path",), ("order",)),
-    "imagefolder": (("path", "size"), ("domains", "obtain", "resize")),
-}
-
-#: Scheme -> the keys that a partition of it needs beside ``dataset``, ``scheme`` and ``seed``, and those it takes, too.
-PARTITIONS = {
-    "central": ((), ("images_of",)),
-    "iid": (("clients",), ("balanced",)),
-    "dirichlet": (("clients", "classes", "alpha"), ("replacement",)),
-    "pathological": (("clients", "classes", "classes_per_client"), ()),
-    "shards": (("clients", "shards_per_client", "assignment"), ()),
-    "domain": (("held_out", "clients_per_domain"), ()),
-}
-
-#: Keys that every specification needs, and those that one of any kind may have.
-DATASET = ("name", "classes", "shape", "source"), ("train", "test", "domains")
-PARTITION = ("dataset", "scheme", "seed"), ("classes", "clients", "sampler", "client_test")
 
 #: Keys that the deal in ``images_of`` has from the central partition around it, or that mean nothing there.
 OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
@@ -41,36 +18,48 @@ OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
 HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --script RUN` that of a run"
 
 TEXT = Form("a text", lambda value: isinstance(value, str) and value != "")
+SEED = Form("a whole number below 4294967296", lambda value: type(value) is int and 0 <= value < 1 << 32)
 
-#: Key -> the form of its values; numbers and names are checked where they are used.
-VALUES: dict[str, Any] = {
-    **dict.fromkeys(("name", "dataset", "path", "order", "obtain"), TEXT),
-    **dict.fromkeys(("train", "test", "held_out"), whole(0)),
-    **dict.fromkeys(("classes", "clients", "classes_per_client", "shards_per_client", "clients_per_domain"), whole(1)),
-    **dict.fromkeys(("client_test", "size", "resize", "draw"), whole(1)),
-    **dict.fromkeys(("balanced", "replacement"), bool),
-    "alpha": above(0),
-    "images_of": dict,
-    "seed": Form("a whole number below 4294967296", lambda value: type(value) is int and 0 <= value < 1 << 32),
-    "domains": bool | list[str],
-    "shape": SHAPE,
-    "sampler": named("sampler", ("keyed", "official")),
-    "assignment": named("assignment", ("different_classes", "permutation")),
-    "expand": named("expansion", ("rotate90", "styles")),
-    "source": {"source": named("source", tuple(SOURCES))},
-    "scheme": named("scheme", tuple(PARTITIONS)),
+#: Kind of source -> its keys and the forms of their values; a key that ends in "?" may be absent.
+SOURCES: dict[str, dict[str, Any]] = {
+    "sklearn": {"test": whole(0), "expand?": named("expansion", ("rotate90", "styles"))},
+    "torchvision": {"dataset": TEXT, "draw?": whole(1), "order?": TEXT},
+    "npz": {"path": TEXT, "order?": TEXT},
+    "imagefolder": {"path": TEXT, "size": whole(1), "domains?": bool | list[str], "obtain?": TEXT, "resize?": whole(1)},
+}
+
+#: Scheme -> what a partition of it has beside :data:`PARTITION`, likewise.
+PARTITIONS: dict[str, dict[str, Any]] = {
+    "central": {"images_of?": dict},
+    "iid": {"clients": whole(1), "balanced?": bool},
+    "dirichlet": {"clients": whole(1), "classes": whole(1), "alpha": above(0), "replacement?": bool},
+    "pathological": dict.fromkeys(("clients", "classes", "classes_per_client"), whole(1)),
+    "shards": {
+        **dict.fromkeys(("clients", "shards_per_client"), whole(1)),
+        "assignment": named("assignment", ("different_classes", "permutation")),
+    },
+    "domain": {"held_out": whole(0), "clients_per_domain": whole(1)},
+}
+
+#: Keys of every specification, likewise.
+DATASET = {
+    **{"name": TEXT, "classes": whole(1), "shape": SHAPE, "source": {"source": named("source", tuple(SOURCES))}},
+    **{"train?": whole(0), "test?": whole(0), "domains?": list[str]},
+}
+PARTITION = {
+    **{"dataset": TEXT, "scheme": named("scheme", tuple(PARTITIONS)), "seed": SEED},
+    **dict.fromkeys(("classes?", "clients?", "client_test?"), whole(1)),
+    "sampler?": named("sampler", ("keyed", "official")),
 }
 
 
 def check_dataset(spec: dict[str, Any]) -> None:
     """Refuse the specification of a dataset that lacks a key, has an unknown one or a wrong value; raises DataError."""
     where = f"dataset {spec['name']!r}" if "name" in spec else "the specification of the dataset"
-    _check(spec, *DATASET, where, "fetch")
-    if isinstance(spec.get("domains"), bool):
-        raise DataError(f"{where}: domains: {shown(spec['domains'])} is not a list")
+    _check(spec, DATASET, where, "fetch")
     source = spec["source"]
-    needed, optional = SOURCES[source["source"]]
-    _check({key: source[key] for key in source if key != "source"}, needed, optional, f"{where}: source", "fetch")
+    form = SOURCES[source["source"]]
+    _check({key: source[key] for key in source if key != "source"}, form, f"{where}: source", "fetch")
     if told := misfit(source):
         raise DataError(f"{where}: source.{told}")
 
@@ -85,8 +74,7 @@ def misfit(source: dict[str, Any]) -> str:
 
 def check_partition(spec: dict[str, Any], where: str = "the specification of the partition") -> None:
     """Refuse the specification of a partition as :func:`check_dataset` does that of a dataset."""
-    needed, optional = PARTITIONS.get(str(spec.get("scheme")), ((), ()))
-    _check(spec, (*PARTITION[0], *needed), (*PARTITION[1], *optional), where, "partition")
+    _check(spec, {**PARTITION, **PARTITIONS.get(str(spec.get("scheme")), {})}, where, "partition")
     if "images_of" in spec:
         for key in spec["images_of"]:
             if key in OF_THE_WHOLE:
@@ -106,13 +94,13 @@ def pooled(spec: dict[str, Any]) -> dict[str, Any]:
     return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
 
 
-def _check(spec: dict[str, Any], needed: Iterable[str], optional: Iterable[str], where: str, command: str) -> None:
-    """Refuse ``spec`` if it lacks a ``needed`` key, has a value of another form, or an unknown key."""
-    form = {**{f"{key}?": VALUES[key] for key in optional}, **{key: VALUES[key] for key in needed}}
+def _check(spec: dict[str, Any], form: dict[str, Any], where: str, command: str) -> None:
+    """Refuse ``spec`` if it lacks a key of a ``form``, has a value of another form, or an unknown key."""
     try:
         forms.check(spec, form, where)
     except DataError as error:
         raise DataError(f"{error}. {HELP.format(command=command)}") from None
+    names = {key.removesuffix("?") for key in form}
     for key in spec:
-        if not {key, f"{key}?"} & form.keys():
-            raise DataError(unknown("key", key, (*needed, *optional), where))
+        if key not in names:
+            raise DataError(unknown("key", key, names, where))

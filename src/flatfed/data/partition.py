@@ -187,17 +187,17 @@ def load(path: str | os.PathLike[str]) -> Partition:
             drawn = file["client_test"] if "client_test" in file.files else None
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to make it again") from error
-    sizes = np.diff(offsets)
+    sizes, own, wrong = np.diff(offsets), None, ""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices) or (sizes < 1).any():
-        raise DataError(f"{path}: offsets do not fit its {len(indices)} indices; delete it to make it again")
-    if counts.ndim != 2 or len(counts) != len(sizes) or (counts.sum(axis=1) != sizes).any():
-        raise DataError(f"{path}: class_counts do not fit its {len(sizes)} clients; delete it to make it again")
-    own = None
-    if drawn is not None:
-        each = spec.get("client_test")
-        ends = np.arange(len(sizes) + 1) * int(each or 0)
+        wrong = f"offsets do not fit its {len(indices)} indices"
+    elif counts.ndim != 2 or len(counts) != len(sizes) or (counts.sum(axis=1) != sizes).any():
+        wrong = f"class_counts do not fit its {len(sizes)} clients"
+    elif drawn is not None:
+        ends = np.arange(len(sizes) + 1) * int(spec.get("client_test") or 0)
         if drawn.shape != (ends[-1],) or not np.isin(drawn, test).all():
-            raise DataError(f"{path}: client_test does not fit its test images; delete it to make it again")
+            wrong = "client_test does not fit its test images"
         own = np.split(drawn, ends[1:-1])
+    if wrong:
+        raise DataError(f"{path}: {wrong}; delete it to make it again")
     digest = digest_arrays(indices=indices, offsets=offsets, test=test, client_test=drawn)
     return Partition(indices, offsets, test, counts, spec, digest, own)

@@ -249,13 +249,7 @@ def _official_pools(
     return parts
 
 
-SCHEMES: dict[str, Scheme] = {
-    "central": central,
-    "iid": iid,
-    "dirichlet": dirichlet,
-    "pathological": pathological,
-    "shards": shards,
-}
+SCHEMES: dict[str, Scheme] = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, pathological, shards)}
 
 #: Increased when a scheme deals otherwise (:mod:`flatfed.engine.versions`). Scheme domain is in flatfed.data.domains.
 VERSIONS = dict.fromkeys((*SCHEMES, "domain"), 1)

@@ -46,8 +46,7 @@ def _with_declared_domains(spec: dict[str, Any], found: Images) -> Images:
     for name in names:
         if name not in declared:
             raise DataError(unknown("domain", name, declared, f"{where}: its source"))
-    missing = [name for name in declared if name not in names]
-    if missing:
+    if missing := [name for name in declared if name not in names]:
         raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
     place = np.array([declared.index(name) for name in names])
     train, test = (replace(part, domains=place[part.domains]) for part in (found.train, found.test))
@@ -146,22 +145,21 @@ def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part
 
 def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
     """Return both ``parts`` with the domains that the .npz ``file`` has of them, if it has any."""
-    given = [name for name in ("train_domains", "test_domains") if name in file.files]
-    if not given:
+    domains = {name: file[name] for name in ("train_domains", "test_domains") if name in file.files}
+    if not domains:
         return Images(*parts)
-    if len(given) == 1:
-        raise DataError(f"{where}: has {given[0]} alone; expected both train_domains and test_domains, or neither")
-    numbered = [replace(part, domains=file[name]) for part, name in zip(parts, given, strict=True)]
-    for part, name in zip(numbered, given, strict=True):
-        numbers, count = part.domains, len(part.labels)
-        if numbers.shape != (count,) or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
-            wanted = f"{count} whole numbers from 0"
+    if len(domains) == 1:
+        raise DataError(f"{where}: has {min(domains)} alone; expected both train_domains and test_domains, or neither")
+    for part, (name, numbers) in zip(parts, domains.items(), strict=True):
+        if numbers.shape != part.labels.shape or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
+            wanted = f"{len(part.labels)} whole numbers from 0"
             raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {wanted}")
-    count = 1 + int(max(part.domains.max() for part in numbered))
+    count = 1 + int(max(numbers.max() for numbers in domains.values()))
     names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
     if len(names) < count:
         raise DataError(f"{where}: `domains` names {len(names)}, but train_domains and test_domains go to {count - 1}")
-    return Images(*numbered, names)
+    train, test = (replace(part, domains=numbers) for part, numbers in zip(parts, domains.values(), strict=True))
+    return Images(train, test, names)
 
 
 def _channels_first(images: np.ndarray) -> np.ndarray:

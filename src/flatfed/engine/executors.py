@@ -1,7 +1,6 @@
 """Executors: how the gradients of the rows that train together are computed.
 
-All give the same numbers in float64 to 1e-12. In float32 they round differently and trajectories part, so the
-executor is part of a run: it is written to run.json and the checkpoint, and kept on resume.
+All give the same numbers in float64 to 1e-12. In float32 they round differently, so the executor is part of a run.
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ class Batch:
 class Executor(ABC):
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round).
 
-    ``whole``: a ragged batch is padded to its full size, and not only to the widest beside it. ``recorded``: local
-    steps may be recorded once and replayed (:mod:`flatfed.engine.speed.recording`), on a GPU as CUDA graphs.
-    ``layers``: the format that the model's layers compute in, None for that of the rows.
+    ``whole``: pads a ragged batch to its full size, else to the widest of the rows. ``recorded``: local steps are
+    recorded and replayed, on a GPU as CUDA graphs. ``layers``: dtype of the model's layers, None for that of the rows.
     """
 
     name: ClassVar[str]
@@ -63,30 +61,23 @@ class Executor(ABC):
         """Return the losses (rows,) and gradients (rows, parameters) at the rows ``w`` of ``batch``."""
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the same for a local step: what a row gets does not depend on how many there are beside it."""
+        """Return the same for a local step, in which the results of a row may not depend on the number of rows."""
         return self(w, batch)
 
-    def loss(
-        self,
-        tensors: dict[str, Tensor],
-        private: Tensor,
-        images: Tensor,
-        labels: Tensor,
-        weights: Tensor,
-        masks: list[Tensor],
-    ) -> Tensor:
-        """Return the weighted cross-entropy of the model of ``tensors``, by name, on one row's batch.
+    def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
+        """Return the weighted cross-entropy of the model of ``tensors``, by name, on the ``batch`` of one row.
 
-        ``tensors`` are in the format of the layers, all else in that of the rows, and so is what is returned.
-        ``private``: what a row has beyond the model, which is its client's own and goes to the algorithm's transform.
+        ``tensors`` are in the format of the layers; ``batch`` and the loss in that of the rows. ``private``: the
+        client's own coordinates, for the algorithm's transform.
         """
+        images, masks, weights = batch.images, batch.masks, batch.weights
         if self.transform is not None:
             images = self.transform(images, private)
         if self.layers is not None:
             images, masks = images.to(self.layers), [mask.to(self.layers) for mask in masks]
         output = functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(weights.dtype)
-        # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
-        right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
+        # Not cross_entropy: under vmap its decomposition loads symbolic algebra, a second.
+        right = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
         return -(right * weights).sum()
 
 
@@ -115,7 +106,7 @@ class Sequential(Executor):
             leaves.append(rest)
             into.append(gradients[i, self.layout.tensors :])
         private = rest[self.layout.extra :]
-        loss = self.loss(tensors, private, images, batch.labels[i], batch.weights[i], masks)
+        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks))
         found = torch.autograd.grad(loss, leaves, materialize_grads=True)
         for target, gradient in zip(into, found, strict=True):
             target.copy_(gradient)
@@ -134,8 +125,7 @@ class Stacked(Executor):
         self._mapped = vmap(self._alone)
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        # Rows do not meet, so the gradient of the sum of their losses is every row's own. (torch.func.grad would do as
-        # well, but loads the compiler first: a second of every job.)
+        # The gradient of the losses' sum is every row's own. (torch.func.grad would load the compiler: a second.)
         leaf = w.detach().requires_grad_()
         losses = self._mapped(leaf, batch.images, batch.labels, batch.weights, batch.masks)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
@@ -144,7 +134,7 @@ class Stacked(Executor):
     def _alone(self, row: Tensor, *batch: Any) -> Tensor:
         """Return the loss of one ``row`` (parameters,) on its batch."""
         shared = row if self.layers is None else row.to(self.layers)
-        return self.loss(self.layout.views(shared), row[self.layout.size :], *batch)
+        return self.loss(self.layout.views(shared), row[self.layout.size :], Batch(*batch))
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         if len(w) > 1 or w.device.type != "cpu":
@@ -156,7 +146,7 @@ class Stacked(Executor):
 
 
 class Graph(Stacked):
-    """The stacked step as one CUDA graph: what launching its kernels costs is paid once."""
+    """The stacked step, recorded as one CUDA graph."""
 
     name = "graph"
     recorded = True

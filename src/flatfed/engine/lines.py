@@ -1,17 +1,14 @@
-"""A line of metrics.csv: what a round's training and its evaluation come to, and in which order it has them."""
+"""A line of metrics.csv: the results of a round's training and evaluation, in the order of its columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 if TYPE_CHECKING:
-    from flatfed.engine.simulation import Simulation
+    from flatfed.engine.simulation import ClientUpdates, Simulation
 
 #: Columns that every run has; ``unseen`` is "test", or "validation" where images are held out to choose by.
 COLUMNS = (
@@ -20,40 +17,26 @@ COLUMNS = (
 )
 
 
-@dataclass
-class RoundTraining:
-    """What the training of a round leaves to be measured.
-
-    ``losses`` (0-d) the sum of each local step's first loss; ``steps`` how many these are; ``models`` the local models,
-    each (parameters,); ``accuracies`` of each node's own model, by column, where these are evaluated.
-    """
-
-    losses: Tensor
-    models: Iterable[Tensor] = ()
-    steps: int = 0
-    accuracies: list[dict[str, float]] = field(default_factory=list)
-
-
 def columns(unseen: str) -> list[str]:
     """Return the names of the columns that every run has."""
     return [name.format(unseen=unseen) for name in COLUMNS]
 
 
-def before_evaluation(run: Simulation, clients: int, trained: RoundTraining) -> dict[str, float]:
-    """Return what is known of the line of ``run``'s present round when its ``clients`` have ``trained``.
+def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, float]:
+    """Return the columns of ``run``'s round that its ``updates`` determine.
 
     ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
     """
-    gaps = [(row.to(run.device) - run.server["w"][0]).square().sum() for row in trained.models]
+    gaps = [(row.to(run.device) - run.server["w"][0]).square().sum() for row in updates.models]
     line = {
         "round": run.round + 1,
         "learning_rate": run.learning_rate(),
-        "train_loss": float(trained.losses) / trained.steps,
-        "clients": clients,
+        "train_loss": float(updates.losses) / updates.steps,
+        "clients": updates.clients,
         "consistency": float(torch.stack(gaps).mean()),
     }
-    for name in dict.fromkeys(name for each in trained.accuracies for name in each):
-        line[name] = float(np.mean([each[name] for each in trained.accuracies if name in each]))
+    for name in dict.fromkeys(name for accuracy in updates.accuracies for name in accuracy):
+        line[name] = float(np.mean([accuracy[name] for accuracy in updates.accuracies if name in accuracy]))
     return line
 
 

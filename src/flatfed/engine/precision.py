@@ -6,7 +6,6 @@ computes a training step in bfloat16, from its weights, cast once, to its output
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,30 +39,15 @@ def units(description: dict[str, Any], device: torch.device) -> list[str] | None
 def check_units(description: dict[str, Any], device: torch.device) -> None:
     """Refuse a run in bfloat16 on a CPU that has, or names, no units for it, unless ``emulate_bfloat16`` is set.
 
-    :raises FlatFedError: saying how many times as long as in float32 a product takes there.
+    :raises FlatFedError: naming the CPU and the units.
     """
     if units(description, device) != [] or description.get("emulate_bfloat16"):
         return
     known = "has no units for it" if host.instructions() else "does not say here whether it has units for it"
     raise FlatFedError(
-        f"precision: bfloat16: {host.processor()} {known} ({', '.join(host.BFLOAT16)}); a product of two "
-        f"matrices takes {_slower():.1f} times as long in it here as in float32. Train in float32, or on another CPU "
-        "or a GPU; `emulate_bfloat16: true` in the protocol trains here all the same"
+        f"precision: bfloat16: {host.processor()} {known} ({', '.join(host.BFLOAT16)}), and would imitate it slowly. "
+        "Train in float32, or on another CPU or a GPU; `emulate_bfloat16: true` in the protocol trains here anyway"
     )
-
-
-def _slower(side: int = 512, turns: int = 5) -> float:
-    """Return how many times as long as in float32 a product of two square matrices takes in bfloat16."""
-    taken = []
-    for dtype in (torch.float32, torch.bfloat16):
-        matrix = torch.ones(side, side, dtype=dtype)
-        times = []
-        for _ in range(turns):
-            began = time.perf_counter()
-            _ = matrix @ matrix
-            times.append(time.perf_counter() - began)
-        taken.append(min(times))
-    return taken[1] / taken[0]
 
 
 def set_tensor_floats() -> None:

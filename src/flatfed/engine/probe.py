@@ -9,6 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,24 @@ from flatfed.engine.full_gradient import full_gradient
 from flatfed.files import digest_arrays
 
 if TYPE_CHECKING:
+    from flatfed.engine.context import Context, Gradient
     from flatfed.engine.simulation import Simulation
+
+
+class ObservedPerturbation:
+    """An ``algorithm`` whose perturbations go to ``look`` before the models move."""
+
+    def __init__(self, algorithm: Algorithm, look: Callable[[Tensor | None], None]):
+        self.algorithm, self.look = algorithm, look
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.algorithm, name)
+
+    def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
+        """Return the algorithm's perturbation."""
+        e = self.algorithm.perturbation(w, gradient, ctx)
+        self.look(e)
+        return e
 
 
 class Probe:
@@ -72,15 +90,15 @@ class Probe:
         """Return whether to look before the coming round: the first, and every so many after it."""
         return self.run.round % self.every == 0
 
-    def look(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> None:
-        """Add to the run's ``probes`` what is measured now, unless that was done before a stop.
+    def look(self, order: np.ndarray | None = None) -> None:
+        """Add the measures to the run's ``probes``, unless that was done before a stop.
 
-        ``order`` (n,) the clients of the coming round, None after the last; ``rate`` its learning rate.
+        ``order`` (n,): the clients of the coming round, None after the last.
         """
         if not (self.run.probes and self.run.probes[-1]["round"] == self.run.round):
-            self.run.probes.append(self.measured(order, rate))
+            self.run.probes.append(self.measured(order))
 
-    def measured(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> dict[str, Any]:
+    def measured(self, order: np.ndarray | None = None) -> dict[str, Any]:
         """Return round (finished ones), the three measures, what they are of and the seconds that they took.
 
         Arguments are those of :meth:`look`. A measure that is no number is None: a run that diverges has such before
@@ -91,7 +109,7 @@ class Probe:
         sharp = self.sharpness(w, self.images)
         parts = self.images.split(self.m)
         mean = sum(len(part) * self.sharpness(w, part) for part in parts) / len(self.images)
-        drift = self.drift(order, rate) if order is not None and self.drifts else None
+        drift = self.drift(order) if order is not None and self.drifts else None
         seconds = round(time.monotonic() - began, 3)
         return {
             "round": self.run.round,
@@ -108,10 +126,10 @@ class Probe:
         higher = w + along(self._gradient(w, images), self.rho)
         return self.run.evaluate.hits(higher[0], images)[0] - self.run.evaluate.hits(w[0], images)[0]
 
-    def drift(self, order: np.ndarray, rate: Tensor) -> float:
+    def drift(self, order: np.ndarray) -> float:
         """Return PD^t of the active clients ``order``."""
         size = self.run.block(len(order))
-        directions = self._global_directions(size, rate)
+        directions = self._global_directions(size)
         total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
 
         def look(step: int, models: Tensor, e: Tensor) -> None:
@@ -120,10 +138,10 @@ class Probe:
             steps += len(e)
 
         for part in np.split(order, range(size, len(order), size)):
-            self._train(part, rate, look)
+            self._run_copies(part, look)
         return float(total) / (2 * steps)
 
-    def _global_directions(self, size: int, rate: Tensor) -> Tensor:
+    def _global_directions(self, size: int) -> Tensor:
         """Return (steps, parameters) delta_{g,k}, after stepping all clients, ``size`` at a time."""
         run = self.run
         everybody = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
@@ -134,7 +152,7 @@ class Probe:
             path[step] += models.sum(dim=0)
 
         for part in np.split(everybody, range(size, run.clients, size)):
-            models, length = self._train(part, rate, add)
+            models, length = self._run_copies(part, add)
             path[length:] += models.sum(dim=0)
         share = getattr(run.algorithm, "server_learning_rate", 1.0)
         for model in path:
@@ -142,23 +160,24 @@ class Probe:
             model.copy_(_direction(self._gradient(virtual, self.images))[0])
         return path
 
-    def _train(
-        self, clients: np.ndarray, rate: Tensor, look: Callable[[int, Tensor, Tensor], None]
+    def _run_copies(
+        self, clients: np.ndarray, look: Callable[[int, Tensor, Tensor], None]
     ) -> tuple[Tensor, int]:
         """Step copies of ``clients`` through the coming round; return their models (n, parameters) and its steps.
 
-        ``look`` is given each step's number, the models before it, and the perturbations (rows, parameters) of those
-        that still train, zero where there are none.
+        ``look`` gets the number of each step, the models before it, and the perturbations (rows, parameters) of the
+        rows that still train, zero for none.
         """
         run, size = self.run, self.run.layout.size
-        w, ctx = run.open(clients, rate, {name: value.clone() for name, value in run.state.gather(clients).items()})
+        w, ctx = run.begin_clients(clients, {name: value.clone() for name, value in run.state.gather(clients).items()})
         plan, numbers = run.plan(clients), itertools.count()
 
-        def each(e: Tensor | None) -> None:
+        def look_at(e: Tensor | None) -> None:
             step = next(numbers)
             look(step, w[:, :size], w.new_zeros(plan.rows(step), size) if e is None else e[:, :size])
 
-        run.local.train(w, plan, ctx, each)
+        plain = run.local_update.plain
+        replace(plain, algorithm=ObservedPerturbation(plain.algorithm, look_at)).run(w, plan, ctx)
         return w[:, :size], plan.length
 
     def _gradient(self, w: Tensor, images: Tensor) -> Tensor:

@@ -1,222 +1,262 @@
-"""A federated run in memory: one call of :meth:`Simulation.advance` is one communication round.
+"""A federated run in memory: :meth:`Simulation.advance` is one communication round.
 
-From which models clients begin, and how what they have learnt is joined, is in :mod:`flatfed.engine.server` or, without
-a server, in :mod:`flatfed.engine.peers`. The folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
+:mod:`flatfed.engine.server` and, without a server, :mod:`flatfed.engine.peers` aggregate the clients' updates. The
+folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed import algorithms
-from flatfed.data.dataset import Dataset
+from flatfed.algorithms import Algorithm
 from flatfed.data.partition import Partition
+from flatfed.data.streams import stream
 from flatfed.engine import batches, lines
-from flatfed.engine.client_state import ClientState, Received
+from flatfed.engine.client_state import ClientState
 from flatfed.engine.clock import Clock
-from flatfed.engine.context import Context, context_of
+from flatfed.engine.context import Context
 from flatfed.engine.counts import Cost
 from flatfed.engine.evaluate import Evaluation
-from flatfed.engine.executors import Executor
-from flatfed.engine.feed import Feed
-from flatfed.engine.lines import RoundTraining
-from flatfed.engine.local import LocalTraining
-from flatfed.engine.precision import STATE, layers
+from flatfed.engine.full_gradient import full_gradient
+from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.probe import Probe
-from flatfed.engine.resident import Resident
+from flatfed.engine.received import Received
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
+from flatfed.engine.transfer import sent
 from flatfed.engine.weights import Weights
+
+Vectors = dict[str, Tensor]  # name -> (rows, parameters)
 
 
 @dataclass
-class Block:
-    """Clients that have trained together, the first of which is number ``first`` of the round's.
+class ClientUpdates:
+    """Results of a round's local training.
 
-    ``w`` (n, parameters) their models; ``sent`` what else they send, by name; ``rows`` their state, about to be stored.
+    ``clients``: their number; ``count``: number of those whose results are in. ``losses`` (0-d): sum of the first
+    loss of every local step; ``steps``: number of these.
+    ``uploads``: name -> (clients, parameters). ``models``: the trained models, each (parameters,), for the consistency.
+    ``accuracies``: columns of each node's own model, if the protocol evaluates nodes.
     """
 
-    first: int
-    clients: np.ndarray
-    w: Tensor
-    sent: dict[str, Tensor]
-    rows: dict[str, Tensor]
+    clients: int
+    losses: Tensor
+    count: int = 0
+    steps: int = 0
+    uploads: Vectors = field(default_factory=dict)
+    models: list[Tensor] = field(default_factory=list)
+    accuracies: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, uploads: Vectors) -> None:
+        """Add ``uploads``, name -> (n, parameters), of the next n clients."""
+        first, self.count = self.count, self.count + len(uploads["w"])
+        for name, values in uploads.items():
+            if len(values) == self.clients:
+                self.uploads[name] = values
+                continue
+            if name not in self.uploads:  # one matrix for all: to concatenate a list would take twice the memory
+                self.uploads[name] = values.new_empty(self.clients, values.shape[1])
+            self.uploads[name][first : self.count] = values
 
 
 class Simulation(ABC):
-    """State of a run: the server's vectors, the clients' vectors, the round; everything else is a constant.
+    """State of a run: the server's vectors, the clients' vectors, the round; everything else is constant.
 
-    ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
-    algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
-    clients train at a time at most, None for as many as the executor takes; ``halfway``: a round has begun to change
-    what cannot be undone, and the state is of no one moment.
+    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds, so the
+    number, from 0, of the round under way. ``mixed``: the mixing of this round is done (algorithms that mix first).
+    ``pending``: the line of a finished round that is not evaluated yet. ``rows``: limit of the clients that train at a
+    time, None for the executor's own.
 
-    ``description`` is a run description; ``home`` says where so many bytes of client state are to lie (see
-    :class:`~flatfed.engine.client_state.ClientState`); ``pause`` is called wherever the run can stop and lose nothing,
-    and may raise.
+    ``description``: a run description. ``local_update``: runs the local steps, perhaps through wrappers. ``counted``:
+    number of images by part. ``home``: returns where a number of bytes of client state go (:class:`ClientState`).
+    ``pause``: called wherever the run can stop without loss; may raise.
     """
 
-    #: What every client received last, where an algorithm remembers it; a round with a server fills it.
-    last_received: Received | None = None
-    #: Who exchanges models with whom, where there is no server.
+    #: Who exchanges models with whom, if there is no server.
     topology: Topology | None = None
 
     def __init__(
         self,
         description: dict[str, Any],
-        dataset: Dataset,
         partition: Partition,
-        device: torch.device,
-        algorithm: algorithms.Algorithm,
+        algorithm: Algorithm,
         weights: Weights,
-        executor: type[Executor],
-        home: Callable[[int], str] = lambda size: "device",
-        pause: Callable[[], None] = lambda: None,
+        local_update: LocalUpdate,
+        counted: dict[str, int],
+        home: Callable[[int], str],
+        pause: Callable[[], None],
     ):
-        self.description, self.device, self.algorithm, self.weights = description, device, algorithm, weights
+        self.description, self.algorithm, self.weights, self.pause = description, algorithm, weights, pause
+        self.local_update, self.counted = local_update, counted
+        self.executor, self.data = local_update.plain.executor, local_update.plain.feed.data
+        self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = int(description["seed"])
-        self.dtype = STATE[description["precision"]]
-        self.home, self.pause = home, pause
         self.model, self.layout = weights.model, weights.layout
-        about, evaluation = description["dataset"], description["evaluation"]
-        self.data = Resident.of(dataset, about, description["augmentation"], device, self.dtype)
-        self.counted = {"train": dataset.train, "test": dataset.test}
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.clients, self.sizes = len(self.members), np.diff(partition.offsets)
-        sets, together = evaluation["sets"], evaluation["batch_size"]
-        self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, together, pause)
+        sets, size = description["evaluation"]["sets"], description["evaluation"]["batch_size"]
+        self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, pause)
         self.schedule = batches.Schedule.of(description)
-        self.private = algorithm.private_size(tuple(about["shape"]))
-        transform = algorithm.transform if self.private else None
-        self.executor = executor(self.model, self.layout, transform, layers(description["precision"]))
-        decay, clip = float(description["weight_decay"]), description["clip_norm"]
-        self.local = LocalTraining(algorithm, self.executor, Feed(self.data, self.model), decay, clip, pause)
+        self.private = algorithm.private_size(tuple(description["dataset"]["shape"]))
 
-        zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=device)
-        self.server: dict[str, Tensor] = {"w": weights.initial[None].clone()}
-        self.server.update({name: zero.clone() for name in algorithm.server_state})
-        sizes = {name: self.layout.size for name in algorithm.client_state} | self.more_state()
-        size = sum(sizes.values()) * self.clients * self.dtype.itemsize
-        self.state = ClientState(sizes, self.clients, self.dtype, device, home(size))
-        self.round, self.mixed, self.halfway = 0, False, False
+        self.server: Vectors = {"w": weights.initial[None].clone()}
+        self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
+        sizes = self.state_sizes()
+        row = sum(sizes.values()) + self.layout.size * algorithm.remembers
+        place = home(row * self.clients * self.dtype.itemsize)
+        received = Received(self.clients, self.device, place) if algorithm.remembers else None
+        kind = self.dtype, self.device, place, algorithm.decentralised
+        self.state = ClientState(sizes, self.clients, *kind, received)
+        self.round, self.mixed = 0, False
         self.rows: int | None = None
         self.pending: dict[str, Any] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
-        self.clock = Clock(device)
-        self.begin()
+        self.clock = Clock(self.device)
         self.probes: list[dict[str, Any]] = []
         self.probe = Probe(description["probe"], self) if "probe" in description else None
 
-    def more_state(self) -> dict[str, int]:
-        """Return name -> length of what every client keeps beside the algorithm's own vectors."""
-        return {"private": self.private} if self.private else {}
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Set what rounds need beside the state, before the first one."""
-
-    @abstractmethod
-    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> RoundTraining:
-        """Train the clients ``order`` of the coming round at the learning ``rate`` and join what they have learnt.
-
-        ``wanted``: the round is evaluated. What stops it before it joins anything leaves nothing of it.
-        """
-
-    @abstractmethod
-    def received(self, clients: np.ndarray, rows: dict[str, Tensor], ctx: Context) -> Tensor:
-        """Return the models (n, parameters) that ``clients`` begin with, and set what of them is in the context."""
-
-    def learning_rate(self) -> float:
-        """Learning rate of the coming round: eta_0 gamma^t, constant within a round."""
-        return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
-
-    def active(self) -> np.ndarray:
-        """Return the clients of the coming round, those with most steps first."""
-        chosen = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
-        return batches.by_length(chosen, self.sizes, self.schedule)
-
-    def block(self, n: int) -> int:
-        """Return how many of a round's ``n`` clients train at a time."""
-        return min(self.executor.block or n, self.rows or n, n)
-
     def advance(self) -> dict[str, float] | None:
-        """Run one round; return its line of metrics.csv where the protocol evaluates, else None.
+        """Run one round; return its line of metrics.csv, None if the protocol does not evaluate it.
 
-        What is raised by ``pause`` leaves the state as before the round's training, or as after it and before its
-        evaluation; the next call goes on from there.
+        An exception in steps 1 to 3 undoes them (for exceptions to this see :meth:`ClientState.transaction`); after one
+        in step 4 the next call evaluates.
         """
         if self.pending is None:
-            self.pending = self._round()
-            if self.pending is None:
-                return None
+            # 1. Sample clients.
+            clients = self.sample()
+            if self.probe is not None and self.probe.due():
+                self.probe.look(clients)
+            with self.clock.counted_as("training"), self.state.transaction(clients, self.server, self.round):
+                # 2. Train locally.
+                updates = self.run_clients(clients)
+                # 3. Aggregate.
+                self.aggregate(clients, updates)
+                line = lines.before_evaluation(self, updates) if self.evaluates() else None
+                self.clock.wait()  # an error of the device must come before the round counts
+                self.cost.round(self.sizes[clients].tolist(), updates.steps)
+                self.round, self.pending = self.round + 1, line
+        # 4. Evaluate.
+        if self.pending is None:
+            return None
         if self.probe is not None and self.round == self.description["rounds"]:
             self.probe.look()
         line = lines.evaluated(self, self.pending)
         self.pending = None
         return line
 
-    def _round(self) -> dict[str, float] | None:
-        """Train and join; return what is known of the line of metrics.csv, None where the round is not evaluated."""
-        last = self.round + 1 == self.description["rounds"]
-        wanted = last or (self.round + 1) % self.description["evaluation"]["every"] == 0
-        order = self.active()
-        rate = torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device)
-        if self.probe is not None and self.probe.due():
-            self.probe.look(order, rate)
-        with self.clock.counted_as("training"):
-            try:
-                trained = self.train(order, rate, wanted)
-            except BaseException:
-                if not self.halfway:
-                    self.state.undo()
-                raise
-            line = lines.before_evaluation(self, len(order), trained) if wanted else None
-        self.cost.round(self.sizes[order].tolist(), trained.steps)
-        self.round += 1
-        self.halfway = False
-        return line
+    def sample(self) -> np.ndarray:
+        """Return the clients of the round, those with most local steps first."""
+        chosen = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
+        return batches.by_length(chosen, self.sizes, self.schedule)
 
-    def blocks(self, order: np.ndarray, rate: Tensor, trained: RoundTraining) -> Iterator[Block]:
-        """Train the clients ``order``, as many at a time as there is room for; write back what they keep.
+    def run_clients(self, clients: np.ndarray) -> ClientUpdates:
+        """Run the local updates of ``clients``, in blocks; return their results."""
+        updates = ClientUpdates(len(clients), torch.zeros((), dtype=self.dtype, device=self.device))
+        size = self.block(len(clients))
+        for block in np.split(clients, range(size, len(clients), size)):
+            with self.state.rows(block) as rows:
+                plan = self.plan(block)
+                w, ctx = self.begin_clients(block, rows)
+                updates.losses += self.local_update.run(w, plan, ctx).sum()
+                updates.steps += int(plan.steps.sum())
+                uploads = self.algorithm.finish(w, ctx)
+                if self.private:
+                    rows["private"].copy_(w[:, self.layout.size :])
+                self.collect(updates, block, {"w": w[:, : self.layout.size], **uploads}, rows)
+        return updates
 
-        Their losses and steps are added to ``trained``. What stops the round before all have trained is undone.
-        """
-        size = self.block(len(order))
-        at_once = 1 < size == len(order)  # the rows are a copy, written back when nothing stops the round any more
-        for first in range(0, len(order), size):
-            clients = order[first : first + size]
-            plan = self.plan(clients)
-            if not at_once:
-                self.state.keep(clients)
-            trained.steps += int(plan.steps.sum())
-            rows = self.state.gather(clients)
-            w, ctx = self.open(clients, rate, rows)
-            trained.losses += self.local.train(w, plan, ctx).sum()
-            sent = self.algorithm.finish(w, ctx)
-            if self.private:
-                rows["private"].copy_(w[:, self.layout.size :])
-            yield Block(first, clients, w[:, : self.layout.size], sent, rows)
-            if first + size >= len(order):
-                self.pause()  # the last time: from here on the round goes to its end
-                self.halfway = True
-            self.state.scatter(clients, rows)
+    def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
+        """Return the models (n, parameters) that ``clients`` begin with, and their context on the state ``rows``."""
+        ctx = self.context(clients, rows)
+        received = ctx.received.expand(len(clients), -1)
+        w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
+        if self.state.received is not None:
+            ctx.scratch["previous"] = self.state.received.gather(clients, ctx.received)
+        if self.algorithm.full_passes:
+            members = [sent(self.members[client], self.device) for client in clients]
+            ctx.scratch["full_gradient"] = full_gradient(self, received, members)
+        for name in self.algorithm.scratch:
+            ctx.scratch[name] = torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
+        self.algorithm.start(w, ctx)
+        return w, ctx
+
+    @abstractmethod
+    def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
+        """Add the ``uploads`` of a block of ``clients`` to ``updates``, or write them to the clients' own ``rows``."""
+
+    @abstractmethod
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
+        """Compute the new models from the ``updates`` of ``clients``."""
+
+    def context(self, clients: np.ndarray, rows: Vectors) -> Context:
+        """Return the context of ``clients`` with state ``rows``, name -> (n, size), in this round."""
+
+        def column(values: list[float]) -> Tensor:
+            return sent(torch.tensor(values, dtype=self.dtype), self.device)[:, None]
+
+        round_ = self.round
+
+        def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
+            draws = [stream(self.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
+            return sent(np.stack(draws), self.device, self.dtype)
+
+        return Context(
+            received=self.server["w"],
+            server=self.server,
+            client=rows,
+            scratch={},
+            lr=torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device),
+            steps=column([self.schedule.count(count) for count in self.sizes[clients].tolist()]),
+            nominal_steps=column([self.schedule.nominal(int(self.sizes[0]))] * len(clients)),
+            round=round_,
+            rounds=self.description["rounds"],
+            clients=self.clients,
+            layout=self.layout,
+            uniform=uniform,
+        )
+
+    def learning_rate(self) -> float:
+        """Return the learning rate of the round, eta_0 gamma^t."""
+        return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
+
+    def evaluates(self) -> bool:
+        """Return whether the protocol evaluates the round: the last one, and every n-th."""
+        number = self.round + 1
+        return number == self.description["rounds"] or number % self.description["evaluation"]["every"] == 0
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
-        """Return which images ``clients``, sorted by length, see in the coming round."""
+        """Return the images that ``clients``, sorted by length, use in the round."""
         keyed = {"seed": self.seed, "round_": self.round, "masks": len(self.model.dropout)}
         return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
 
-    def open(self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor]) -> tuple[Tensor, Context]:
-        """Return models (n, parameters) that ``clients`` begin a round with, and their context on state ``rows``."""
-        ctx = context_of(self, clients, rate, rows, scratch=True)
-        received = self.received(clients, rows, ctx)
-        w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
-        self.algorithm.start(w, ctx)
-        return w, ctx
+    def block(self, n: int) -> int:
+        """Return how many of a round's ``n`` clients train at a time."""
+        return min(self.executor.block or n, self.rows or n, n)
+
+    def progress(self) -> dict[str, Any]:
+        """Return the part of the state that is no vector, as JSON, without the counts of the cost."""
+        attributes = ("round", "mixed", "pending", "probes", "rows")
+        return {**{name: getattr(self, name) for name in attributes}, "seconds": self.clock.seconds}
+
+    def resume(self, progress: dict[str, Any], counts: dict[str, int]) -> None:
+        """Set the part of the state that is no vector to the ``progress`` and ``counts`` of a checkpoint."""
+        attributes = dict(progress)
+        self.clock.seconds.update(attributes.pop("seconds"))
+        self.cost.counts.update(counts)
+        vars(self).update(attributes)
+
+    def limit_rows(self, rows: int) -> None:
+        """Train at most ``rows`` clients at a time from now on."""
+        self.rows = rows
+
+    def state_sizes(self) -> dict[str, int]:
+        """Return name -> length of the vectors that every client keeps between rounds."""
+        sizes = {name: self.layout.size for name in self.algorithm.client_state}
+        return sizes | ({"private": self.private} if self.private else {})

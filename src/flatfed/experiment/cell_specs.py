@@ -48,9 +48,9 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
     if metric.source == "given":
         content["sources"] = Sources(given=described.given(catalog, scale, column, row))
     elif column.relative is None or base is not None:
-        rows = {"sources": row, "base_sources": table.entries[base]} if base else {"sources": row}
-        for whose, entry in rows.items():
-            content[whose] = _sources(experiment, scale, table, column, entry, metric)
+        content["sources"] = _sources(experiment, scale, table, column, row, metric)
+        if base:
+            content["base_sources"] = _sources(experiment, scale, table, column, table.entries[base], metric)
         if metric.needs_runs or metric.source == "analysis":
             values = catalog.values(scale, column.protocol)
             content |= {"window": values["evaluation"]["window"], "rounds": values["rounds"]}
@@ -128,6 +128,6 @@ def _relation(column: Column, row: Row) -> str:
     """Return the variant under which the reference files keep what is relative to a base row, "" for none."""
     if column.relative is None or column.unit == "V":
         return ""
-    if column.relative == "difference":
-        return "vs_base_method"
-    return f"{'speedup_vs' if column.relative == 'speedup' else 'relative_to'}_{column.base_of(row.id)}"
+    base = column.base_of(row.id)
+    names = {"difference": "vs_base_method", "speedup": f"speedup_vs_{base}", "ratio": f"relative_to_{base}"}
+    return names[column.relative]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
 from flatfed import models
@@ -16,40 +15,35 @@ from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
 from flatfed.runs import graphs
 
+if TYPE_CHECKING:
+    from flatfed.experiment.catalog import Declared
+
 #: An id becomes part of paths and of shell commands.
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LONGEST_ID = 64
-LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
-
-#: The styles of ``expand: styles``, which flatfed.data.digits draws.
-STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
+ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}")
 
 
-def check_id(name: str, form: re.Pattern[str], where: str) -> None:
+def check_id(name: str, where: str) -> None:
     """Refuse an id that cannot stand in a path and in a shell command."""
-    if form.fullmatch(name) is None or len(name) > LONGEST_ID:
-        label = ", and at most one ~ before a label" if form is LABELLED else ""
-        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit{label}"
+    if ID.fullmatch(name) is None:
+        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit"
         raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
 
 
 def check_dataset(dataset: dict[str, Any], where: str) -> None:
-    """Refuse a dataset, declared in ``where``, whose statistics do not fit its channels; its source is one."""
+    """Refuse a dataset, declared in ``where``, whose statistics do not fit its channels."""
     channels = dataset["shape"][0]
     for key in ("mean", "std"):
         if len(dataset[key]) != channels:
             raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
-    if dataset["source"].get("expand") == "styles":
-        for domain in dataset.get("domains", []):
-            known.check("style", domain, STYLES, f"{where}.domains")
 
 
-def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:
+def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> None:
     """Refuse a split that names no other one, whose graph cannot be, or that was ``seen`` under another id."""
-    split, where = splits[name], places[name]
+    split, where = splits[name].content, splits[name].where
+    # How many images a domain split deals is known when the data are there, and not before.
+    federated = {id_: one for id_, one in splits.items() if one.content["scheme"] not in ("central", "domain")}
     for key in ("steps_of", "images_of"):
-        # How many images a domain split deals is known when the data are there, and not before.
-        federated = {id_: other for id_, other in splits.items() if other["scheme"] not in ("central", "domain")}
         if key in split:
             known.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
     if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
@@ -57,10 +51,8 @@ def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str,
     content = {**defaults.SPLIT, **split, "label": None}
     same = seen.setdefault(json.dumps(content, sort_keys=True), name)
     if same != name:
-        raise ConfigError(
-            f"{where}: is split {same!r} under another id ({places[same]}); a split has one id, so that its runs are "
-            f"made once"
-        )
+        other = f"split {same!r} under another id ({splits[same].where})"
+        raise ConfigError(f"{where}: is {other}; a split has one id, so that its runs are made once")
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
@@ -86,10 +78,8 @@ def check_protocol(
         _check_patterns(values, algorithms, splits, where)
         _check_client_test(values, datasets[dataset], where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
-            raise ConfigError(
-                f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
-                f"{', '.join(evaluated)}"
-            )
+            wanted = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
+            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {wanted}")
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
@@ -105,13 +95,10 @@ def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) ->
 def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:
     """Refuse values of algorithms, set or tried, that these do not take."""
     given = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
-    for key, grids in (
-        ("searched", values.get("searched", {})),
-        ("tune.grids", values.get("tune", {}).get("grids", {})),
-    ):
+    tried = {"searched": values.get("searched", {}), "tune.grids": values.get("tune", {}).get("grids", {})}
+    for key, grids in tried.items():
         for name, grid in grids.items():
-            given += [(key, name, {})]
-            given += [(key, name, {parameter: value}) for parameter, tried in grid.items() for value in tried]
+            given += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
     for key, name, overrides in given:
         if name not in algorithms.declared:
             known.check_algorithm(name, algorithms, f"{where}{key}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
 from flatfed.experiment import known, settings
@@ -22,7 +24,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     protocol, declared = catalog.protocols[name], catalog.splits[split]
     for other in (declared[key] for key in ("images_of", "steps_of") if key in declared):
         check(name, other, catalog, where)
-    place = catalog.places["splits"][split]
+    place = catalog.split_places[split]
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
         data = catalog.values("paper", name)["dataset"]
@@ -32,27 +34,19 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
         dataset, deal = catalog.dataset(scale, name), catalog.deal(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
         of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
-        if declared["scheme"] == "domain" and len(dataset.get("domains", [])) != len(domains):
-            has = len(dataset.get("domains", []))
+        if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
             raise ConfigError(f"{place}: {len(domains)} domains are wanted {of}, which has {has}")
         spec, clients = deal.partition, deal.partition["clients"]
-        parts, distinct = clients * spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
-        kind = "shards" if "shards_per_client" in spec else "clients"
+        shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
+        size = "clients" if "clients" in declared else "clients_per_domain"
+        made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
         drawn = clients * deal.sampling["fraction"] if deal.sampling["scheme"] == "bernoulli" else 1
         classes = f"at most {dataset['classes']}, the classes {of}"
         for key, wrong, allowed in (
             ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {of}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
-            (
-                "shards_per_client",
-                distinct and spec["shards_per_client"] > dataset["classes"],
-                f"{classes}, or any number with assignment: permutation",
-            ),
-            (
-                "clients" if "clients" in declared else "clients_per_domain",
-                parts > dataset["train"],
-                f"they make {parts} {kind}; at most {dataset['train']}, the training images {of}",
-            ),
+            ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
+            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {of}"),
         ):
             if wrong:
                 raise ConfigError(f"{place}.{key}: {declared[key]} is not allowed; {allowed}")
@@ -60,6 +54,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
             graphs.check(deal.topology, clients, f"{place}.topology")
 
 
+@functools.lru_cache(4096)
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
     """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has.
 
@@ -87,13 +82,15 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             graphs.check_steps(topology, deal.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
-def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
-    """Return the split that ``algorithm`` is trained on where others are on ``split``.
+def own_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
+    """Return the split that ``algorithm`` is trained on in ``protocol`` where others are on ``split``.
 
     Decentralised ones have a topology, and so a split of their own: ``pattern``, in which * stands for the others'.
+
+    :raises ConfigError: there is no such split, or the algorithm cannot be trained on it.
     """
-    if not registry.load(algorithm.partition("~")[0]).decentralised:
-        return split
-    own = pattern.replace("*", split)
-    known.check("split", own, catalog.splits, f"{where}: decentralised")
-    return own
+    if registry.load(algorithm.partition("~")[0]).decentralised:
+        split = pattern.replace("*", split)
+        known.check("split", split, catalog.splits, f"{where}: decentralised")
+    check_pair(protocol, split, algorithm, catalog, where)
+    return split

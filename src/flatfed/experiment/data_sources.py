@@ -10,12 +10,10 @@ from typing import Any
 from flatfed.data import counting
 from flatfed.data.keys import misfit
 from flatfed.data.manifest import PATHS
-from flatfed.errors import ConfigError, DataError, absent
+from flatfed.errors import ConfigError
 from flatfed.files import digest_json
 
 END = 4096  # bytes at the end of a file that its listing reads
-
-LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
 
 #: Kind of source -> what its ``path`` must be, and the test of it.
 ON_DISK = {
@@ -31,12 +29,9 @@ ON_DISK = {
 
 
 def check_source(source: dict[str, Any], where: str) -> None:
-    """Refuse a source whose values do not fit each other, or whose paths Snakemake cannot take."""
+    """Refuse a source whose values do not fit each other."""
     if told := misfit(source):
         raise ConfigError(f"{where}.{told}")
-    for key in files(source):
-        if set("{}") & set(source[key]):
-            raise ConfigError(f"{where}.{key}: {source[key]!r} is not allowed; to Snakemake, braces are wildcards")
 
 
 def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, place: str) -> None:
@@ -80,19 +75,13 @@ def check_there(source: dict[str, Any], where: str) -> None:
 
 def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:
     """Refuse an ``order`` of a ``source``, declared in ``where``, that is none, or not of ``counts`` images."""
-    if "order" not in source:
-        return
-    from flatfed.data import order
+    if "order" in source:
+        from flatfed.data import order
 
-    try:
-        ranks = order.read(source["order"], f"{where}.order").ranks
-    except DataError as error:
-        raise ConfigError(str(error)) from None
-    for part, places in ranks.items():
-        if len(places) != counts[part]:
-            raise ConfigError(
-                f"{where}.order: {source['order']} orders {len(places)} {part} images, not {counts[part]}"
-            )
+        for part, places in order.read(source["order"], f"{where}.order").ranks.items():
+            if len(places) != counts[part]:
+                orders = f"{source['order']} orders {len(places)} {part} images, not {counts[part]}"
+                raise ConfigError(f"{where}.order: {orders}")
 
 
 def at_home(source: dict[str, Any]) -> dict[str, Any]:
@@ -114,37 +103,21 @@ def of_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
 
 
 def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a dataset, declared in ``where``, that says another shape or number of classes than its folder makes."""
+    """Refuse a dataset, declared in ``where``, of another shape or number of classes than its folder of images has."""
     if source["source"] != "imagefolder":
         return
-    size = source["size"]
-    if list(dataset["shape"][1:]) != [size, size]:
-        raise ConfigError(f"{where}.shape: {dataset['shape']} is not what its source makes with `size: {size}`")
-    root = Path(source["path"])
-    if not source.get("domains") and (root / "train").is_dir():
-        there = counting.subfolders(root / "train")
-        if len(there) != dataset["classes"]:
-            raise ConfigError(f"{where}.classes: {dataset['classes']}, but {root / 'train'} has {len(there)} folders")
+    train, size = Path(source["path"]) / "train", source["size"]
+    there = {"shape": [dataset["shape"][0], size, size]}
+    if not source.get("domains") and train.is_dir():
+        there["classes"] = len(counting.subfolders(train))
+    for key, value in there.items():
+        if dataset[key] != value:
+            raise ConfigError(f"{where}.{key}: {dataset[key]}, but its source makes {value}")
 
 
 def check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
     """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
-    if not source.get("domains"):
-        return
-    if "domains" not in dataset:
-        raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains`")
-    domains, listed = dataset["domains"], source["domains"]
-    wanted = listed if isinstance(listed, list) else domains
-    key = "path" if wanted is domains else "domains"
-    if len(wanted) != len(domains):
-        raise ConfigError(
-            f"{where}.domains: {len(wanted)} folders are listed; one for each of the {len(domains)} domains is wanted, "
-            f"in this order: {', '.join(domains)}"
-        )
-    root = Path(source["path"])
-    present = [each.name for each in root.iterdir() if each.is_dir()] if root.is_dir() else wanted
-    for folder in wanted:
-        if folder not in present:
-            hint = f". {source['obtain']}" if "obtain" in source else ""
-            place = f"{where}.{key}: {str(root)!r}"
-            raise ConfigError(f"{absent('domain folder', folder, present, place)}; wanted: {LAYOUT}{hint}")
+    if source.get("domains"):
+        if "domains" not in dataset:
+            raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains`")
+        counting.part_folders(source, dataset["domains"], where)

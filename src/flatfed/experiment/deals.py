@@ -45,18 +45,17 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> De
     clients = entry["clients"] if scheme != "domain" else entry["clients_per_domain"]
     if scheme != "central":
         clients = max(1, round(clients * values.get("clients_times", 1)))
-    deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme, "clients": clients}
+    deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme}
+    names = (key.removesuffix("?") for key in keys.PARTITIONS[scheme])
+    deal |= {key: entry[key] for key in names if key in entry and key != "images_of"}
+    deal["clients"] = clients
     if scheme == "domain":
         deal |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
         deal["held_out"] = printed["domains"].index(entry["domain"])
     elif scheme == "dirichlet":
-        deal |= {"alpha": float(entry["alpha"]), "replacement": entry["replacement"]}
+        deal["alpha"] = float(entry["alpha"])
     elif scheme == "pathological":
         deal["classes_per_client"] = max(1, round(entry["classes_per_client"] * classes / printed["classes"]))
-    elif scheme == "iid":
-        deal["balanced"] = entry["balanced"]
-    elif scheme == "shards":
-        deal |= {"shards_per_client": entry["shards_per_client"], "assignment": entry["assignment"]}
     if "client_test_images" in values:
         deal["client_test"] = values["client_test_images"]
     deal["sampler"] = entry["sampler"]

@@ -10,26 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed import schemas
 from flatfed.data.counting import COUNTS
-from flatfed.errors import ConfigError, DataError
+from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
 
 #: A protocol of one's own: FedSMOO's set-up (5.1 and official code) but for its augmentation, since cropped or flipped
 #: images are not of the same class in every data set.
-PROTOCOL: dict[str, Any] = {
-    "batch_size": 50,
-    "local_epochs": 5,
-    "learning_rate": 0.1,
-    "learning_rate_decay": 0.998,
-    "weight_decay": 0.001,
-    "clip_norm": 10.0,
-    "augmentation": "none",
-    "precision": "float32",
-    "executor": {"cpu": "sequential", "cuda": "stacked"},
-    "evaluation": {"every": 1, "sets": ["test"], "batch_size": 1000, "window": 1},
-    "checkpoint_every": 10,
-    "seeds": [1, 2],
-}
+PROTOCOL = schemas.defaults("protocol")
 
 #: A split: keys that its scheme does not have mean nothing there.
 SPLIT: dict[str, Any] = {
@@ -37,10 +25,8 @@ SPLIT: dict[str, Any] = {
     **{"sampling": "bernoulli", "sampler": "keyed"},
 }
 
-#: Kind of table -> what its numbers are where neither it nor a group of its columns names a metric.
-NUMBERS = {
-    "results": {"metric": "test_accuracy", "unit": "percent"},
-}
+#: The numbers of a table of results where neither it nor a group of its columns names a metric.
+NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
 
 #: Keys of a metric in a group of columns that has one alone.
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
@@ -64,11 +50,11 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
 
     ``source`` is the one that this machine reads. Nothing is read where numbers of images, classes and shape are given.
 
-    :raises ConfigError: it is not there, or cannot be counted.
+    :raises ConfigError: it is not there.
+    :raises DataError: it cannot be counted.
     """
     whole = {"label": name, **entry}
-    absent = [key for key in ("classes", "shape", "train", "test") if key not in entry]
-    if absent:
+    if absent := [key for key in ("classes", "shape", "train", "test") if key not in entry]:
         keys = ", ".join(absent)
         if source["source"] not in COUNTS:
             raise ConfigError(f"{where}: {keys} cannot be read of source {source['source']}; say them here")
@@ -76,10 +62,7 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
             data_sources.check_there(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
             raise ConfigError(f"{error}; or say {keys} in {where}") from None
-        try:
-            found = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
-        except DataError as error:
-            raise ConfigError(str(error)) from None
+        found = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
         if found["classes"] < 2:
             raise ConfigError(f"{where}: {source['path']!r} holds {found['classes']} class; at least two are wanted")
         whole |= {key: found[key] for key in absent}
@@ -92,10 +75,9 @@ def split(entry: dict[str, Any]) -> dict[str, Any]:
     return {"label": [LABELS[entry["scheme"]].format(**entry)], **SPLIT, **entry}
 
 
-def algorithm(name: str, entry: dict[str, Any], entries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the ``entry`` of a row with a label where it has none: its algorithm's, and what a variant sets."""
-    base = name.partition("~")[0]
-    label = entries[base].get("label", registry.load(base).__name__)
+def algorithm(name: str, entry: dict[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``entry`` of a row with a label where it has none: that of its ``plain`` row, and what it sets."""
+    label = plain.get("label", registry.load(name.partition("~")[0]).__name__)
     own = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
     return {"label": ", ".join(filter(None, (label, own))), **entry}
 
@@ -105,7 +87,7 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
     kind = document.get("kind", "results")
-    of = {} if (named or everywhere) else NUMBERS.get(kind, {})
+    of = NUMBERS if kind == "results" and not (named or everywhere) else {}
     return {"kind": kind, "reference": "none", **of, **document}
 
 

@@ -5,7 +5,6 @@ Their columns, and the numbers in them, which are taken from the configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -15,18 +14,6 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.metrics.facts import FACTS
-
-#: Fact -> function of a dataset's entry.
-OF_DATASET: dict[str, Callable[[dict[str, Any]], int | None]] = {
-    "total_samples": lambda dataset: dataset["train"] + dataset["test"],
-    "train_samples": lambda dataset: dataset["train"],
-    "test_samples": lambda dataset: dataset["test"],
-    "classes": lambda dataset: dataset["classes"],
-    "domains": lambda dataset: len(dataset["domains"]) if "domains" in dataset else None,
-    "image_channels": lambda dataset: dataset["shape"][0],
-    "image_height": lambda dataset: dataset["shape"][1],
-    "image_width": lambda dataset: dataset["shape"][2],
-}
 
 
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
@@ -76,7 +63,11 @@ def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float
     if column.metric == "clients":
         split = column.settings.get("split")
         return None if split is None else catalog.deal(scale, protocol, split).partition["clients"]
-    return OF_DATASET[column.metric](catalog.dataset(scale, protocol))
+    dataset = catalog.dataset(scale, protocol)
+    facts = dict(zip(("image_channels", "image_height", "image_width"), dataset["shape"], strict=True))
+    facts |= {"train_samples": dataset["train"], "test_samples": dataset["test"], "classes": dataset["classes"]}
+    facts |= {"total_samples": dataset["train"] + dataset["test"], "domains": len(dataset.get("domains", [])) or None}
+    return facts[column.metric]
 
 
 def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, measures, run_specs, scales, set_ups, table_specs, tuning
+from flatfed.experiment import measures, run_specs, scales, set_ups, table_specs, tuning
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.figures import PARAMETERS
 from flatfed.experiment.model import Figure, Panel, PanelEntry, Run, TrainedRow
@@ -22,10 +22,6 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     document, kind = found.settings, KINDS[found.kind]
     drawn = [_panel(experiment, scale, found, panel) for panel in found.panels]
     runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
-    if found.kind == "surface":
-        compared = [(panel.title, run) for panel in drawn for mark in panel.marks for run in mark.runs]
-        analyses.hold_images(catalog, compared, document.get("set"), found.file)
-    entries = [entry for panel in found.panels for entry in panel.every(scale)]
     pairs = found.pairs(scale)
     here = [
         set_ups.in_brief(catalog, scale, pairs, trained=kind.reads != "partitions"),
@@ -37,7 +33,8 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     rows = dict.fromkeys(run.algorithm for run in runs)
     trained = [
         TrainedRow(entry.protocol, split, row, catalog.label(row))
-        for entry in entries
+        for panel in found.panels
+        for entry in panel.every(scale)
         for row, splits in entry.rows.items()
         for split in splits
     ]

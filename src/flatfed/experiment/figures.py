@@ -61,15 +61,8 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     panels = [{**shared, **own} for own in document.get("panels") or [{"split": each} for each in document["splits"]]]
     for metric in [entry["metric"] for entry in (document, *panels) if "metric" in entry]:
         known.check("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})")
-    for scale, width in document.get("smooth", {}).items():
-        if width > 1 and width % 2 == 0:
-            raise ConfigError(
-                f"{where}: smooth.{scale}: {width} is not allowed; an odd number of rounds, or 0, is wanted"
-            )
     for place, row in enumerate(document.get("rows", [])):
         known.check_algorithm(row, catalog.algorithms, f"{where}: rows[{place}]")
-    for split in document.get("splits", []):
-        known.check("split", split, catalog.splits, f"{where}: splits")
     at = f"{where}: panels[{{}}]" if "panels" in document else where
     found = [_panel(panel, kind_id, catalog, at.format(place)) for place, panel in enumerate(panels)]
     return Figure(name, where, kind_id, tuple(found), document)
@@ -79,8 +72,6 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
     """Return a panel of a figure; ``panel`` has all that the figure says for it, too."""
     kind = KINDS[kind_id]
     known.check("parameter", panel.get("parameter", "rho"), PARAMETERS, f"{where}: parameter")
-    if "title" not in panel and "split" not in panel:
-        raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
     shared = {key: panel[key] for key in OF_PANEL if key in panel}
     parts = panel.get("series") or panel.get("points") or panel.get("partitions") or [{}]
     return Panel(
@@ -119,8 +110,7 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
         compatibility.check(protocol.id, split, catalog, where)
         for row in rows if trained else ():
             known.check_algorithm(row, catalog.algorithms, f"{where}: rows")
-            own = compatibility.own_split(split, row, entry.get("decentralised", "*"), catalog, where)
-            compatibility.check_pair(protocol.id, own, row, catalog, where)
+            own = compatibility.own_split(protocol.id, split, row, entry.get("decentralised", "*"), catalog, where)
             trained_on[row] = (*trained_on.get(row, ()), own)
     return PanelEntry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
 from flatfed import errors
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, FlatFedError
 
 Found = TypeVar("Found")
 Resolved = TypeVar("Resolved")
@@ -41,15 +41,15 @@ class Entries(dict[str, Found]):
 
     @contextmanager
     def refusing(self, name: str) -> Iterator[None]:
-        """Refuse the entry ``name`` where the block raises a ConfigError."""
+        """Refuse the entry ``name`` where the block raises an error that the user can solve."""
         try:
             yield
-        except ConfigError as error:
+        except FlatFedError as error:
             self.pop(name, None)
             self.refused[name] = str(error)
 
     def resolved(self, resolve: Callable[[str, Found], Resolved]) -> Entries[Resolved]:
-        """Return ``resolve(id, entry)`` of every entry; those for which it raises a ConfigError are refused."""
+        """Return ``resolve(id, entry)`` of every entry; those for which it raises an error are refused."""
         entries: Entries[Resolved] = Entries(None, self.refused, self.unread)
         for name, entry in self.items():
             with entries.refusing(name):
@@ -87,12 +87,6 @@ def look_up(kind: str, name: str, known: Mapping[str, Found], where: str) -> Fou
     """Return what is ``known`` by a ``name``; ConfigError as :func:`check`."""
     check(kind, name, known, where)
     return known[name]
-
-
-def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
-    """Refuse the first of ``keys`` that is not ``known``, as :func:`check` does."""
-    for key in keys:
-        check("key", key, known, where)
 
 
 def check_algorithm(name: str, known: Collection[str], where: str) -> None:

@@ -82,11 +82,7 @@ def _table_lacking(experiment: Experiment, scale: str, name: str, columns: list[
     table, target = experiment.tables[name], f"tables/{name}.md"
     only = table.settings.get("scales", SCALES)
     if scale not in only:
-        results = experiment.places.results
-        return (
-            f"{results}/{scale}/{target}: {table.file} has `scales: [{', '.join(only)}]`, so that there is none; ask "
-            f"for {results}/{only[0]}/{target}"
-        )
+        return _instead(experiment, scale, target, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
     return _lacking(experiment, scale, of_table(table, columns), target)
 
 
@@ -102,5 +98,10 @@ def _lacking(experiment: Experiment, scale: str, protocols: Iterable[str], targe
     if not where:
         return ""
     has = f"protocol {where[0]} has" if len(where) == 1 else f"protocols {' and '.join(where)} have"
+    return _instead(experiment, scale, target, f"{has} no `{scale}:`", "paper")
+
+
+def _instead(experiment: Experiment, scale: str, target: str, why: str, other: str) -> str:
+    """Say ``why`` there is no ``target`` at a scale, and which one to ask for: that of the ``other`` scale."""
     results = experiment.places.results
-    return f"{results}/{scale}/{target}: {has} no `{scale}:`, so that there is none; ask for {results}/paper/{target}"
+    return f"{results}/{scale}/{target}: {why}, so that there is none; ask for {results}/{other}/{target}"

@@ -40,21 +40,18 @@ def tables(config: dict[str, Any], there: Entries[Table]) -> list[AskedTable]:
     chosen: dict[str, list[str] | None] = {}
     for place, entry in enumerate(config["tables"]):
         where = f"{WHERE}: tables[{place}]"
-        name = entry if isinstance(entry, str) else entry["table"]
+        name, patterns = (entry, ["*"]) if isinstance(entry, str) else (entry["table"], entry["columns"])
         known.check("table", name, there.declared, where)
         if name in chosen:
             raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
-        if isinstance(entry, str) or name not in there:
-            chosen[name] = list(there[name].columns) if name in there else None
+        if name not in there:
+            chosen[name] = None
             continue
         columns = there[name].columns
-        wanted: set[str] = set()
-        for pattern in entry["columns"]:
-            found = settings.matching(pattern, columns)
-            if not found:
+        for pattern in patterns:
+            if not settings.matching(pattern, columns):
                 raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
-            wanted.update(found)
-        chosen[name] = [id_ for id_ in columns if id_ in wanted]
+        chosen[name] = [id_ for id_ in columns if settings.matching_any(patterns, id_)]
     return list(chosen.items())
 
 

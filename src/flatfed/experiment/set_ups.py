@@ -41,24 +41,6 @@ def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
 
 
-def title(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return a paper's title of (protocol, split)s with ``scale``'s own numbers in place of the paper's.
-
-    Those of clients, of the share that is active and of classes a client; what is not the same in all pairs stays.
-    """
-    if scale == "paper":
-        return text
-    here: dict[tuple[str, str], set[str]] = {}
-    for protocol, split in pairs:
-        paper, own = (_numbers(catalog, each, protocol, split) for each in ("paper", scale))
-        for key, number in paper.items():
-            here.setdefault((key, number), set()).add(own[key])
-    for key, place in NUMBERS.items():
-        one = {number: values for (of, number), values in here.items() if of == key and len(values) == 1}
-        text = re.sub(place, lambda found, one=one: next(iter(one.get(found[0], [found[0]]))), text)
-    return text
-
-
 def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
     """Return :func:`on_data`, with the training data and the number of clients where the title names neither.
 
@@ -76,14 +58,24 @@ def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str
 
 
 def on_data(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return :func:`title` with the data, rounds and target of ``scale`` in place of the paper's."""
+    """Return a paper's title of (protocol, split)s with ``scale``'s own data, rounds, target and :data:`NUMBERS`.
+
+    A number that is not the same in all pairs stays.
+    """
     if scale == "paper" or not pairs:
         return text
+    here: dict[tuple[str, str], set[str]] = {}
+    for pair in pairs:
+        paper, own = (_numbers(catalog, each, *pair) for each in ("paper", scale))
+        for key, number in paper.items():
+            here.setdefault((key, number), set()).add(own[key])
+    same = {key: min(numbers) for key, numbers in here.items() if len(numbers) == 1}
+    for key, place in NUMBERS.items():
+        text = re.sub(place, lambda found, key=key: same.get((key, found[0]), found[0]), text)
+    text = re.sub(r"\d+(?= rounds)", _from_to(catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs), text)
+    text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
     labels = (re.escape(entry["label"]) for entry in catalog.datasets.values())
     dataset = "|".join(sorted(labels, key=len, reverse=True))
-    rounds = _from_to(catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs)
-    text = re.sub(r"\d+(?= rounds)", rounds, title(catalog, scale, text, pairs))
-    text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
     return re.sub(f"({dataset})((, | and )({dataset}))*", " / ".join(_data(catalog, scale, pairs)), text)
 
 
@@ -116,17 +108,12 @@ def in_brief(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained
 
 def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
     """Return by name where the datasets of (protocol, split)s are counted, and what is declared of them."""
-    names = dict.fromkeys(experiment.catalog.values(scale, protocol)["dataset"] for protocol, _ in pairs)
-    declared = {name: experiment.catalog.datasets[name] for name in names}
-    return {
-        name: DatasetSpec(
-            manifest=experiment.places.manifest(name),
-            images=entry["train"] + entry["test"],
-            of=entry["declared_images"],
-            shape=list(entry["shape"]),
-        )
-        for name, entry in declared.items()
-    }
+    found = {}
+    for protocol, _ in pairs:
+        name, entry = experiment.catalog.values(scale, protocol)["dataset"], experiment.catalog.dataset(scale, protocol)
+        images = entry["train"] + entry["test"]
+        found[name] = DatasetSpec(experiment.places.manifest(name), images, entry["declared_images"], entry["shape"])
+    return found
 
 
 def same_data(experiment: Experiment, scale: str, found: Figure) -> str:
@@ -183,7 +170,10 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
         "batch": f"batch {values['batch_size']}",
     }
     if graph := deal.topology:
-        gap = graphs.spectral_gap(graph, clients)
-        of = f" of {graph['neighbours']}" if gap is None else f" (spectral gap {gap:.4f})"
+        from flatfed.engine.topology import Topology  # with numpy
+
+        of = f" of {graph.get('neighbours')}"
+        if graph["graph"] in graphs.STATIC:
+            of = f" (spectral gap {Topology(graph, clients, 0).spectral_gap():.4f})"
         parts["graph"] = f"decentralised rows: {graph['graph']}{of}"
     return parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -22,7 +22,7 @@ OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_e
 LARGEST_PARAMETER = 1_000_000
 
 #: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
-MERGED = ("evaluation", "probe", "analysis", "executor", "unstated")
+MERGED = {"evaluation", "probe", "analysis", "executor", "unstated"}
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,13 @@ def variants(name: str, document: dict[str, Any], file: str, under: str) -> list
     return found
 
 
-def overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with the values of ``over``; evaluation, executor and each algorithm's block are merged."""
-    merged = {**base, **over}
-    for key in MERGED:
-        if key in over and key in base:
-            merged[key] = {**base[key], **over[key]}
-    if "algorithms" in over and "algorithms" in base:
-        names = [*base["algorithms"], *over["algorithms"]]
-        blocks = {name: {**base["algorithms"].get(name, {}), **over["algorithms"].get(name, {})} for name in names}
-        merged["algorithms"] = blocks
-    return merged
+def overlay(base: dict[str, Any], over: dict[str, Any], merged: Set[str] = MERGED) -> dict[str, Any]:
+    """Return ``base`` with the values of ``over``; the mappings ``merged`` and each algorithm's block are merged."""
+    both = base.keys() & over.keys()
+    mappings = {key: {**base[key], **over[key]} for key in both & merged}
+    if "algorithms" in both:
+        mappings["algorithms"] = overlay(base["algorithms"], over["algorithms"], over["algorithms"].keys())
+    return {**base, **over, **mappings}
 
 
 def matching(pattern: str, ids: Iterable[str]) -> list[str]:

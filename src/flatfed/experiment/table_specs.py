@@ -63,9 +63,8 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     """
     lines = [*of_rows(experiment.catalog, table.entries), *table.settings.get("notes", [])]
     if len(columns) < len(table.columns):
-        lines.insert(
-            0, f"Shown: {len(columns)} of its {len(table.columns)} columns, those that the configuration names."
-        )
+        shown = f"{len(columns)} of its {len(table.columns)} columns"
+        lines.insert(0, f"Shown: {shown}, those that the configuration names.")
     if table.reference is not None:
         lines += experiment.errata.notes(table.reference)
     elif "reason" in table.settings:
@@ -126,17 +125,13 @@ def peers(table: Table, columns: list[Column]) -> list[str]:
     """Return a line for every metric in whose place rows without a server show another."""
     said: dict[str, None] = {}
     for column in (column for column in columns if column.decentralised_metric):
-        shown = {row.label: tables.metric_of(column, row) for row in table.entries.values()}
-        labels = [label for label, name in shown.items() if name == column.decentralised_metric]
-        if labels:
-            own, others = (_lowered(METRICS[name].words) for name in (column.decentralised_metric, column.metric))
-            line = f"{column.headers[-1]}: of rows without a server ({', '.join(labels)}), {own}"
-            said[f"{line}; of the others, {others}. They are two quantities, so none is marked as best."] = None
+        rows = [row for row in table.entries.values() if tables.metric_of(column, row) == column.decentralised_metric]
+        if labels := ", ".join(row.label for row in rows):
+            words = [METRICS[name].words for name in (column.decentralised_metric, column.metric)]
+            own, others = (text[0].lower() + text[1:] for text in words)
+            line = f"{column.headers[-1]}: of rows without a server ({labels}), {own}; of the others, {others}."
+            said[f"{line} They are two quantities, so none is marked as best."] = None
     return list(said)
-
-
-def _lowered(words: str) -> str:
-    return words[0].lower() + words[1:]
 
 
 def flatness(catalog: Catalog, scale: str, columns: list[Column], printed: bool) -> list[str]:
@@ -156,7 +151,7 @@ def of_hessians(catalog: Catalog, scale: str, protocols: Iterable[str], printed:
 
     It says that papers name none of them where numbers of theirs are ``printed`` beside ours.
     """
-    images = {analyses.settings(catalog, "hessian", scale, protocol)["images"]: None for protocol in protocols}
+    images = dict.fromkeys(analyses.settings(catalog, "hessian", scale, protocol)["images"] for protocol in protocols)
     what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     where = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
     return [f"{what}, on {each:,} {where}." for each in images]
@@ -174,8 +169,7 @@ def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained
     catalog, found = experiment.catalog, []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(catalog, scale, protocol, split, row)
-        ids = RunIds(scale, protocol, split, row, search.seed) if search else None
-        for key, value in tuning.chosen(catalog, experiment.places, ids).items() if ids else ():
+        for key, value in tuning.chosen(catalog, experiment.places, RunIds(scale, protocol, split, row, 1)).items():
             tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
             part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
             part += f"; {catalog.protocols[protocol].label}"

@@ -13,7 +13,7 @@ from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
-from flatfed.papers.reference import KEYS, Reference
+from flatfed.papers.reference import Reference
 from flatfed.papers.units import UNITS, units_of
 
 
@@ -38,7 +38,6 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
     columns: dict[str, Column] = {}
     for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
-        known.check_keys(group.get("reference", {}), KEYS, f"{at}: reference")
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
@@ -53,7 +52,6 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     if isinstance(entry, str):
         entry = {"row": entry}
     id_ = entry["row"]
-    known.check_keys(entry.get("reference", {}), KEYS, f"{where}: reference")
     if kind == "results":
         known.check_algorithm(id_, catalog.algorithms, where)
         label = entry.get("label", catalog.algorithms[id_]["label"])
@@ -66,30 +64,48 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
 
 
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of one group: split by split, metric by metric, target by target."""
+    """Return the columns of one group: split by split, metric by metric, target by target.
+
+    Their ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin as the group's. A dataset or
+    metric that all columns of the table share is left out, unless there are targets.
+    """
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     splits = group.get("splits", [])
     for split in splits:
         known.check("split", split, catalog.splits, f"{where}: splits")
         compatibility.check(protocol.id, split, catalog, where)
-    if group.get("mean"):
-        if "id" not in group:
-            raise ConfigError(f"{where}: key 'id' is missing; a mean over splits names its column")
-        places = [tuple(splits)]
-    else:
-        places = [(split,) for split in splits] or [()]
-    every = [one for other in document["columns"] for one in defaults.metrics(other, document)]
-    kinds = {(one.get("metric"), one.get("relative")) for one in every}
-    datasets = {_dataset(other, catalog) for other in document["columns"]} - {None}
     metrics = defaults.metrics(group, document)
     for one in metrics:
         _check_metric(one, protocol, splits, where)
-    return [
-        _column(group, one, protocol, place, target, catalog, len(datasets) > 1, len(kinds) > 1)
-        for place in places
-        for one in metrics
-        for target in one.get("targets", [None])
-    ]
+    every = [one for other in document["columns"] for one in defaults.metrics(other, document)]
+    several_metrics = len({(one.get("metric"), one.get("relative")) for one in every}) > 1
+    several_datasets = len({_dataset(other, catalog) for other in document["columns"]} - {None}) > 1
+    dataset = protocol.scales["paper"]["dataset"]
+    header = group.get("header", catalog.datasets[dataset]["label"])
+
+    def column(splits: tuple[str, ...], one: dict[str, Any], target: str | None) -> Column:
+        metric, own_relation = one["metric"], METRICS[one["metric"]].relative
+        relative = one.get("relative", own_relation)
+        stem = group.get("id") or f"{dataset}-" * several_datasets + (splits[0] if splits else metric)
+        if (several_metrics or target) and splits:
+            stem += f".{metric}" + (f"_{relative}" if relative and not own_relation else "")
+            stem += f"-{target}" if target else ""
+        label = catalog.splits[splits[0]]["label"] if splits and not group.get("mean") else []
+        under = one.get("label", METRICS[metric].words if several_metrics else "")
+        if target:
+            goal = settings.target(protocol.scales["paper"], splits[0], target, protocol.file)
+            under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
+        if several_metrics:
+            headers = (", ".join([header, *label]), under)
+        else:
+            headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
+        return Column(
+            stem, protocol.id, splits, metric, one["unit"], target, headers, group.get("part"), relative,
+            one.get("base"), one.get("decentralised"), group.get("reference", {}), group,
+        )  # fmt: skip
+
+    places = [tuple(splits)] if group.get("mean") else [(split,) for split in splits] or [()]
+    return [column(each, one, target) for each in places for one in metrics for target in one.get("targets", [None])]
 
 
 def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
@@ -102,14 +118,14 @@ def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iter
 
     :raises ConfigError: also for another metric's unit, for targets that are missing or too many, and without a base.
     """
-    metric, names, unit = one.get("metric"), one.get("targets", []), one.get("unit", "")
+    metric, targets, unit = one.get("metric"), one.get("targets", []), one.get("unit", "")
     known.check("metric", metric, METRICS, f"{where}: metric")
     if METRICS[metric].source != "declared" and not splits:
         raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} is of runs, so on splits")
-    if METRICS[metric].needs_target != bool(names):
-        wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
+    if METRICS[metric].needs_target != bool(targets):
+        wanted = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")
-    for name, split in itertools.product(names, splits):
+    for name, split in itertools.product(targets, splits):
         for scale, values in protocol.scales.items():
             settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
     relative = one.get("relative", METRICS[metric].relative)
@@ -120,80 +136,27 @@ def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iter
         raise ConfigError(f"{where}: unit: {unit!r} is not one of {what}; allowed: {allowed}")
     if relative and "base" not in one:
         raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is taken against a base row")
-    peers = one.get("decentralised")
-    if peers is not None:
-        _check_peers(peers, metric, relative, f"{where}: metrics")
+    names = [metric]
+    if "decentralised" in one:  # what rows without a server show under the same printed name
+        printed = METRICS[metric].printed_as
+        alike = {name for name, entry in METRICS.items() if (entry.printed_as, entry.source) == (printed, "runs")}
+        known.check("metric", one["decentralised"], alike - {metric}, f"{where}: metrics.decentralised ({printed})")
+        names.append(one["decentralised"])
     if splits:
-        _check_evaluated([metric, *([peers] if peers else [])], protocol, where)
-
-
-def _column(
-    group: dict[str, Any],
-    one: dict[str, Any],
-    protocol: settings.Protocol,
-    splits: tuple[str, ...],
-    target: str | None,
-    catalog: Catalog,
-    several_datasets: bool,
-    several_metrics: bool,
-) -> Column:
-    """Return a column; its id is ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begins as the group's.
-
-    A dataset or metric that all columns of the table share is left out, unless there are targets.
-    """
-    metric = one["metric"]
-    relative = one.get("relative", METRICS[metric].relative)
-    dataset = protocol.scales["paper"]["dataset"]
-    header = group.get("header", catalog.datasets[dataset]["label"])
-    stem = group.get("id") or ((f"{dataset}-" if several_datasets else "") + (splits[0] if splits else metric))
-    suffix = metric + (f"_{relative}" if relative and not METRICS[metric].relative else "")
-    if (several_metrics or target) and splits:
-        stem += f".{suffix}" + (f"-{target}" if target else "")
-    label = catalog.splits[splits[0]]["label"] if splits and not group.get("mean") else []
-    under = one.get("label", METRICS[metric].words if several_metrics else "")
-    if target:
-        goal = settings.target(protocol.scales["paper"], splits[0], target, protocol.file)
-        under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
-    if several_metrics:
-        headers = (", ".join([header, *label]), under)
-    else:
-        headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
-    return Column(
-        stem, protocol.id, splits, metric, one["unit"], target, headers, group.get("part"), relative, one.get("base"),
-        one.get("decentralised"), group.get("reference", {}), group,
-    )  # fmt: skip
-
-
-def _check_peers(name: str, metric: str, relative: str | None, where: str) -> None:
-    """Refuse as the metric of decentralised rows what does not stand under the same printed name as the others'."""
-    alike = [
-        other
-        for other, entry in METRICS.items()
-        if (entry.printed_as, entry.unit, entry.source) == (METRICS[metric].printed_as, METRICS[metric].unit, "runs")
-        and other != metric
-    ]
-    if name not in alike or relative:
-        what = f"{where}: decentralised: {name!r} in place of {metric!r}" + (f" as a {relative}" if relative else "")
-        allowed = "none" if relative else ", ".join(alike) or "none"
-        raise ConfigError(f"{what} is not allowed; it must be printed as {METRICS[metric].printed_as!r}: {allowed}")
+        _check_evaluated(names, protocol, where)
 
 
 def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) -> None:
     """Refuse a metric of images that the protocol does not evaluate, at either scale."""
-    for scale, values in protocol.scales.items():
-        evaluated = values["evaluation"]["sets"]
-        for name in names:
-            for needed in dict.fromkeys(SETS[column] for column in METRICS[name].columns if column in SETS):
-                if name == "node_test_accuracy" and "client_test_images" not in values:
-                    raise ConfigError(
-                        f"{where}: metric {name!r} needs client_test_images in {protocol.id} ({scale} scale, "
-                        f"{protocol.file}): how many test images of its own labels each node has"
-                    )
-                if needed not in evaluated:
-                    raise ConfigError(
-                        f"{where}: metric {name!r} needs {needed!r} among evaluation.sets of {protocol.id} ({scale} "
-                        f"scale, {protocol.file}), which evaluates {', '.join(evaluated)}"
-                    )
+    for (scale, values), name in itertools.product(protocol.scales.items(), names):
+        evaluated, of = values["evaluation"]["sets"], f"{protocol.id} ({scale} scale, {protocol.file})"
+        if name == "node_test_accuracy" and "client_test_images" not in values:
+            what = "how many test images of its own labels each node has"
+            raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {of}: {what}")
+        for column in METRICS[name].columns:
+            if (needed := SETS.get(column, evaluated[0])) not in evaluated:
+                wanted = f"{needed!r} among evaluation.sets of {of}, which evaluates {', '.join(evaluated)}"
+                raise ConfigError(f"{where}: metric {name!r} needs {wanted}")
 
 
 _BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search}
@@ -215,16 +178,12 @@ def _trained_on(
     :raises ConfigError: a row cannot be trained on a split that it stands under.
     """
     trained_on = {}
-    checked = set()
-    for column in columns:
-        for row in rows if column.splits else ():
-            pattern = column.settings.get("decentralised", "*")
-            splits = [compatibility.own_split(split, row.algorithm, pattern, catalog, where) for split in column.splits]
-            for pair in ((column.protocol, split, row.algorithm) for split in splits):
-                if pair not in checked:
-                    compatibility.check_pair(*pair, catalog, where)
-                checked.add(pair)
-            trained_on[column.id, row.id] = tuple(splits)
+    for column, row in itertools.product((column for column in columns if column.splits), rows):
+        pattern = column.settings.get("decentralised", "*")
+        trained_on[column.id, row.id] = tuple(
+            compatibility.own_split(column.protocol, split, row.algorithm, pattern, catalog, where)
+            for split in column.splits
+        )
     return trained_on
 
 

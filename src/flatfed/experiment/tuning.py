@@ -9,10 +9,9 @@ config.yaml, runs take the choices recorded; without it, what the protocol says.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from flatfed.errors import ConfigError, DataError
@@ -20,7 +19,7 @@ from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
 from flatfed.runs import choice as choices
-from flatfed.runs.choice import Point, TuningChoice
+from flatfed.runs.choice import Point, Search, TuningChoice
 from flatfed.runs.places import Places, RunIds
 from flatfed.runs.run import Run
 
@@ -28,45 +27,13 @@ from flatfed.runs.run import Run
 PREVIEW_VALUES = 3
 
 
-@dataclass(frozen=True)
-class Search:
-    """One choice to make: of ``row`` in ``protocol`` on ``split``, over the ``grid`` of keys and values.
-
-    ``seed`` is that of the tuning runs, ``validation`` the share of a client's training images that is held out.
-    """
-
-    scale: str
-    protocol: str
-    split: str
-    row: str
-    seed: int
-    validation: float
-    grid: dict[str, list[float]]
-
-    def points(self) -> dict[str, dict[str, float]]:
-        """Return the points of the grid by id, as in ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
-        points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
-        return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
-
-    def folder(self, places: Places) -> str:
-        """Return the folder of the search's runs and of its choice."""
-        return places.search(self.scale, self.protocol, self.split, self.row)
-
-
 def check(protocol: settings.Protocol, catalog: Catalog) -> None:
     """Refuse a ``tune:`` that cannot be carried out; that its keys and values fit its rows is checked elsewhere.
 
-    :raises ConfigError: there is no such split, the dataset or a row does not fit it, its clients have too few images,
-        or a value is given twice.
+    :raises ConfigError: there is no such split, the dataset or a row does not fit it, or its clients have too few
+        images.
     """
     tune = protocol.scales["paper"].get("tune", {})
-    for row, grid in tune.get("grids", {}).items():
-        where = f"{protocol.file}: {protocol.under}tune.grids.{row}"
-        for key, tried in grid.items():
-            names = [f"{value:g}" for value in tried]
-            for name in names:
-                if names.count(name) > 1:
-                    raise ConfigError(f"{where}.{key}: {name} is given twice")
     if "split" not in tune or tune["split"] in catalog.splits.refused:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
@@ -108,7 +75,8 @@ def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) ->
     _check_share(plain, place, scale, catalog)
     most = PREVIEW_VALUES if scale == "preview" else None
     grid = {key: tried[:most] for key, tried in tune["grids"][owner].items()}
-    return Search(scale, plain.id, place, owner, tune["seed"], tune["validation"], grid)
+    of = {"scale": scale, "protocol": plain.id, "split": place, "row": owner}
+    return Search(**of, seed=tune["seed"], validation=tune["validation"], grid=grid)
 
 
 def keys(values: dict[str, Any]) -> set[str]:
@@ -144,12 +112,10 @@ def search_at(catalog: Catalog, places: Places, scale: str, protocol: str, split
 
     :raises ConfigError: nothing is tuned there.
     """
-    for name, there, kind in (
-        (protocol, catalog.protocols, "protocol"),
-        (split, catalog.splits, "split"),
-        (row, catalog.algorithms, "algorithm"),
-    ):
-        known.check(kind, name, there, f"{places.results}/{scale}/tuning")
+    where = f"{places.results}/{scale}/tuning"
+    known.check("protocol", protocol, catalog.protocols, where)
+    known.check("split", split, catalog.splits, where)
+    known.check("algorithm", row, catalog.algorithms, where)
     found = search(catalog, scale, protocol, split, row)
     if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
         elsewhere = "nothing of it" if found is None else f"that in {found.folder(places)}"
@@ -162,7 +128,7 @@ def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
 
     :raises ConfigError: the grid has no such point.
     """
-    points = found.points()
+    points = found.combinations()
     known.check("point", point, points, found.folder(places))
     ids = RunIds(found.scale, found.protocol, found.split, found.row, found.seed)
     plain = descriptions.resolve(catalog, places, ids, points[point])
@@ -176,12 +142,10 @@ def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
 
 def choice_spec(catalog: Catalog, places: Places, found: Search) -> TuningChoice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
-    values = catalog.values(found.scale, found.protocol)
-    runs = {point: run(catalog, places, found, point) for point in found.points()}
-    points = [
-        Point(values=found.points()[point], run=one.path, description_digest=digest_json(one.description))
-        for point, one in runs.items()
-    ]
+    values, points = catalog.values(found.scale, found.protocol), []
+    for name, point in found.combinations().items():
+        tried = run(catalog, places, found, name)
+        points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
     accuracy = values["accuracy"].replace("test", "validation")
     return TuningChoice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
@@ -227,7 +191,7 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
             raise ConfigError(f"{path}: {said}; make it again: {again}")
     if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted.points]:
         raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; make it again: {again}")
-    if recorded.chosen not in found.points().values():
+    if recorded.chosen not in found.combinations().values():
         wrong = f"chosen is {json.dumps(recorded.chosen)}, no point of the grid"
         raise ConfigError(f"{path}: {wrong}; make it again: {again}")
     return recorded.chosen

@@ -66,16 +66,12 @@ def why_empty(panel: list[Sheet | None]) -> str:
 def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
     """Return every panel's surfaces, None for those that are not made, and the common limits of z.
 
-    :raises DataError: the metric is unknown, a file is damaged or no surface, a panel has more surfaces than it
-        can show, or surfaces to be compared are of different images, draws or grids.
+    :raises DataError: the metric is unknown, a file is damaged or no surface, or surfaces to be compared are of
+        different images, draws or grids.
     """
     metric = spec.metric or "loss"
-    factor, found = quantity(spec, metric).factor, []
-    for panel in spec.panels:
-        if not 1 <= len(panel.marks) <= 2:
-            count = len(panel.marks)
-            raise DataError(f"figure {spec.figure}: {panel.title}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, metric, factor) for entry in panel.marks])
+    factor = quantity(spec, metric).factor
+    found = [[_sheet(entry, metric, factor) for entry in panel.marks] for panel in spec.panels]
     _refuse_different(spec, found)
     values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
     low, high = float(min(values, default=0.0)), float(max(values, default=1.0))

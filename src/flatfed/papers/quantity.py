@@ -56,7 +56,7 @@ class Metric:
 
     ``higher``: whether larger is better (True), worse (False), or neither (None). ``printed_as``: its name in
     config/reference. ``relative``: how it is always compared with a base row (:data:`RELATIVES`), None where it need
-    not be. ``several``: a seed has several runs, and the number is their mean. ``words``: its name in a caption.
+    not be. ``words``: its name in a caption.
     ``defined``: what a reader must know of how it is counted, printed under every table that shows it. ``declares``:
     whether it also reads what an algorithm declares of itself.
     """
@@ -70,7 +70,6 @@ class Metric:
     printed_as: str
     needs_target: bool = False
     relative: str | None = None
-    several: bool = False
     defined: str = ""
     declares: bool = False
 
@@ -83,11 +82,11 @@ class Metric:
 #: All metrics by name, filled where they are defined.
 METRICS: dict[str, Metric] = {}
 
-#: How a row is compared with its base row, seed by seed: name -> (function of its number and the base's, in words).
-RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
-    "ratio": (lambda ours, base: ours / base, "divided by the base row's"),
-    "speedup": (lambda ours, base: base / ours, "as the base row's divided by it"),
-    "difference": (lambda ours, base: ours - base, "minus the base row's"),
+#: How a row is compared with its base row, seed by seed: name -> function of its number and the base's.
+RELATIVES: dict[str, Callable[[float, float], float]] = {
+    "ratio": lambda ours, base: ours / base,
+    "speedup": lambda ours, base: base / ours,
+    "difference": lambda ours, base: ours - base,
 }
 
 

@@ -6,8 +6,9 @@ import csv
 import itertools
 import math
 import re
+from collections import namedtuple
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,33 +31,22 @@ PARTITIONS = {
 }
 
 
-@dataclass(frozen=True)
-class PrintedLine:
-    """A line of a reference file, every field as it is written: what its number is of, and the number."""
+#: The columns that a reference file must have; the first ten say what the number is of.
+COLUMNS = (
+    *("metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm"),
+    *("variant", "target", "value", "std", "notes"),
+)
+KEYS = COLUMNS[:10]
 
-    metric: str
-    unit: str
-    dataset: str
-    partition: str
-    partition_param: str
-    clients: str
-    participation: str
-    algorithm: str
-    variant: str
-    target: str
-    value: str
-    std: str
-    notes: str
+
+class PrintedLine(namedtuple("PrintedLine", COLUMNS)):
+    """A line of a reference file, every field as it is written: what its number is of, and the number."""
 
     @property
     def number(self) -> float:
         """The printed value; ValueError where none is printed."""
         return float(self.value)
 
-
-#: The columns that a reference file must have; the first ten say what the number is of.
-COLUMNS = tuple(each.name for each in fields(PrintedLine))
-KEYS = COLUMNS[:10]
 
 #: What a number can be of, and in what; a plain number has no unit.
 NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
@@ -113,10 +103,10 @@ class Reference:
         self.lines.append(line)
         if line.algorithm:
             self.algorithms.setdefault(line.algorithm, where)
-        key = _key(vars(line))
+        key = _key(line._asdict())
         if line.variant.endswith(GRID):
-            places = (replace(line, variant=f"{line.variant};{place}") for place in itertools.count(1))
-            key = next(key for key in (_key(vars(one)) for one in places) if key not in self.numbers)
+            places = (line._replace(variant=f"{line.variant};{place}") for place in itertools.count(1))
+            key = next(key for key in (_key(one._asdict()) for one in places) if key not in self.numbers)
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
         decimals = len(line.value.partition(".")[2]) if line.value else None

@@ -9,13 +9,8 @@ assumes nothing of how the differences are distributed, and with few seeds it sa
 from __future__ import annotations
 
 import itertools
-import math
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from flatfed.runs.uncertainty import half_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,32 +18,11 @@ if TYPE_CHECKING:
 #: A difference is told from chance where its p is at most this.
 LEVEL = 0.05
 
-#: Differences within this, a fraction of the test images, count as none: half a percentage point.
-REGION = 0.005
-
 #: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn.
 MOST = 16
 
 #: The seed of these draws: the same answer every time.
 SEED = 7
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The mean of paired differences and its 95 % interval; without one (a single seed) the bounds are infinite."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(differences: Sequence[float]) -> Interval:
-    """Return the Student interval (95 %) of the mean of ``differences``, a seed each."""
-    mean, seeds = statistics.fmean(differences), len(differences)
-    if seeds < 2:
-        return Interval(mean, -math.inf, math.inf)
-    half = half_width([(statistics.stdev(differences) / math.sqrt(seeds), seeds - 1)])
-    return Interval(mean, mean - half, mean + half)
 
 
 def least_seeds() -> int:
@@ -60,8 +34,8 @@ def least_seeds() -> int:
     return next(n for n in itertools.count(1) if 2.0 ** (1 - n) <= LEVEL)
 
 
-def sign_flip(differences: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return the two-sided p of differences (..., seeds), shape (...): the share of patterns of signs as extreme.
+def sign_flip(differences: Sequence[float]) -> float:
+    """Return the two-sided p of ``differences``, one a seed: the share of patterns of signs as extreme as theirs.
 
     Of more than ``MOST`` seeds 2^``MOST`` patterns stand for all.
     Sums of differences that agree to a billionth of their absolute sum count as equal. ValueError: one is no number.
@@ -71,14 +45,8 @@ def sign_flip(differences: Sequence[float] | np.ndarray) -> np.ndarray:
     values = np.asarray(differences, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"differences that are no finite numbers: {differences}")
-    signs = _signs(values.shape[-1])
-    rows = values.reshape(-1, values.shape[-1])
-    shares = np.empty(len(rows))
-    for first in range(0, len(rows), 64):  # so that a block of sums stays under 64 x 2^MOST numbers
-        block = rows[first : first + 64]
-        slack = 1e-9 * np.abs(block).sum(axis=1, keepdims=True)
-        shares[first : first + 64] = (np.abs(block @ signs) >= np.abs(block.sum(axis=1, keepdims=True)) - slack).mean(1)
-    return shares.reshape(values.shape[:-1])
+    slack = 1e-9 * np.abs(values).sum()
+    return float((np.abs(values @ _signs(len(values))) >= abs(values.sum()) - slack).mean())
 
 
 def _signs(seeds: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 from flatfed import forms
 from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import some, whole
+from flatfed.runs.places import Places
 
 #: Key of the seal, by which an edited choice is known: finished searches have it under a name of its own.
 OWN = "choice_sha256"
@@ -29,11 +31,10 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningChoice:
-    """A search: of ``row`` in ``protocol`` on ``split``, over the ``grid``; ``chosen``: the values, None before.
+class Search:
+    """One choice to make: of ``row`` in ``protocol`` on ``split``, over the ``grid`` of keys and values.
 
-    ``validation`` is the share of a client's training images that was held out; ``accuracy`` the column of metrics.csv
-    that decides, its mean over the last ``window`` evaluated rounds.
+    ``seed`` is that of the tuning runs, ``validation`` the share of a client's training images that is held out.
     """
 
     scale: str
@@ -43,6 +44,24 @@ class TuningChoice:
     seed: Annotated[int, whole(0)]
     validation: float
     grid: dict[str, list[float]]
+
+    def combinations(self) -> dict[str, dict[str, float]]:
+        """Return the points of the grid by id, as in ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
+        points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
+        return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
+
+    def folder(self, places: Places) -> str:
+        """Return the folder of the search's runs and of its choice."""
+        return places.search(self.scale, self.protocol, self.split, self.row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningChoice(Search):
+    """A search with its ``points``, and the values ``chosen``, None before.
+
+    ``accuracy`` is the column of metrics.csv that decides, its mean over the last ``window`` evaluated rounds.
+    """
+
     window: Annotated[int, whole(1)]
     points: Annotated[list[Point], some(Point)]
     accuracy: str = "validation_accuracy"

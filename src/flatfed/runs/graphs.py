@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 from flatfed.errors import ConfigError
@@ -45,25 +44,3 @@ def torus(clients: int) -> tuple[int, int]:
     """Return (a, b) with a b = ``clients``, a <= b as near as can be."""
     a = next(a for a in range(math.isqrt(clients), 0, -1) if clients % a == 0)
     return a, clients // a
-
-
-def spectral_gap(spec: dict[str, Any], clients: int) -> float | None:
-    """Return 1 - |lambda_2| of a fixed graph's mixing matrix in closed form; None for one that changes with time.
-
-    Rings, exponential and full graphs are circulant, a torus is a product of two rings, so that the eigenvalues are
-    sums of cosines over the hops to the neighbours.
-    """
-    graph = spec["graph"]
-    if graph in VARYING:
-        return None
-    if graph == "grid":
-        sides, hops = torus(clients), ({1, -1}, {1, -1})
-    else:
-        far = {"ring": [1], "full": range(1, clients)}.get(graph, [1 << k for k in range((clients - 1).bit_length())])
-        sides, hops = (clients,), ({hop % clients for hop in far} | {-hop % clients for hop in far},)
-    sums = []
-    for m, near in zip(sides, hops, strict=True):
-        sums.append([sum(math.cos(2 * math.pi * j * hop / m) for hop in near) for j in range(m)])
-    degree = sum(map(len, hops))
-    values = sorted(abs(1 + sum(terms)) / (degree + 1) for terms in product(*sums))
-    return 1 - values[-2]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -24,7 +22,7 @@ BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 def processor() -> str:
     """Return the CPU's model, as ``AMD EPYC (family 25, model 17)``: several models may have one name."""
     about = _cpuinfo()
-    name = about.get("model name") or about.get("Processor") or _apple() or platform.processor() or platform.machine()
+    name = about.get("model name") or platform.processor() or platform.machine()
     if "cpu family" in about and "model" in about:
         return f"{name} (family {about['cpu family']}, model {about['model']})"
     return name
@@ -45,11 +43,3 @@ def _cpuinfo() -> dict[str, str]:
     except OSError:
         return {}
     return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
-
-
-def _apple() -> str:
-    """Return what macOS calls its CPU."""
-    if sys.platform != "darwin":
-        return ""
-    answer = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
-    return answer.stdout.strip()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
-import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import UNREADABLE
 from flatfed.runs.record import RunRecord
 
 #: Keys of a description that decide how a run is trained, and change its numbers by rounding at most.
@@ -22,9 +17,6 @@ FREE = frozenset({"checkpoint_every", "emulate_bfloat16"})
 
 #: What the user can do about a run that is not the one asked for.
 MEND = "remove the run's folder, and it is made again"
-
-#: Arrays of a partition file that its digest is taken of; not every partition has the last one.
-ARRAYS = ("indices", "offsets", "test", "client_test")
 
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -72,22 +64,6 @@ def check_description(where: str, record: RunRecord, wanted: dict[str, Any]) -> 
         raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
 
 
-def check_folder(folder: Path, record: RunRecord) -> None:
-    """Check that the ``folder`` of a run is the one that its description names: its ids, and ``seed<k>``.
-
-    Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: only their records name the protocol.
-
-    :raises DataError: it is a run of other ids.
-    """
-    about = record.description
-    ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")] + [f"seed{about.get('seed')}"]
-    here = ["", "", "", "", *folder.absolute().parts][-len(ids) :]
-    if here[0] == "runs":
-        ids, here = ids[1:], here[1:]
-    if different := [f"{theirs}, here {ours}" for theirs, ours in zip(ids, here, strict=True) if theirs != ours]:
-        raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}; {MEND}")
-
-
 def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
     """Check by its own ``spec`` that a partition, of the file ``where``, was made as ``description`` says.
 
@@ -104,40 +80,12 @@ def check_data(where: str, record: RunRecord, partition: str) -> None:
 
     :raises DataError: it was not, or the partition cannot be read.
     """
-    digest, spec = read_partition(partition)
-    check_partition(partition, spec, record.description)
-    for key, here in {"partition_digest": digest, "dataset_digest": spec.get("dataset_digest")}.items():
+    from flatfed.data import partition as partitions  # with numpy
+
+    dealt = partitions.load(partition)
+    check_partition(partition, dealt.spec, record.description)
+    for key, here in {"partition_digest": dealt.digest, "dataset_digest": dealt.spec.get("dataset_digest")}.items():
         recorded = getattr(record, key)
         if here not in (None, recorded):
             data = f"{key} is {recorded[:12]}, but that of {partition} is {here[:12]}"
             raise DataError(f"{where}: {data}: the run was trained on other data; {MEND}")
-
-
-def read_partition(path: str) -> tuple[str, dict[str, Any]]:
-    """Return digest and spec of a partition file (:mod:`flatfed.data.partition`), with the standard library alone.
-
-    :raises DataError: it cannot be read.
-    """
-    total = hashlib.sha256()
-    try:
-        with zipfile.ZipFile(path) as file:
-            there = set(file.namelist())
-            for name in sorted(name for name in ARRAYS if f"{name}.npy" in there or name != "client_test"):
-                kind, shape, data = _array(file.read(f"{name}.npy"))
-                total.update(f"{name}:{kind}:{shape};".encode() + data)
-            text = _array(file.read("spec.npy"))
-            spec = json.loads(text[2].decode("utf-32-le" if text[0].startswith("<") else "utf-32-be"))
-    except UNREADABLE as problem:
-        raise DataError(f"{path}: cannot be read as a partition ({problem}); delete it to make it again") from None
-    return total.hexdigest(), spec
-
-
-def _array(content: bytes) -> tuple[str, tuple[int, ...], bytes]:
-    """Return dtype, shape and bytes of a ``.npy`` file's ``content`` (NumPy's format 1 to 3)."""
-    if content[:6] != b"\x93NUMPY":
-        raise ValueError("not an array")
-    wide = 2 if content[6] == 1 else 4
-    start = 8 + wide
-    end = start + int.from_bytes(content[8:start], "little")
-    header = ast.literal_eval(content[start:end].decode("utf-8"))
-    return header["descr"], header["shape"], content[end:]

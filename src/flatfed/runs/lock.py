@@ -36,21 +36,24 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
 
     Raises FlatFedError, naming who trains there, where another process still does after ``PATIENCE`` seconds.
     """
-    path = Path(folder) / NAME
+    path, holder = Path(folder) / NAME, "not known which"
     made = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + PATIENCE
     while (descriptor := _taken(path)) is None:
         if time.monotonic() >= deadline:
+            with contextlib.suppress(OSError):
+                holder = path.read_text(encoding="utf-8").strip()
             raise FlatFedError(
-                f"{folder}: another process trains this run ({_holder(path)}). Wait until it is done, or end it "
+                f"{folder}: another process trains this run ({holder}). Wait until it is done, or end it "
                 f"(kill: it leaves a checkpoint); the same command then goes on. Nothing was changed"
             )
         time.sleep(0.05)
     try:
         with contextlib.suppress(OSError):  # on a full disk: it locks without saying for whom
+            now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, _own_line().encode())
+            os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {now}\n".encode())
         yield
     finally:
         with contextlib.suppress(OSError):  # of a disk that turned read-only, the run itself says so
@@ -62,16 +65,11 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 def is_held(folder: str | os.PathLike[str]) -> bool:
     """Return whether a process trains in the run ``folder``, as far as this host can see. Changes nothing."""
-    try:
-        descriptor = os.open(Path(folder) / NAME, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in HELD
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError), open(Path(folder) / NAME, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno in HELD
     return False
 
 
@@ -93,15 +91,3 @@ def _taken(path: Path) -> int | None:
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
         os.close(descriptor)  # of a process that removed it meanwhile: the next one is another file
-
-
-def _own_line() -> str:
-    now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-    return f"process {os.getpid()} on {socket.gethostname()}, since {now}\n"
-
-
-def _holder(path: Path) -> str:
-    """Return what the process that holds the lock wrote of itself."""
-    with contextlib.suppress(OSError):
-        return path.read_text(encoding="utf-8").strip() or "not known which"
-    return "not known which"

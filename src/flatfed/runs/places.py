@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from flatfed.data.manifest import NAME as MANIFEST
 from flatfed.errors import DataError
-from flatfed.runs.record import RECORD
 
 #: The two scales; their results never share a folder or a table.
 SCALES = ("preview", "paper")
@@ -98,20 +96,9 @@ class Places:
         """Return the folder of the runs that try a row's grid, and of the choice among them."""
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
 
-    def measurements(self, scale: str) -> list[Path]:
-        """Return the records of finished runs of a scale, those that try a grid among them."""
-        here, anything = replace(self, results=glob.escape(self.results)), ("*", "*", "*")
-        run, point = RunIds(scale, *anything, "*"), f"{here.search(scale, *anything)}/*"
-        patterns = [f"{here.run(run)}/{RECORD}", f"{point}/{RECORD}"]
-        return [Path(file) for pattern in patterns for file in glob.iglob(pattern)]
-
-    def cells(self, scale: str, table: str) -> str:
-        """Return the folder of a table's cells: ``<column>/<row>.json``."""
-        return f"{self.results}/{scale}/cells/{table}"
-
     def cell(self, scale: str, table: str, column: str, row: str) -> str:
         """Return the file of a cell."""
-        return f"{self.cells(scale, table)}/{column}/{row}.json"
+        return f"{self.results}/{scale}/cells/{table}/{column}/{row}.json"
 
     def table(self, scale: str, table: str) -> list[str]:
         """Return the files of a table."""
@@ -146,9 +133,3 @@ class Places:
 
 
 DEFAULT = Places()
-
-_IDS = [rf"(?P<{name}>[^/]+)" for name in ("scale", "protocol", "split", "algorithm")]
-_RUN = DEFAULT.run(RunIds(*_IDS, r"(?P<seed>\d+)"))
-#: The path of a run's folder as it is given by hand, and of the folder of a run that tries a ``point`` of a grid.
-RUN_FOLDER = re.compile(f"(?:^|/){_RUN}$")
-POINT_FOLDER = re.compile(f"(?:^|/){DEFAULT.search(*_IDS)}/(?P<point>[^/]*=[^/]*)$")

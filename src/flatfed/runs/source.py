@@ -6,13 +6,15 @@ import ast
 import contextlib
 import hashlib
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from flatfed.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
+
+#: Parts of a syntax tree that may begin with a docstring.
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def commit() -> str | None:
@@ -51,29 +53,8 @@ def syntax_digest(paths: Iterable[Path]) -> str:
             tree = ast.parse(path.read_bytes(), str(path))
         except (SyntaxError, ValueError) as error:
             raise ConfigError(f"{path}: is not Python: {error}") from error
-        digest.update("".join(_dump(tree)).encode())
+        for node in ast.walk(tree):
+            if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
+        digest.update(ast.dump(tree).replace(", type_params=[]", "").encode())  # which Python 3.12 adds
     return digest.hexdigest()
-
-
-def _dump(value: Any) -> Iterator[str]:
-    """Yield a syntax tree as text. Unlike ast.dump, the same for Python 3.11 and 3.12, which adds empty fields."""
-    if isinstance(value, ast.AST):
-        yield f"{type(value).__name__}("
-        for name, part in ast.iter_fields(value):
-            if name == "body" and isinstance(part, list) and _has_docstring(value):
-                part = part[1:]
-            if isinstance(value, ast.Constant) or (part is not None and part != []):
-                yield f"{name}="
-                yield from _dump(part)
-        yield ")"
-    elif isinstance(value, list):
-        for part in value:
-            yield from _dump(part)
-            yield ","
-    else:
-        yield repr(value)
-
-
-def _has_docstring(node: ast.AST) -> bool:
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None

@@ -39,7 +39,6 @@ class Timing:
     training_seconds_per_round: Annotated[float, above(0)]
     evaluation_seconds_per_round: float
     training_seconds: list[float]
-    load_before: float
     warning: str | None = None
     versions: dict[str, int | str] | None = None
     device: Annotated[str, named("device", ("cpu", "cuda"))]
@@ -47,11 +46,8 @@ class Timing:
     executor: str
     precision: str
     parameters: Annotated[int, whole(1)]
-    row: int | None = None
     host: dict[str, Any]
     libraries: dict[str, str] | None = None
-    peak_memory_bytes: int | None = None
-    peak_device_memory_bytes: int | None = None
 
     @property
     def place(self) -> str:

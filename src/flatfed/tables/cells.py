@@ -97,9 +97,8 @@ def _number(metric: Metric, runs: list[RunReading]) -> float | None:
 
 def _relative_to(bases: list[float | None], own: list[float | None], relative: str, where: str) -> list[float | None]:
     """Return each seed's number against its base row's of the same seed."""
-    function = RELATIVES[relative][0]
     try:
-        return [None if None in pair else function(*pair) for pair in zip(own, bases, strict=True)]
+        return [None if None in pair else RELATIVES[relative](*pair) for pair in zip(own, bases, strict=True)]
     except ZeroDivisionError:
         raise DataError(f"{where}: {relative} divides by 0: values {own}, base row {bases}") from None
 
@@ -113,15 +112,12 @@ def _check_paired(
             record, base_record = run.record, other.record
             if record is None or base_record is None:
                 continue
-            if record.dataset_digest != base_record.dataset_digest:
-                raise DataError(
-                    f"{where}: seed {seed}: the run and its base row's have different data; make both again"
-                )
+            wrong = "have different data" if record.dataset_digest != base_record.dataset_digest else ""
             same_split = record.description.get("split") == base_record.description.get("split")
-            if same_split and record.partition_digest != base_record.partition_digest:
-                raise DataError(
-                    f"{where}: seed {seed}: the run and its base row's were dealt otherwise; make both again"
-                )
+            if not wrong and same_split and record.partition_digest != base_record.partition_digest:
+                wrong = "were dealt otherwise"
+            if wrong:
+                raise DataError(f"{where}: seed {seed}: the run and its base row's {wrong}; make both again")
 
 
 def _status(values: list[float | None], every: list[RunReading], waiting: bool) -> str:

@@ -6,6 +6,7 @@ in a single test (:mod:`flatfed.papers.significance`).
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from flatfed.papers.metrics import METRICS
 from flatfed.papers.significance import LEVEL, holm, least_seeds, sign_flip
 from flatfed.tables import compare
 from flatfed.tables.cell import Cell
+
+#: Marks of the first rows of a column.
+MARKS = ("best", "second")
 
 #: The cells of a column by row.
 ByRow = Mapping[str, Cell]
@@ -76,18 +80,16 @@ def marks(columns: Sequence[ByRow]) -> list[dict[str, str]]:
     :func:`flatfed.tables.compare.timed`.
     """
     orders = [_order(column) for column in columns]
-    ps: dict[tuple[int, str], float] = {}
+    ps: dict[tuple[int, int], float] = {}
     for number, (column, order) in enumerate(zip(columns, orders, strict=True)):
-        for place, mark in enumerate(("best", "second")):
-            behind = [column[row] for row in order[place + 1 :]]
-            if behind:
-                ps[number, mark] = max(_p_of_lead(column[order[place]], other) for other in behind)
-    told = {key for key, p in zip(ps, holm(list(ps.values())), strict=True) if p <= LEVEL}
+        for place in range(len(MARKS)):
+            if behind := [column[row] for row in order[place + 1 :]]:
+                ps[number, place] = max(_p_of_lead(column[order[place]], other) for other in behind)
+    told = sorted(key for key, p in zip(ps, holm(list(ps.values())), strict=True) if p <= LEVEL)
     found: list[dict[str, str]] = [{} for _ in columns]
-    for number, order in enumerate(orders):
-        for place, mark in enumerate(("best", "second")):
-            if (number, mark) in told and len(found[number]) == place:
-                found[number][order[place]] = mark
+    for number, place in told:
+        if len(found[number]) == place:
+            found[number][orders[number][place]] = MARKS[place]
     return found
 
 
@@ -95,7 +97,7 @@ def _p_of_lead(ahead: Cell, behind: Cell) -> float:
     """Return the p of the lead of one cell over another, 1 where their seeds do not pair."""
     if ahead.seeds != behind.seeds:
         return 1.0
-    return float(sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)]))
+    return sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)])
 
 
 def too_few_seeds(columns: Sequence[ByRow]) -> int | None:
@@ -145,7 +147,7 @@ class Leads:
     def p(self) -> float | None:
         """The p of each seed's mean lead, None where seeds cannot tell."""
         means = [statistics.fmean(of_seed) for of_seed in zip(*self.columns, strict=True)]
-        return float(sign_flip(means)) if means and self.seeds else None
+        return sign_flip(means) if means and self.seeds else None
 
 
 def _comparable(a: Cell, b: Cell) -> bool:
@@ -158,9 +160,8 @@ def _lead(a: float | None, b: float | None, higher: bool, whole: bool) -> float:
     """Return how far a is ahead of b; where numbers are not ``whole``, only whether: None is behind every number."""
     if whole:
         return a - b if higher else b - a
-    if a is None or b is None:
-        return float((a is not None) - (b is not None))
-    return float((a > b) - (a < b)) * (1 if higher else -1)
+    x, y = ((value if higher else -value) if value is not None else -math.inf for value in (a, b))
+    return float((x > y) - (x < y))
 
 
 def _answer(better: str, worse: str, printed: int, leads: Leads, p: float | None) -> Answer:

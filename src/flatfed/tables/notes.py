@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from itertools import compress
 
 from flatfed.experiment.model import TableSpec
 from flatfed.papers import significance
@@ -11,6 +11,7 @@ from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, many
+from flatfed.runs.uncertainty import Shares
 from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
@@ -25,47 +26,37 @@ def gather(table: FilledTable, are_marked: bool) -> list[str]:
     ``are_marked``: whether some row is marked as best.
     """
     spec, made = table.spec, table.made
-    notes = [reading(table)]
-    notes += symbols(made, spec.printed)
-    notes += definitions(made)
-    notes += timed(made)
-    notes += estimated(made)
-    notes += compared(table)
-    notes += absences(table)
-    notes += mixed(made)
-    notes += spec.notes
+    notes = [reading(table), *symbols(made, spec.printed), *definitions(made), *timed(made), *estimated(made)]
+    notes += [*compared(table), *absences(table), *mixed(made), *spec.notes]
     found = {flag for cell in made * spec.printed for flag in flags(cell)}
     errata = sorted(found, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
-    notes += beside(made)
-    return notes + marked(table.columns, are_marked)
+    return [*notes, *beside(made), *marked(table.columns, are_marked)]
 
 
 def reading(table: FilledTable) -> str:
     """Say what a number is: quantity, unit, which rounds, which spread, and how it compares with the paper's."""
     spec, cells, usual = table.spec, table.made, table.usual
-    accuracies = [cell for cell in cells if cell.unit == "fraction"]
-    windows = {cell.window for cell in accuracies}
-    when = ""
+    windows = {cell.window for cell in cells if cell.unit == "fraction"}
+    said = quantities(spec, cells)
     if windows:
-        when = ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
-    printed = spec.printed
-    spread = ""
+        said += ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
+    said += "."
     if usual is not None:
         text = f"mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
         text = text if usual > 1 else "one seed, so no spread."
-        spread = f" Ours: {text}" if printed else f" {text[0].upper()}{text[1:]}"
-    if not printed:
-        return f"{quantities(spec, cells)}{when}.{spread}"
-    paper = " Paper: as printed."
+        said += f" Ours: {text}" if spec.printed else f" {text[0].upper()}{text[1:]}"
+    if not spec.printed:
+        return said
+    said += " Paper: as printed."
     if table.differences:
         points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
-        paper += " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
+        said += " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
     elif spec.scale == "preview":
-        paper += " No difference is taken: this scale's data and model are not the paper's."
+        said += " No difference is taken: this scale's data and model are not the paper's."
     elif any(cell.compare == "ordering" for cell in cells):
-        paper += " No difference is taken: the set-up is not the paper's; the order of the rows may be compared."
-    return f"{quantities(spec, cells)}{when}.{spread}{paper}"
+        said += " No difference is taken: the set-up is not the paper's; the order of the rows may be compared."
+    return said
 
 
 def quantities(spec: TableSpec, cells: list[Cell]) -> str:
@@ -80,13 +71,11 @@ def symbols(cells: list[Cell], printed: bool) -> list[str]:
     """Explain the signs in place of numbers and the marks next to them; the paper's if its numbers are ``printed``."""
     notes = []
     late = [cell for cell in cells if cell.status == "not_reached"]
-    counted = [cell for cell in late if cell.printed_unit == "rounds"]
-    if counted:
-        rounds = "/".join(str(number) for number in sorted({cell.rounds for cell in counted}))
+    if counted := [cell for cell in late if cell.printed_unit == "rounds"]:
+        rounds = "/".join(map(str, sorted({cell.rounds for cell in counted})))
         text = f">{rounds}: the target was not reached by every seed within {rounds} rounds"
         notes.append(text + _some_did(counted))
-    if len(late) > len(counted):
-        other = [cell for cell in late if cell.printed_unit != "rounds"]
+    if other := [cell for cell in late if cell.printed_unit != "rounds"]:
         based = " of the row or of the row it is taken against" if any(cell.relative for cell in other) else ""
         notes.append(f"Not reached: the target was not reached by every seed{based}" + _some_did(other))
     unfinished = {METRICS[cell.metric].needs_target for cell in cells if cell.status == "unfinished"}
@@ -97,11 +86,11 @@ def symbols(cells: list[Cell], printed: bool) -> list[str]:
         )
     if False in unfinished:
         notes.append("Round N: the run is unfinished and has completed N rounds; the number is of the final round.")
-    if printed and any(compare.not_reached(cell) for cell in cells):
+    if printed and any(map(compare.not_reached, cells)):
         notes.append("–: printed by the paper for a target not reached.")
-    if any(cell.relative for cell in cells):
-        bases = ", ".join(dict.fromkeys(cell.base for cell in cells if cell.relative and cell.base))
-        seeds = ": taken seed by seed, then averaged" if any(cell.relative and cell.n for cell in cells) else ""
+    if relative := [cell for cell in cells if cell.relative]:
+        bases = ", ".join(dict.fromkeys(cell.base for cell in relative if cell.base))
+        seeds = ": taken seed by seed, then averaged" if any(cell.n for cell in relative) else ""
         notes.append(f"Against a base row ({bases}){seeds}.")
     if printed and any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
         notes.append("The paper's deviations are over clients and never stand beside ours, which are over seeds.")
@@ -143,24 +132,24 @@ def timed(cells: list[Cell]) -> list[str]:
 
 def marked(columns: list[dict[str, Cell]], are_there: bool) -> list[str]:
     """Explain the marks of best and second where there are any, else why there are none; ``columns`` by row."""
-    level = f"{100 * significance.LEVEL:g} %"
+    level, said = f"{100 * significance.LEVEL:g} %", ""
+    made = [cell for column in columns for cell in column.values() if cell.status != "unfinished"]
     if few := claims.too_few_seeds(columns):
-        return [
+        said = (
             f"No best row is marked: with {many(few, 'seed')} nothing in this table can be significant at "
             f"{level}; that takes {significance.least_seeds()} (exact sign flips, paired by seed)."
-        ]
-    if are_there:
-        return [
+        )
+    elif are_there:
+        said = (
             "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row is "
             f"no chance of the seeds: exact sign flips, paired by seed, corrected for all columns (Holm), {level}."
-        ]
-    made = [cell for column in columns for cell in column.values() if cell.status != "unfinished"]
-    if any(cell.n and cell.n > 1 for cell in made):
-        return [
+        )
+    elif any(cell.n and cell.n > 1 for cell in made):
+        said = (
             "No best row is marked: no lead over the next one can be told from chance at "
             f"{level} (exact sign flips, paired by seed, corrected for all columns)."
-        ]
-    return []
+        )
+    return [said] if said else []
 
 
 def beside(cells: list[Cell]) -> list[str]:
@@ -188,17 +177,16 @@ def beside(cells: list[Cell]) -> list[str]:
 
 def estimated(cells: list[Cell]) -> list[str]:
     """Say how large the errors of estimates are, at most: how they are made, and which images they are made on."""
-    there = [cell for cell in cells if cell.errors]
-    if not there:
-        return []
+    errors: dict[str, list[Shares]] = {}
+    for cell in cells:
+        if cell.errors:
+            errors.setdefault(cell.metric, []).append(cell.errors)
     said = []
-    for metric in dict.fromkeys(cell.metric for cell in there):
-        words = METRICS[metric].words
-        errors = [cell.errors for cell in there if cell.metric == metric]
-        largest = [max(each.estimate for each in errors), max(each.images for each in errors)]
+    for metric, shares in errors.items():
         own = "standard error of the random vectors" if metric.endswith("trace") else "residual"
-        said.append(f"{words}: {own} {100 * largest[0]:.2g} %, of the choice of images {100 * largest[1]:.2g} %")
-    return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."]
+        largest = [100 * max(each.estimate for each in shares), 100 * max(each.images for each in shares)]
+        said.append("{}: {} {:.2g} %, of the choice of images {:.2g} %".format(METRICS[metric].words, own, *largest))
+    return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."] if said else []
 
 
 def warned(cell: Cell) -> bool:
@@ -209,11 +197,9 @@ def warned(cell: Cell) -> bool:
 def warnings(table: FilledTable) -> list[str]:
     """Name each cell, by column and row, whose two estimates are further apart than their errors allow."""
     said = []
-    for column in table.spec.columns:
-        for row in table.spec.rows:
-            cell = table.by_column[column.id][row.id]
-            if not warned(cell):
-                continue
+    for column, row in itertools.product(table.spec.columns, table.spec.rows):
+        cell = table.by_column[column.id][row.id]
+        if warned(cell):
             other, factor = cell.beside, UNITS[cell.printed_unit].factor
             # Not in the paper's decimals: those of a small number need not show in what two estimates differ.
             ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, other.value, other.error))
@@ -252,7 +238,7 @@ def mixed(cells: list[Cell]) -> list[str]:
     """Name what the runs of a table were made by, with counts, where they were rounded in several ways."""
     roundings = {run: tuple(parts) for cell in cells for run, parts in cell.roundings.items()}
     differ = [len({*parts} - {None}) > 1 for parts in zip(*roundings.values(), strict=True)]
-    ways = Counter(tuple(compress(parts, differ)) for parts in roundings.values()) if any(differ) else {}
+    ways = Counter(tuple(itertools.compress(parts, differ)) for parts in roundings.values()) if any(differ) else {}
     said = "; ".join(f"{many(ways[way], 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way in ways)
     return [f"The runs differ in what rounds their numbers: {said}."] if ways else []
 

@@ -58,13 +58,11 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
     if metric.source == "given":
         return [RunReading(Reading(given=sources.given))]
-    timing = RunReading(Reading())
-    if sources.timed:
-        timing = _timing(sources.timed)
-        if not metric.needs_runs:
-            return [timing]
-        if timing.reading is None:
-            return [timing] * len(sources.runs)
+    timing = _timing(sources.timed) if sources.timed else RunReading(Reading())
+    if sources.timed and not metric.needs_runs:
+        return [timing]
+    if timing.reading is None:
+        return [timing] * len(sources.runs)
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
 
     def read(run: Run) -> RunReading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ def settings(runs: list[ReportedRun]) -> list[tuple[str, dict[str, str], list[tu
     protocols: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     for run in runs:
         if run.about:
-            flat = dict(flatten({k: v for k, v in run.about.description.items() if k not in NAMES}))
+            flat = flatten({k: v for k, v in run.about.description.items() if k not in NAMES})
             protocols[run.ids.protocol].setdefault(run.ids.algorithm, flat)
     result = []
     for protocol, algorithms in sorted(protocols.items()):
@@ -139,10 +139,7 @@ def settings(runs: list[ReportedRun]) -> list[tuple[str, dict[str, str], list[tu
     return result
 
 
-def flatten(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the leaves of nested mappings as (dotted name, JSON text)."""
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value if isinstance(value, str) else json.dumps(value)
+def flatten(tree: dict[str, Any]) -> dict[str, str]:
+    """Return the leaves of nested mappings as dotted name -> JSON text; a text stays as it is."""
+    (leaves,) = pd.json_normalize(tree).to_dict("records")
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in leaves.items()}

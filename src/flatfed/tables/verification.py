@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from flatfed.papers.units import as_printed, signed, written
 from flatfed.tables import compare
@@ -70,10 +69,6 @@ class TableResult:
         """Whether, at paper scale, nothing differs or is missing and no claim is clearly reversed."""
         missed = self.count("differs") or self.count("missing") or self.outcomes()["reversed clearly"]
         return self.scale == "paper" and not missed
-
-    def plain(self) -> dict[str, Any]:
-        """Return everything as JSON would have it."""
-        return {**asdict(self), "stands": self.stands}
 
 
 def table(cells: FilledTable, printed: set[tuple[str, str]]) -> TableResult:

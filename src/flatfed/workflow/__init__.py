@@ -1,1 +1,1 @@
-"""What the Snakefile alone asks: targets, requests of a cluster, bars, last words, jobs forked from a warm process."""
+"""What the Snakefile alone asks: targets, bars, last words, jobs forked from a warm process."""

@@ -26,13 +26,12 @@ def brief(formatter: logging.Formatter) -> None:
     whole, messages = formatter.format, {}
 
     def text(record: logging.LogRecord) -> str:
-        record = logging.makeLogRecord(vars(record))
         match vars(record):
             case {"event": "job_info", "jobid": job, "rule_msg": message}:
                 messages[job] = message
-            case {"event": "job_error", "jobid": job}:
-                record.msg = record.rule_msg = messages.get(job)
-                record.input = record.output = record.shellcmd = None
+            case {"event": "job_error", "jobid": job} as about:
+                said = dict.fromkeys(("msg", "rule_msg"), messages.get(job))
+                record = logging.makeLogRecord({**about, **said, "input": None, "output": None, "shellcmd": None})
             case {"event": "error", "msg": str(words)} if "\nCalledProcessError in file" in words:
                 return ""  # the command again
         return whole(record)

@@ -115,9 +115,7 @@ def _about(trained: Trained, images: int, parts: int, settings: HessianSettings)
     """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
     return HessianSetUp(
         run=trained.name,
-        algorithm=trained.description["algorithm"],
-        scale=trained.description["scale"],
-        digests=trained.digests,
+        **trained.facts,
         loss="mean cross-entropy, without weight decay, in eval mode, unaugmented",
         set="train",
         images=images,
@@ -128,7 +126,6 @@ def _about(trained: Trained, images: int, parts: int, settings: HessianSettings)
         device=trained.row.device.type,
         seed=settings.seed,
         settings=asdict(settings),
-        diverged_at=trained.record.diverged_at,
     )
 
 

@@ -26,8 +26,8 @@ class Points:
         self.trained, self.index = trained, index
         size = trained.description["evaluation"]["batch_size"]
         self.size = min(size, len(index), CACHED if index.device.type == "cpu" else size)
-        self.keeps = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= KEPT
-        self.kept: list[tuple[Tensor, Tensor]] | None = None
+        keeps = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= KEPT
+        self.kept = list(self._batches()) if keeps else None
         self.model = copy.deepcopy(trained.model)
 
     @torch.no_grad()
@@ -36,7 +36,7 @@ class Points:
         for parameter, view in zip(self.model.parameters(), self.trained.layout.views(row).values(), strict=True):
             parameter.data = view
         sums = torch.zeros(2, dtype=torch.float64, device=row.device)
-        for images, labels in self._batches():
+        for images, labels in self.kept or self._batches():
             output = self.model(images)
             sums[0] += cross_entropy(output, labels, reduction="sum").double()
             sums[1] += (output.argmax(dim=1) == labels).sum()
@@ -44,6 +44,4 @@ class Points:
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
         """Return normalised images and labels, batch by batch."""
-        if self.keeps and self.kept is None:
-            self.kept = [self.trained.batch(part) for part in self.index.split(self.size)]
-        return map(self.trained.batch, self.index.split(self.size)) if self.kept is None else self.kept
+        return map(self.trained.batch, self.index.split(self.size))

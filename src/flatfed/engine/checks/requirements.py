@@ -1,4 +1,4 @@
-"""What cannot be trained: an algorithm and a run description that do not go together."""
+"""Checks of an algorithm against a run description and its model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from flatfed.errors import ConfigError
 
 
 def check(algorithm: Algorithm, description: dict[str, Any], clients: int, private: int) -> None:
-    """Refuse ``algorithm`` with ``private`` coordinates a client on ``clients`` clients; ConfigError says why not."""
+    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients.
+
+    :raises ConfigError: with the reason.
+    """
     name, split = type(algorithm).__name__, description["split"]
     for kind in STATE:
         check_state(kind, getattr(algorithm, kind), f"algorithm {name}")
@@ -20,6 +23,6 @@ def check(algorithm: Algorithm, description: dict[str, Any], clients: int, priva
         raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
     if algorithm.decentralised and algorithm.remembers:
         raise ConfigError(f"algorithm {name}: without a server no model is received that could be remembered")
-    state = algorithm.client_state or algorithm.server_state or algorithm.scratch or algorithm.remembers
+    state = algorithm.client_state or algorithm.server_state or algorithm.scratch or algorithm.filled_scratch()
     if private and state:
         raise ConfigError(f"algorithm {name}: private coordinates go with no client, server or scratch vectors")

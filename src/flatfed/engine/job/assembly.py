@@ -1,4 +1,4 @@
-"""A simulation as a job has it: the core with what makes it faster, spares memory and refuses what cannot train."""
+"""A simulation as a job uses it: the core, its wrappers, and the checks before the first round."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
-from flatfed.engine.checks import hooks, requirements, trial_batch
-from flatfed.engine.memory import home
+from flatfed.engine.checks import rehearsal, requirements, trial_batch
+from flatfed.engine.feed import Feed
+from flatfed.engine.local_update import LocalUpdate
+from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
-from flatfed.engine.precision import STATE
+from flatfed.engine.precision import STATE, layers
+from flatfed.engine.resident import Resident
+from flatfed.engine.sampling import active_clients
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import Recorded, recorder
+from flatfed.engine.speed.seeds import Joined, Meeting
 from flatfed.engine.weights import drawn
 from flatfed.errors import ConfigError
 
@@ -35,43 +40,49 @@ def simulation(
     pretrained_file: str | os.PathLike[str] | None = None,
     pause: Callable[[], None] = lambda: None,
     full_model: bool = False,
+    meeting: Meeting | None = None,
 ) -> Simulation:
-    """Return the run of a ``description``, before its first round, whose gradients ``executor`` computes.
+    """Return the run of a ``description`` before its first round, whose gradients ``executor`` computes.
 
-    ``algorithm``: in place of the description's; ``pretrained_file``: weights to start from;
-    ``full_model``: keep dead taps, whatever the algorithm.
+    ``algorithm``: instead of the description's. ``pretrained_file``: initial weights. ``full_model``: keep dead taps,
+    whatever the algorithm. ``meeting``: trains runs of other seeds together.
 
     :raises ConfigError: the description's parts do not go together, or the executor cannot run the model.
-    :raises FlatFedError: a hook of the algorithm does not do what it promises.
+    :raises FlatFedError: a hook of the algorithm returns or does something else than it promises.
     """
-    update, shape = description["update"], tuple(description["dataset"]["shape"])
-    algorithm = algorithm or algorithms.made(**update)
-    hooks.watch(algorithm)
-    dtype = STATE[description["precision"]]
+    shape, precision = tuple(description["dataset"]["shape"]), description["precision"]
+    algorithm = algorithm or algorithms.made(**description["update"])
+    dtype = STATE[precision]
     weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype, full_model)
-    private = algorithm.private_size(shape)
-    requirements.check(algorithm, description, len(partition.offsets) - 1, private)
-    if private:
-        hooks.check_transform(algorithm, weights.initial, shape, private)
-    kind = PeerSimulation if algorithm.decentralised else ServerSimulation
-    parts = description, dataset, partition, device, algorithm, weights
-    run = kind(*parts, executors.kind(executor), lambda size: home.choose(size, device), pause)
-    _prepare_executor(run)
-    hooks.check_evaluated(algorithm, run.server)
-    return run
+    private = rehearsal.private_size(algorithm, shape)
+    clients = len(partition.offsets) - 1
+    requirements.check(algorithm, description, clients, private)
 
-
-def _prepare_executor(run: Simulation) -> None:
-    """Refuse an executor that cannot run the model of ``run`` here; have one that is recorded record its steps.
-
-    :raises ConfigError: naming the executor and the reason.
-    """
-    if run.executor.recorded and run.data.images.device.type != run.device.type:
-        gigabytes = run.data.images.nbytes / 1e9
+    data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
+    data = data if meeting is None else meeting.share(data)
+    transform = algorithm.transform if private else None
+    gradients = executors.kind(executor)(weights.model, weights.layout, transform, layers(precision))
+    if gradients.recorded and data.images.device.type != device.type:
         raise ConfigError(
-            f"executor {run.executor.name}: the images ({gigabytes:.1f} GB) lie in host memory, from which a recorded "
-            "step cannot gather; use sequential or stacked"
+            f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) lie in host memory, from which a "
+            "recorded step cannot gather; use sequential or stacked"
         )
-    trial_batch.check(run.executor, tuple(run.description["dataset"]["shape"]), run.private, run.dtype, run.device)
-    if run.executor.recorded:
-        run.local = Recorded(run.local, recorder(run.device))
+    first = len(active_clients(description["sampling"], clients, int(description["seed"]), 0))
+    try:
+        rehearsal.rehearse(algorithm, description, weights.layout, weights.initial, private, first)
+        trial_batch.check(gradients, shape, private, dtype, device)
+    except (RuntimeError, MemoryError) as error:
+        if not shortage.is_shortage(error):  # a round can take less memory than the checks
+            raise
+    shortage.release()  # the memory of both checks, before client state chooses its home
+    decay, clip = float(description["weight_decay"]), description["clip_norm"]
+    local_update = LocalUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
+    if gradients.recorded:
+        local_update = Recorded(local_update, recorder(device))
+    if meeting is not None:
+        local_update = Joined(local_update, meeting)
+
+    kind = PeerSimulation if algorithm.decentralised else ServerSimulation
+    counted = {"train": dataset.train, "test": dataset.test}
+    parts = description, partition, algorithm, weights, local_update, counted
+    return kind(*parts, lambda size: home.choose(size, device), pause)

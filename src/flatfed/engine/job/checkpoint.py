@@ -26,9 +26,6 @@ FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
 NAME = f"{FOLDER}/{MANIFEST}"
 
-#: Attributes of a simulation that are stored as they are.
-ATTRIBUTES = ("round", "mixed", "pending", "probes", "rows")
-
 #: Seconds that may be needed to write what is not written yet. Slurm gives 30 from SIGTERM to SIGKILL, of which the
 #: local step that is under way takes some, and so do the rows of the clients of the round that is stopped.
 GRACE = 10.0
@@ -92,21 +89,16 @@ class Checkpoint:
 
         Raises Damaged, with part of the state set, where a vector is not what was written.
         """
-        about, state, received = self.journal.about, simulation.state, simulation.last_received
+        about, state = self.journal.about, simulation.state
         with self.journal.reader() as get:
             for name, value in simulation.server.items():
                 value.copy_(get(f"server/{name}"))
             clients = np.array(about["clients"], dtype=np.int64)
             for name in state.store:
-                state.restore(name, clients, (get(f"client/{name}/{client}") for client in clients))
-            if received is not None:
-                received.rounds[:] = about["received"]
-                wanted = sorted(set(about["received"]) - {-1})
-                received.snapshots = {r: get(f"received/{r}").to(received.place) for r in wanted}
-        for name in ATTRIBUTES:
-            setattr(simulation, name, about["simulation"][name])
-        simulation.clock.seconds = dict(about["simulation"]["seconds"])
-        simulation.cost.counts = dict(about["counts"])
+                state.load(name, clients, (get(f"client/{name}/{client}") for client in clients))
+            if state.received is not None:
+                state.received.load(about["received"], lambda round_: get(f"received/{round_}"))
+        simulation.resume(about["simulation"], about["counts"])
         return about["progress"]
 
     def overdue(self, simulation: Simulation) -> bool:
@@ -121,7 +113,7 @@ class Checkpoint:
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
         """Write what changed in ``simulation`` since the last checkpoint, and ``progress`` (JSON); return the bytes."""
         began = time.monotonic()
-        state, received = simulation.state, simulation.last_received
+        state = simulation.state
         vectors = _vectors(simulation)
         changed = {f"client/{name}/{client}" for client in np.flatnonzero(state.changed) for name in state.store}
         fresh = {
@@ -135,11 +127,8 @@ class Checkpoint:
             **({} if self.units is None else {"units": self.units}),
             "executor": simulation.executor.name,
             "clients": np.flatnonzero(state.touched).tolist(),
-            "received": received.rounds.tolist() if received is not None else None,
-            "simulation": {
-                **{name: getattr(simulation, name) for name in ATTRIBUTES},
-                "seconds": simulation.clock.seconds,
-            },
+            "received": state.received.rounds.tolist() if state.received is not None else None,
+            "simulation": simulation.progress(),
             "counts": simulation.cost.counts,
             "progress": progress,
         }
@@ -169,10 +158,10 @@ def _but_free(description: dict[str, Any]) -> dict[str, Any]:
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
     """Return all vectors of ``simulation`` by name, as they lie in memory."""
-    state, received = simulation.state, simulation.last_received
+    state = simulation.state
     vectors = {f"server/{name}": value for name, value in simulation.server.items()}
     for client in np.flatnonzero(state.touched):
         vectors |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}
-    if received is not None:
-        vectors |= {f"received/{round_}": value for round_, value in received.snapshots.items()}
+    if state.received is not None:
+        vectors |= {f"received/{round_}": value for round_, value in state.received.snapshots.items()}
     return vectors

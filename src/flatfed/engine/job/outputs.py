@@ -37,6 +37,10 @@ class Outputs:
         self.lines: list[dict[str, Any]] = []
         self.sessions: list[dict[str, Any]] = []
 
+    def resume(self, lines: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
+        """Continue the ``lines`` and ``sessions`` of a checkpoint."""
+        self.lines, self.sessions = lines, sessions
+
     def write(self, run: Simulation, diverged: int | None) -> None:
         """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``.
 

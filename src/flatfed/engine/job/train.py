@@ -58,8 +58,8 @@ def train(
     whether the run is finished.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
-    whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
-    metrics.csv.
+    whose loss or weights are not finite in an evaluated round ends there: ``diverged_at`` in run.json, no line of that
+    round in metrics.csv.
 
     SIGTERM or SIGINT stops it within a local step: what was done is written to the checkpoint, then Stopped is raised.
 
@@ -93,10 +93,10 @@ def train(
     checkpoint = Checkpoint(Path(out), identity, description, precision.units(description, place))
 
     def assembled(executor: str) -> Simulation:
-        more = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
+        more = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model, "meeting": meeting}
         return assembly.simulation(description, data, dealt, place, executor, **more)
 
-    return Job(description, place, outputs, checkpoint, assembled, meeting).run(machine(place, threads), stop_after)
+    return Job(description, place, outputs, checkpoint, assembled).run(machine(place, threads), stop_after)
 
 
 class Job:
@@ -109,10 +109,9 @@ class Job:
         outputs: Outputs,
         checkpoint: Checkpoint,
         assembled: Callable[[str], Simulation],
-        meeting: Meeting | None,
     ):
         self.description, self.place, self.outputs, self.checkpoint = description, place, outputs, checkpoint
-        self.assembled, self.meeting = assembled, meeting
+        self.assembled = assembled
         self.label = run_name(description)
         self.simulation, resumed = self._first_state()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
@@ -121,8 +120,6 @@ class Job:
         """Train to the end, or until as many rounds are done; return whether the run is finished."""
         run, rounds, sessions = self.simulation, self.description["rounds"], self.outputs.sessions
         sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
-        if self.meeting is not None:
-            self.meeting.join(run, sessions[-1])
         goal = min(rounds, stop_after or rounds)
         print(f"{self.label}: {goal} rounds on {self._where()}", file=sys.stderr)
         with interruption.heeded():
@@ -146,8 +143,7 @@ class Job:
         simulation = self._begin()
         if self.checkpoint.executor is not None:
             try:
-                progress = self.checkpoint.restore(simulation)
-                self.outputs.lines, self.outputs.sessions = progress["lines"], progress["sessions"]
+                self.outputs.resume(**self.checkpoint.restore(simulation))
                 return simulation, True
             except Damaged as reason:
                 self.checkpoint.set_aside(reason)
@@ -179,6 +175,8 @@ class Job:
         while run.round < goal or run.pending is not None:
             with shortage.explained(self.place, f"round {run.round + 1}"):
                 line = shortage.advance(run)
+            if run.local_update.together is not None:
+                self.outputs.sessions[-1]["together"] = run.local_update.together
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
                 print(f"{self.label}: diverged at round {run.round}: {line}", file=sys.stderr)
                 return run.round
@@ -202,8 +200,8 @@ class Job:
         return size
 
     def _stop(self, reason: Exception) -> None:
-        """Write what was done, and say so, unless the state is of no one moment."""
-        if self.simulation.halfway:
+        """Write a checkpoint and say so, unless the state is inconsistent."""
+        if not self.simulation.state.consistent:
             return
         began = time.monotonic()
         size = self._write_state()

@@ -1,4 +1,4 @@
-"""Where what clients keep between rounds is to lie."""
+"""The memory that holds client state."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ import tempfile
 
 import torch
 
-from flatfed.engine.memory import available, sizes
+from flatfed.engine.memory.available import available
+from flatfed.engine.memory.sizes import in_units
 from flatfed.errors import Shortage
+
+#: Client state goes to a memory that has this many times its size free.
+SPARE = 2
 
 
 def choose(size: int, device: torch.device) -> str:
-    """Return where ``size`` bytes of client state go: ``device``, ``memory`` or (memory-mapped) ``file``.
-
-    On the device while they take at most half of its free memory, else in host memory while at most half of that.
+    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``.
 
     :raises Shortage: as :func:`on_host`.
     """
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
-    return "device" if sizes.home(size, free, available.available()) == "device" else on_host(size)
+    if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
+        return "device"
+    return on_host(size)
 
 
 def on_host(size: int) -> str:
-    """Return where on the host ``size`` bytes of client state go: ``memory`` or ``file``.
+    """Return the home of ``size`` bytes of client state on the host: ``memory`` or ``file``.
 
-    :raises Shortage: a file they would need is larger than the disk has room for, on which a write would end the
-        process without a word.
+    :raises Shortage: the disk has less room than the file needs; a write would end the process without a message.
     """
-    home = sizes.home(size, None, available.available())
+    if size * SPARE <= available():
+        return "memory"
     folder = tempfile.gettempdir()
-    if home == "file" and size > (room := shutil.disk_usage(folder).free):
+    if size > (room := shutil.disk_usage(folder).free):
         raise Shortage(
-            f"client state: {sizes.in_units(size)} are more than half of what memory has free, and more than {folder} "
-            f"has ({sizes.in_units(room)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
+            f"client state: {in_units(size)} are more than half of what memory has free, and more than {folder} has "
+            f"({in_units(room)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
         )
-    return home
+    return "file"

@@ -80,7 +80,11 @@ def advance(run: Simulation) -> dict[str, float] | None:
 
     :raises Shortage: there is nothing left to take less of.
     """
-    return retried(run.advance, lambda more: spare(run, more), unless=lambda: run.halfway or run.pending is not None)
+
+    def final() -> bool:
+        return not run.state.consistent or run.pending is not None
+
+    return retried(run.advance, lambda more: spare(run, more), unless=final)
 
 
 def spare(run: Simulation, more: str) -> None:
@@ -93,19 +97,17 @@ def spare(run: Simulation, more: str) -> None:
 
     :raises Shortage: clients train one at a time as it is, or the host has no room for their state.
     """
-    run.local.release()  # buffers have as many rows as the largest block so far
+    run.local_update.release()  # buffers have as many rows as the largest block so far
     release()
-    rows = run.block(len(run.active()))
+    rows = run.block(len(run.sample()))
     state, row = run.state, run.layout.size * run.dtype.itemsize
     taken = state.row_bytes() * run.clients
     mixed = run.algorithm.decentralised and rows > 1
     if state.home == "device" and not mixed and taken >= rows * row:
         state.move_out(home.on_host(taken))
-        if run.last_received is not None:
-            run.last_received.move_out()
         now = f"client state ({sizes.in_units(taken)}) goes to the host's {state.home}"
     elif rows > 1:
-        run.rows = -(-rows // 2)
+        run.limit_rows(-(-rows // 2))
         now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         raise Shortage(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -39,6 +41,6 @@ def weights(
     Dead taps are left out where ``algorithm`` says that it treats whole rows only, unless ``full_model``.
     """
     live = None if full_model or not algorithm.keeps_rows_whole() else taps.find(model, shape, initial)
-    made = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
-    made.model = products.with_products(made.model, shape)
-    return made
+    if live is None:
+        return Weights(products.with_products(model, shape), initial, device, dtype)
+    return LiveWeights(replace(live, model=products.with_products(live.model, shape)), initial, device, dtype)

@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from flatfed.engine.local import LocalTraining, Look
+from flatfed.engine.context import no_draws
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
     from flatfed.engine.context import Context
+    from flatfed.engine.local_update import LocalUpdate
 
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
 
-CONSTANTS = ("steps", "nominal_steps", "previous", "participated")  # of a context, a row each
+CONSTANTS = ("steps", "nominal_steps")  # of a context, a row each
 WARM_UP = 2  # steps before a recording, in which libraries choose their kernels and reserve their memory
 
 
@@ -63,17 +64,13 @@ def recorder(device: torch.device) -> Recorder:
     return CudaGraphs(device) if device.type == "cuda" else lambda work: work
 
 
-def arguments_of(local: LocalTraining) -> dict[str, Any]:
-    """Return what ``local`` training was made of, by name, for another one that wraps it."""
-    return {each.name: getattr(local, each.name) for each in fields(LocalTraining)}
+class Recorded:
+    """A ``plain`` local update whose steps are recorded, one for every number of rows, on buffers (capacity, ...)."""
 
+    together = None
 
-class Recorded(LocalTraining):
-    """Local training by recorded steps, one for every number of rows, on buffers (capacity, ...) of their own."""
-
-    def __init__(self, plain: LocalTraining, record: Recorder):
-        super().__init__(**arguments_of(plain))
-        self.record = record
+    def __init__(self, plain: LocalUpdate, record: Recorder):
+        self.plain, self.record = plain, record
         self.release()
 
     def release(self) -> None:
@@ -83,11 +80,10 @@ class Recorded(LocalTraining):
         self.w = self.total = self.ctx = None
         self.buffers, self.drawn = [], None
 
-    def train(self, w: Tensor, plan: RoundPlan, ctx: Context, look: Look | None = None) -> Tensor:
-        """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, by replaying steps; as it does to ``look``."""
-        if look is not None:
-            return super().train(w, plan, ctx, look)
-        n, dealt, keys = len(w), self.feed.dealt(plan, w.device), self.feed.keys(plan, w.device)
+    def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+        """Run the local steps (:meth:`flatfed.engine.local_update.LocalUpdate.run`) by replaying recorded ones."""
+        feed = self.plain.feed
+        n, dealt, keys = len(w), feed.dealt(plan, w.device), feed.keys(plan, w.device)
         self._reserve(w, dealt, keys, ctx)
         # A recorder may run the steps, so the rows are loaded after it.
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
@@ -98,7 +94,7 @@ class Recorded(LocalTraining):
             buffer[: len(values)].copy_(values)
         self.total.zero_()
         for step in range(plan.length):
-            self.pause()
+            self.plain.pause()
             rows = plan.rows(step)
             for buffer, values in zip(self.buffers, dealt, strict=True):
                 buffer[:rows].copy_(values[:rows, step])
@@ -110,18 +106,18 @@ class Recorded(LocalTraining):
         return self.total[:n].clone()
 
     def _step(self, rows: int) -> None:
-        batch = self.feed.batch(
+        batch = self.plain.feed.batch(
             [part[:rows] for part in self.buffers], None if self.drawn is None else self.drawn[:rows]
         )
-        self.total[:rows].add_(self.step(self.w[:rows], batch, self.ctx.narrow(rows)))
+        self.total[:rows].add_(self.plain.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
         """Return (buffer, values of ``ctx``) of what local steps only read."""
         pairs = [(getattr(self.ctx, name), getattr(ctx, name)) for name in CONSTANTS]
         pairs += [(self.ctx.lr.view(-1), ctx.lr.view(-1)), *_pairs(self.ctx.server, ctx.server)]
-        if ctx.w is not ctx.server["w"]:
-            pairs.append((self.ctx.w, ctx.w))
-        return [(buffer, values) for buffer, values in pairs if values is not None]
+        if ctx.received is not ctx.server["w"]:
+            pairs.append((self.ctx.received, ctx.received))
+        return pairs
 
     def _reserve(self, w: Tensor, dealt: list[Tensor], keys: Tensor | None, ctx: Context) -> None:
         """Have buffers for the rows ``w``; recordings made for fewer, or for one server of all rows, are void."""
@@ -131,25 +127,22 @@ class Recorded(LocalTraining):
         capacity = max(len(w), self.capacity)
         self.release()
 
-        def buffer(values: Tensor | None, skipped: int = 1) -> Tensor | None:
-            if values is None:
-                return None
+        def buffer(values: Tensor, skipped: int = 1) -> Tensor:
             return torch.zeros(capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
 
         self.w, self.total = buffer(w), w.new_zeros(capacity)
         self.buffers = [buffer(values, 2) for values in dealt]
-        self.drawn = buffer(keys, 2)
+        self.drawn = None if keys is None else buffer(keys, 2)
         server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
         self.ctx = replace(
             ctx,
-            w=server["w"] if ctx.w is ctx.server["w"] else buffer(ctx.w),
+            received=server["w"] if ctx.received is ctx.server["w"] else buffer(ctx.received),
             server=server,
             client={name: buffer(values) for name, values in ctx.client.items()},
             scratch={name: buffer(values) for name, values in ctx.scratch.items()},
             lr=torch.zeros_like(ctx.lr) if common else buffer(ctx.lr),
             **{name: buffer(getattr(ctx, name)) for name in CONSTANTS},
-            full_gradient=None,  # no step may ask for them, and they hold on to all that this first round had
-            uniform=None,
+            uniform=no_draws,
             _narrowed={},
         )
         self.common, self.capacity = common, capacity

@@ -11,26 +11,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from flatfed.engine import batches
-from flatfed.engine.context import Context
-from flatfed.engine.local import LocalTraining, Look
-from flatfed.engine.speed.recording import CONSTANTS, arguments_of
+from flatfed.engine.context import Context, no_draws
 from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
+    from flatfed.engine.local_update import LocalUpdate
     from flatfed.engine.resident import Resident
-    from flatfed.engine.simulation import Simulation
+    from flatfed.engine.speed.recording import Recorded
 
 
 @dataclass
 class Waiting:
-    """A run that has come to its local training: its rows, and in the end its ``losses`` or the ``error``."""
+    """A run that has reached its local update: its rows, and in the end its ``losses`` or the ``error``."""
 
     w: Tensor
     plan: RoundPlan
@@ -40,99 +40,117 @@ class Waiting:
 
 
 class Meeting:
-    """Where ``expected`` runs on the same data train their rows together; the first one's executor does it."""
+    """Trains the rows of ``expected`` runs on the same data together, by the local update of the first one.
+
+    ``data``: the images of the first run, for all. ``members``: number of runs that train here.
+    """
 
     def __init__(self, expected: int):
-        self.expected = expected
+        self.expected, self.members = expected, 0
         self.turn = threading.Condition()
         self.data: Resident | None = None
-        self.local: LocalTraining | None = None
-        self.sessions: list[dict[str, Any]] = []
+        self.local_update: LocalUpdate | Recorded | None = None
         self.waiting: list[Waiting] = []
 
-    def join(self, run: Simulation, session: dict[str, Any] | None = None) -> None:
-        """Have ``run`` train here, on the first one's images, and its ``session`` say together with how many.
+    def share(self, data: Resident) -> Resident:
+        """Return the images of the first run, which ``data`` equals."""
+        self.data = self.data or data
+        return self.data
 
-        By itself, on the same images, where its executor takes one client at a time or is not that of those who meet,
-        as where a run goes on with another one: what trained it is part of a run.
+    def join(self, local_update: LocalUpdate | Recorded) -> LocalUpdate | Recorded | Meeting:
+        """Return what runs the steps of ``local_update``: this meeting, or itself if the executor differs.
+
+        An executor that takes one client at a time runs alone, too.
         """
-        self.data = self.data or run.data
-        run.data.images, run.data.labels = self.data.images, self.data.labels
-        if run.executor.block is not None:
-            return
-        alone = run.local.alone if isinstance(run.local, Joined) else run.local  # it may have met others before
-        self.local = self.local or alone
-        if run.executor.name == self.local.executor.name:
-            run.local = Joined(alone, self)
-            self.sessions.append({} if session is None else session)
-            for known in self.sessions:
-                known["together"] = len(self.sessions)
+        executor = local_update.plain.executor
+        self.local_update = self.local_update or (local_update if executor.block is None else None)
+        if self.local_update is None or executor.name != self.local_update.plain.executor.name:
+            return local_update
+        self.members += 1
+        return self
 
-    def train(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, together with the runs that still go on."""
-        me = Waiting(w, plan, ctx)
-        self.waiting.append(me)
-        while me.losses is None and me.error is None:
+    def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+        """Do what ``LocalUpdate.run`` does, together with the runs that are not finished."""
+        present = Waiting(w, plan, ctx)
+        self.waiting.append(present)
+        while present.losses is None and present.error is None:
             if len(self.waiting) == self.expected:
-                self._train()
+                self._run_all()
                 self.turn.notify_all()
             else:
                 self.turn.wait()
-        if me.error is not None:
-            raise me.error
-        return me.losses
+        if present.error is not None:
+            raise present.error
+        return present.losses
+
+    def release(self) -> None:
+        """Free the memory that is kept for all runs."""
+        self.local_update.release()
 
     def leave(self) -> None:
-        """Do not wait any more for a run that has ended."""
+        """Stop waiting for a run that has ended."""
         self.expected -= 1
         self.turn.notify_all()
 
-    def _train(self) -> None:
-        """Train all that wait; whatever goes wrong goes wrong for every one of them."""
+    def _run_all(self) -> None:
+        """Train all waiting runs; every one gets an error, so that none waits for ever."""
         present, self.waiting = self.waiting, []
         try:
-            losses = merged(self.local, present)
-        except BaseException as error:  # every run answers to it by itself, as to one of its own; none waits for ever
+            losses = merged(self.local_update, present)
+        except BaseException as error:
             for waiting in present:
                 waiting.error = error
         else:
-            for waiting, own in zip(present, losses, strict=True):
-                waiting.losses = own
+            for waiting, sums in zip(present, losses, strict=True):
+                waiting.losses = sums
 
 
-class Joined(LocalTraining):
-    """Local training of a run at a ``meeting``; ``alone`` is how it would train by itself."""
+class Joined:
+    """A local update that meets those of other seeds; it joins the ``meeting`` in its first round.
 
-    def __init__(self, alone: LocalTraining, meeting: Meeting):
-        super().__init__(**arguments_of(alone))
+    Not earlier: a damaged checkpoint can replace a simulation before its first round.
+    """
+
+    def __init__(self, alone: LocalUpdate | Recorded, meeting: Meeting):
         self.alone, self.meeting = alone, meeting
+        self.plain = alone.plain
+
+    @cached_property
+    def trainer(self) -> LocalUpdate | Recorded | Meeting:
+        """The meeting, or the run's own local update."""
+        return self.meeting.join(self.alone)
+
+    @property
+    def together(self) -> int | None:
+        """Number of runs that train together, None before the first round and if this one trains alone."""
+        return self.meeting.members if vars(self).get("trainer") is self.meeting else None
+
+    def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+        """Run the local steps together with the other runs."""
+        return self.trainer.run(w, plan, ctx)
 
     def release(self) -> None:
-        """Give back what is kept for all who meet."""
-        self.meeting.local.release()
-
-    def train(self, w: Tensor, plan: RoundPlan, ctx: Context, look: Look | None = None) -> Tensor:
-        """Train together with the others, but alone where somebody is to ``look``."""
-        return self.meeting.train(w, plan, ctx) if look is None else self.alone.train(w, plan, ctx, look)
+        """Free the memory that is kept from round to round."""
+        self.trainer.release()
 
 
-def merged(local: LocalTraining, present: Sequence[Waiting]) -> list[Tensor]:
-    """Train the rows of all that are ``present`` as one block; return each one's sums of losses."""
+def merged(local_update: LocalUpdate | Recorded, present: Sequence[Waiting]) -> list[Tensor]:
+    """Train the rows of all ``present`` runs as one block; return the sums of losses of each."""
     if len(present) == 1:
         (alone,) = present
-        return [local.train(alone.w, alone.plan, alone.ctx)]
+        return [local_update.run(alone.w, alone.plan, alone.ctx)]
     counts = [len(waiting.w) for waiting in present]
     plan, order = batches.merged([waiting.plan for waiting in present])
     places = sent(order, present[0].w.device)
     ctx, w = context(present, places), torch.cat([waiting.w for waiting in present])[places]
-    losses = local.train(w, plan, ctx)
-    back = places.argsort()
-    for waiting, own in zip(present, back.split(counts), strict=True):
-        waiting.w.copy_(w[own])
+    losses = local_update.run(w, plan, ctx)
+    rows_of_runs = places.argsort().split(counts)
+    for waiting, rows in zip(present, rows_of_runs, strict=True):
+        waiting.w.copy_(w[rows])
         for kind in ("client", "scratch"):
             for name, values in getattr(waiting.ctx, kind).items():
-                values.copy_(getattr(ctx, kind)[name][own])
-    return [losses[own] for own in back.split(counts)]
+                values.copy_(getattr(ctx, kind)[name][rows])
+    return [losses[rows] for rows in rows_of_runs]
 
 
 def context(present: Sequence[Waiting], order: Tensor) -> Context:
@@ -140,27 +158,22 @@ def context(present: Sequence[Waiting], order: Tensor) -> Context:
     contexts = [waiting.ctx for waiting in present]
     first = contexts[0]
 
-    def rows(values: Callable[[Context], Tensor | None]) -> Tensor | None:
-        if values(first) is None:
-            return None
+    def rows(values: Callable[[Context], Tensor]) -> Tensor:
         return torch.cat([values(ctx).expand(len(ctx.steps), -1) for ctx in contexts])[order]
 
     def named(kind: str) -> dict[str, Tensor]:
         return {name: rows(lambda ctx, name=name: getattr(ctx, kind)[name]) for name in getattr(first, kind)}
 
-    def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
-        return torch.cat([ctx.uniform(draw, shape) for ctx in contexts])[order]
-
     server = named("server")
     return replace(
         first,
-        w=server["w"] if first.w is first.server["w"] else rows(lambda ctx: ctx.w),
+        received=server["w"] if first.received is first.server["w"] else rows(lambda ctx: ctx.received),
         server=server,
         client=named("client"),
         scratch=named("scratch"),
         lr=rows(lambda ctx: ctx.lr.view(1, 1)),
-        **{name: rows(lambda ctx, name=name: getattr(ctx, name)) for name in CONSTANTS},
-        full_gradient=None,  # which no step may ask for
-        uniform=uniform,
+        steps=rows(lambda ctx: ctx.steps),
+        nominal_steps=rows(lambda ctx: ctx.nominal_steps),
+        uniform=no_draws,
         _narrowed={},
     )

@@ -130,8 +130,7 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
         return None
     small = copy.deepcopy(model)
     for name, window in windows.items():
-        parent, _, last = name.rpartition(".")
-        setattr(small.get_submodule(parent), last, Cropped(model.get_submodule(name), window, seen[name]))
+        small.set_submodule(name, Cropped(model.get_submodule(name), window, seen[name]))
     full, reduced = Layout.of(model), Layout.of(small)
     layout = Layout(reduced.names, reduced.shapes, reduced.sizes, extra=1)
     return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
