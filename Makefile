@@ -26,12 +26,17 @@ quickstart: $(INSTALLED)
 	@$(BIN)/python -c "$$RESULT"
 	@echo "Open results/preview/report.html. \`. $(BIN)/activate\` provides \`snakemake\` and \`flatfed\`."
 
-# As many at a time as there are cores, at most four: each takes up to 3 GB.
-test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+# As many files of tests at a time as there are cores, at most four: each takes up to 3 GB.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-# All that can be tried: the tests, and whether they notice mistakes in the source. Half an hour on two cores.
-test-all: test mutants
+# Of exhaustive families (tests/samples.py) a fixed sample.
+test: $(INSTALLED)
+	$(PYTEST) -m "not full"
+
+# All that can be tried: every test, and whether the tests notice mistakes in the source.
+test-all: $(INSTALLED)
+	$(PYTEST)
+	$(MAKE) mutants
 
 # Some 230 mistakes, each made in a copy of the source: do that algorithm's tests notice it? Minutes on two cores.
 # `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.
