@@ -1,5 +1,5 @@
-# Needs make and a Python 3.11 or 3.12 that can make virtual environments. `make PYTHON=/path/to/python3.12 quickstart`
-# picks one, `make CORES=4 quickstart` limits the cores.
+# Needs make, and Python 3.11 or 3.12 with its venv module. `make PYTHON=/path/to/python3.12 quickstart` selects a Python,
+# `make CORES=4 quickstart` limits the cores.
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
@@ -26,27 +26,32 @@ quickstart: $(INSTALLED)
 	@$(BIN)/python -c "$$RESULT"
 	@echo "Open results/preview/report.html. \`. $(BIN)/activate\` provides \`snakemake\` and \`flatfed\`."
 
-# As many at a time as there are cores, at most four: each takes up to 3 GB.
+# As many files of tests at a time as there are cores, at most four: each takes up to 3 GB.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+# Of exhaustive families (tests/samples.py) a fixed sample.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+	$(PYTEST) -m "not full"
 
-# All that can be tried: the tests, and whether they notice mistakes in the source. Half an hour on two cores.
-test-all: test mutants
+# All that can be tried: every test, and whether the tests notice mistakes in the source.
+test-all: $(INSTALLED)
+	$(PYTEST)
+	$(MAKE) mutants
 
-# Some 230 mistakes, each made in a copy of the source: do that algorithm's tests notice it? Minutes on two cores.
-# `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.
+# Insert about 230 errors into copies of the source, one at a time; the tests must detect each. Minutes on two cores.
+# `make mutants ALGORITHMS="fedsmoo feddyn"` selects two algorithms.
 mutants: $(INSTALLED)
 	$(BIN)/python tests/mutants $(ALGORITHMS)
 
-# docs/figures.md: thumbnails of all figures of the preview, each with a link to the figure in docs/figures.
+# Write docs/figures.md: thumbnails of all preview figures, with links to docs/figures.
 figures-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py figures
 
-# What results/preview/report.html looks like, in Chromium, as it is kept in docs.
+# Write docs/report.png, a picture of results/preview/report.html in Chromium.
 report-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py report
 
-# docs/results.md and its pictures, docs/disputed.md and docs/effects.md, from results/published.
+# Write docs/results.md and its pictures, docs/disputed.md and docs/effects.md from results/published.
 results-page: $(INSTALLED)
 	$(BIN)/python studies/results.py
 	$(BIN)/python studies/disputed.py
@@ -57,8 +62,8 @@ lint: $(INSTALLED)
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# The packages of pyproject.toml, then a command `flatfed`, also as `python -m flatfed`, that runs the sources here. The last
-# line marks the environment as whole, so that an interrupted installation is taken up again.
+# Install the packages of pyproject.toml and a command `flatfed` (also `python -m flatfed`) that runs these sources. The last line
+# marks the environment as complete; make repeats an interrupted installation.
 $(INSTALLED): pyproject.toml
 	@suitable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'; \
 	if ! $(BIN)/python -c "$$suitable" 2> /dev/null; then \

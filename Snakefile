@@ -1,4 +1,4 @@
-# The front door: the workflow is workflow/Snakefile. An included file cannot set the default target, so this one does.
+# Entry point. It sets the default target, which the included workflow/Snakefile cannot.
 include: "workflow/Snakefile"
 
 
@@ -7,4 +7,4 @@ rule default:
     input:
         rules.all.input,
     message:
-        "All that config/config.yaml asks for is made"
+        "The outputs that config/config.yaml requests are complete"

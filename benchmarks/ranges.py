@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md from reports of several occasions: seconds of a round, and factors.
+"""Ratios (those of docs/performance.md), seconds, shares and scaling of rounds, from reports of several occasions.
 
     python benchmarks/ranges.py results/published/rounds/epyc-25-17/*
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SETTING = ["dataset", "model", "partition", "partition_param", "clients", "participation"]
 LABELS = {"iid": "IID", "dirichlet": "Dirichlet", "pathological": "Pathological", "resnet18_gn": "ResNet-18-GN"}
 LABELS |= {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+COLUMNS = ["column", "first", "second", "rows", "median", "largest", "tau", "same_best"]
 READ_OUT = {"final": "last round", "best": "best round on the test set", "mean": "mean of the last {last} rounds"}
 
 
@@ -68,16 +69,17 @@ def disputed(cells):
 
 
 def rankings(cells, least=4):
-    """Return Kendall's tau of each pair of sources in each column where they share ``least`` algorithms."""
+    """Return differences and Kendall's tau of two sources in each column where they share ``least`` algorithms."""
     found = []
     for column, of_column in cells.groupby(level="column", sort=False):
         for first, second in itertools.combinations(cells.columns, 2):
             both = of_column[[first, second]].dropna()
             if len(both) >= least and (both.nunique() > 1).all():
-                best = both == both.max()
+                best, apart = both == both.max(), (both[first] - both[second]).abs()
                 tau = kendalltau(both[first], both[second]).statistic
-                found.append((column, first, second, len(both), tau, bool((best[first] == best[second]).all())))
-    return pd.DataFrame(found, columns=["column", "first", "second", "rows", "tau", "same_best"])
+                same_best = bool((best[first] == best[second]).all())
+                found.append((column, first, second, len(both), apart.median(), apart.max(), tau, same_best))
+    return pd.DataFrame(found, columns=COLUMNS)
 
 
 def interval(tau, rows):
@@ -115,21 +117,15 @@ def table_of_differences(sources, labels):
     return table(("source", "cells", "difference"), rows)
 
 
-def table_of_pairs(found):
-    """Return a table of the mean rank correlation of each pair of sources."""
-    pairs = found.groupby(["first", "second"], sort=False)
-    rows = [(*pair, len(of), f"{of.tau.mean():.2f}", of.same_best.sum()) for pair, of in pairs]
-    return table(("source", "source", "columns", "mean tau", "columns with the same best row"), rows)
-
-
-def table_of_rankings(found):
-    """Return a table of all rank correlations."""
+def table_of_findings(found):
+    """Return a table of the differences and rank correlations of each column and two sources."""
     rows = []
     for one in found.itertuples(index=False):
         bounds = interval(one.tau, one.rows)
-        text = f"{bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "–"
-        rows.append((*one[:4], f"{one.tau:.2f}", text, "yes" if one.same_best else "no"))
-    return table(("column", "source", "source", "rows", "tau", "95 % interval", "same best row"), rows)
+        tau = f"{one.tau:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else f"{one.tau:.2f}"
+        apart = f"{one.median:.2f}", f"{one.largest:.2f}"
+        rows.append((one.column, f"{one.first}, {one.second}", one.rows, *apart, tau, "yes" if one.same_best else "no"))
+    return table(("column", "sources", "rows", "median", "largest", "tau", "same best row"), rows)
 
 
 def table_of_cells(several, labels):
@@ -149,15 +145,21 @@ def page(sources, cells, labels):
     labels = LABELS | labels | best
     several = disputed(with_best(cells, best_of)).rename(columns={name: one["label"] for name, one in sources.items()})
     apart, found = several.apart, rankings(several.drop(columns="apart"))
-    summary = (
-        f"Two sources or more print {len(several)} cells (same data, model, split, clients and algorithm). "
-        f"Their numbers are {apart.median():.1f} points apart in the median, more than 5 in {sum(apart > 5)} cells and "
-        f"more than 10 in {sum(apart > 10)}. The sources differ in the number of rounds and in settings. "
-        "`python studies/disputed.py` writes this page."
-    )
-    return f"""# Disputed cells
+    return f"""# Do several sources print the same number for a cell?
 
-{summary}
+No: two sources or more print {len(several)} cells. Their numbers are {apart.median():.1f} points apart in the median,
+more than 5 points apart in {sum(apart > 5)} cells, and more than 10 in {sum(apart > 10)}.
+
+A cell has the same data, model, split, clients and algorithm in all sources. The sources differ in the number of
+rounds and in settings. `python studies/disputed.py` writes this page.
+
+## Findings
+
+The table compares two sources over the algorithms (rows) that both print. `median` and `largest` are differences of
+test accuracy in points. `tau` is Kendall's rank correlation with its 95 % interval (Fieller, Hartley and Pearson 1957):
+1 means the same order of the algorithms, 0 means no relation.
+
+{table_of_findings(found)}
 
 ## Sources
 
@@ -167,18 +169,9 @@ Known differences from FedSMOO's set-up:
 
 {table_of_differences(sources, labels)}
 
-## Rank correlation
-
-Kendall's tau of the algorithms that two sources print in a column: 1 for the same order, 0 for none. The 95 % intervals
-(Fieller, Hartley and Pearson 1957) are wide, since a column has few rows.
-
-{table_of_pairs(found)}
-
-{table_of_rankings(found)}
-
 ## Cells
 
-Test accuracy in percent, as printed; `apart` is the largest minus the smallest number.
+Test accuracy in percent, as printed. `apart` is the largest minus the smallest number.
 
 {table_of_cells(several, labels)}
 """

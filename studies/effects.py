@@ -25,13 +25,15 @@ REGION = 0.005
 
 DIFFERS, NONE, OPEN, MISSING = "differs", "less than half a point", "open", "missing"
 
-ABOUT = f"""# Effects of single choices
+ABOUT = f"""# Which effect does one choice have on the accuracy?
 
-Each row is compared with the row from which it differs in one choice: difference in percentage points with its 95 %
-interval (Student), paired by seed. p is that of the exact two-sided sign-flip test of each seed's mean difference over
-all columns; Holm corrects it for all choices of the table. The verdict is "{DIFFERS}" where the corrected p is at most
-{LEVEL}, "{NONE}" where the interval lies within {100 * REGION} points of zero, else "{OPEN}".
-`python studies/effects.py` writes this page; [which code made the numbers](which-code.md) discusses it."""
+The column "all columns" gives the effect of each choice in percentage points, with its 95 % interval (Student).
+
+Each row is compared with the row from which it differs in one choice, paired by seed. p is from the exact two-sided
+sign-flip test of each seed's mean difference over all columns. Holm's method corrects it for all choices of the table.
+The verdict is "{DIFFERS}" if the corrected p is at most {LEVEL}, "{NONE}" if the interval lies within
+{100 * REGION} points of zero, else "{OPEN}". `python studies/effects.py` writes this page.
+[Which code made the numbers](which-code.md) summarises it."""
 
 
 def accuracies(lines):

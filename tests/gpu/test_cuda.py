@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
@@ -21,6 +17,7 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.seeds import Joined
+from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "graph"])
 NAMES = pytest.mark.parametrize("name", algorithms.names())

@@ -41,7 +41,7 @@ def mutate(folder: Path, mutation: tuple[str, str, str, str] | None) -> Path:
 
 def attempt(name: str, src: Path, folder: Path) -> int:
     """Return whether the tests of algorithm ``name`` notice anything about the source in ``src``; in a fork."""
-    sys.path[:0] = [str(src), str(ROOT / "tests" / "oracle")]
+    sys.path[:0] = [str(src), str(ROOT / "tests"), str(ROOT / "tests" / "oracle")]
     torch.set_num_threads(1)
     os.dup2(os.open(folder / "output", os.O_WRONLY | os.O_CREAT), 2)
     import test_second_implementation as second

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from harness import description, needs
 from torch import nn
 
 from flatfed import models
@@ -19,6 +18,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine.executors import Sequential, Stacked
 from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
+from harness import description, needs
 
 
 class Point(nn.Module):

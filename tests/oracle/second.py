@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from harness import Reference
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
+from harness import Reference
 
 SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
 LESAM = ("fedlesam", "fedlesam_s", "fedlesam_d")

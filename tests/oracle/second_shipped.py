@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from harness import Reference
 
 from flatfed.engine.sampling import active_clients
+from harness import Reference
 
 EPSILON = 1e-7  # added to every norm that a perturbation, or FedSMOO's s, is divided by
 

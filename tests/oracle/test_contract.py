@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 
 from flatfed import algorithms
 from flatfed.data.streams import stream
@@ -13,6 +12,8 @@ from flatfed.engine import batches, dropout
 from flatfed.engine import simulation as simulations
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
+from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
+from samples import sampled
 
 NAMES = algorithms.names()
 FEDERATED = [name for name in NAMES if not algorithms.load(name).central]
@@ -21,7 +22,7 @@ REDUCTIONS = [
     for name in NAMES
     for number, reduction in enumerate(algorithms.load(name).claims.reductions)
 ]
-EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
 TOLERANCE = 1e-12
 FEW = {"scheme": "fixed", "fraction": 1 / 3, "sampler": "keyed"}
 ORDER = np.array([3, 0, 5, 1, 4, 2])  # the client that stands at each place after the permutation

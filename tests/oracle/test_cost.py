@@ -13,12 +13,12 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from harness import SIZES, description, needs, simulation, sizes, write_problem
 from test_second_implementation import CASES
 
 from flatfed import algorithms
 from flatfed.engine import simulation as simulations
 from flatfed.engine.full_gradient import full_gradient
+from harness import SIZES, description, needs, simulation, sizes, write_problem
 
 HOOKS = ("start", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from harness import Reference, description, needs, simulation, write_problem
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
@@ -17,6 +16,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly
+from harness import Reference, description, needs, simulation, write_problem
 
 
 def outputs(folder, spec, row) -> tuple[torch.Tensor, torch.Tensor]:

@@ -6,12 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import torch
 
 import golden
 from flatfed import algorithms, models
-from flatfed.algorithms.fedavg import FedAvg
 from flatfed.data.schemes import VERSIONS
+from samples import sampled
 
 CASES = golden.cases()
 TOLERANCE = 1e-10
@@ -44,7 +43,7 @@ def differing(case: golden.Case, folder: Path, executor: str = "sequential") -> 
     return [name for name, theirs in expected.items() if not equal(values[name], theirs)]
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_values_are_the_stored_ones(case, executor, folder):
     assert not differing(case, folder, executor), "increase the version of the component that changed"
@@ -61,19 +60,6 @@ def test_a_step_in_emulated_bfloat16_is_close_to_float32(executor, folder):
         changes[precision] = run.server["w"] - before
     off = (changes["bfloat16"] - changes["float32"]).norm() / changes["float32"].norm()
     assert 0 < off <= 0.02
-
-
-def test_a_change_of_the_server_step_is_noticed(folder, monkeypatch):
-    aggregate = FedAvg.aggregate
-
-    def changed(self, server: dict[str, torch.Tensor], *others) -> None:
-        aggregate(self, server, *others)
-        server["w"].mul_(1 + 1e-8)
-
-    case = case_of("fedavg")
-    assert not differing(case, folder)
-    monkeypatch.setattr(FedAvg, "aggregate", changed)
-    assert "model conv1.weight" in differing(case, folder)
 
 
 def test_cases_cover_algorithms_schemes_and_models():

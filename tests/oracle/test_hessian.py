@@ -14,10 +14,10 @@ from torch.nn.functional import cross_entropy
 
 import made
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
-from flatfed.analysis.hessian.measure import KEYS, signs
 from flatfed.analysis.hessian.vector_products import Products
 from flatfed.errors import FlatFedError
 from flatfed.runs.uncertainty import agreement, half_width
+from harness import draw_of_signs, seeded, split_images
 
 SIZE = 100
 SPECTRUM = torch.cat([torch.tensor([50.0, 40, 30, 30, 20, -15]), torch.linspace(-1, 3, SIZE - 6)]).double()
@@ -47,10 +47,6 @@ def quadratic(matrix: torch.Tensor = MATRIX, block: int = 4) -> Products:
     return Products(Quadratic(matrix), lambda output, target: output.mean(), batches, block)
 
 
-def draw(products: Products, purpose: str, seed: int = 0):
-    return signs(products, seed, KEYS[purpose])
-
-
 def exact(products: Products) -> torch.Tensor:
     """The whole Hessian, by torch.func on the mean over all images: another way than products go."""
     names, values = zip(*products.model.named_parameters(), strict=True)
@@ -68,24 +64,8 @@ def whole(products: Products) -> torch.Tensor:
     return products(torch.eye(products.size, dtype=products.parameters[0].dtype))
 
 
-def images(shape: tuple[int, ...], classes: int, count: int = 11) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(count, *shape, dtype=torch.double, generator=generator)
-    y = torch.randint(0, classes, (count,), generator=generator)
-    return list(zip(x.split(4), y.split(4), strict=True))
-
-
-def seeded(model: nn.Module) -> nn.Module:
-    model = model.double()
-    generator = torch.Generator().manual_seed(2)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, dtype=torch.double, generator=generator) / 2)
-    return model
-
-
 def test_logistic_regression_in_closed_form():
-    batches = images((6,), 3)
+    batches = split_images((6,), 3)
     products = Products(seeded(nn.Linear(6, 3)), cross_entropy, batches, 4)
     x = torch.cat([part for part, _ in batches])
     p = torch.softmax(products.model(x), dim=1).detach()
@@ -107,7 +87,7 @@ def test_linear_network_in_closed_form():
         def forward(self, x):
             return self.b * (x @ self.a)
 
-    batches = [(x, y.double()) for x, y in images((4,), 5)]
+    batches = [(x, y.double()) for x, y in split_images((4,), 5)]
     products = Products(seeded(Network()), lambda f, y: ((f - y) ** 2).mean() / 2, batches, 2)
     x, y = (torch.cat(part) for part in zip(*batches, strict=True))
     a, b = (parameter.detach() for parameter in products.parameters)
@@ -122,11 +102,11 @@ def test_a_small_cnn_against_its_whole_hessian(block):
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 4)
     )
-    products = Products(seeded(model), cross_entropy, images((1, 6, 6), 4), block)
+    products = Products(seeded(model), cross_entropy, split_images((1, 6, 6), 4), block)
     expected = exact(products)
     assert products.size == 196
     torch.testing.assert_close(whole(products), expected, rtol=1e-9, atol=1e-12)
-    found = eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-5, most=2000)
+    found = eigen.top(products, draw_of_signs(products, "eigenvalues"), 5, tolerance=1e-5, most=2000)
     values = torch.linalg.eigvalsh(expected).flip(0)
     assert found.converged
     torch.testing.assert_close(found.values, values[:5], rtol=1e-6, atol=0)
@@ -135,7 +115,7 @@ def test_a_small_cnn_against_its_whole_hessian(block):
 @pytest.mark.parametrize(("block", "count"), [(1, 3), (4, 5)])  # a block meets an eigenvalue that is there twice
 def test_eigenvalues_of_a_prescribed_spectrum(block, count):
     products = quadratic(block=block)
-    found = eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-5, most=2000)
+    found = eigen.top(products, draw_of_signs(products, "eigenvalues"), count, tolerance=1e-5, most=2000)
     assert found.converged and (found.residuals <= 1e-5 * found.values).all()
     torch.testing.assert_close(found.values, torch.tensor([50.0, 40, 30, 30, 20]).double()[:count], rtol=1e-6, atol=0)
     rows = found.vectors
@@ -146,16 +126,16 @@ def test_eigenvalues_of_a_prescribed_spectrum(block, count):
 
 def test_the_stopping_rule_of_eigenvalues():
     products = quadratic()
-    loose = eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=0.01, most=600)
+    loose = eigen.top(products, draw_of_signs(products, "eigenvalues"), 2, tolerance=0.01, most=600)
     few = products.done
     assert loose.converged and (loose.residuals <= 0.01 * loose.values).all()
     products = quadratic()
-    eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-6, most=600)
+    eigen.top(products, draw_of_signs(products, "eigenvalues"), 2, tolerance=1e-6, most=600)
     assert products.done > few
     products = quadratic()
-    cut = eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-8, most=8)
+    cut = eigen.top(products, draw_of_signs(products, "eigenvalues"), 5, tolerance=1e-8, most=8)
     assert not cut.converged and (cut.residuals > 1e-8 * cut.values).any()
-    at_once = eigen.top(quadratic(), draw(products, "eigenvalues"), 5, tolerance=1e-8, most=1)
+    at_once = eigen.top(quadratic(), draw_of_signs(products, "eigenvalues"), 5, tolerance=1e-8, most=1)
     assert not at_once.converged and at_once.vectors.shape == (5, SIZE)
 
 
@@ -169,7 +149,7 @@ def test_all_eigenvalues_whatever_their_multiplicity(kind, count):
         "prescribed": MATRIX,
     }[kind]
     products = quadratic(matrix)
-    found = eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-6, most=2000)
+    found = eigen.top(products, draw_of_signs(products, "eigenvalues"), count, tolerance=1e-6, most=2000)
     expected = torch.linalg.eigvalsh(matrix).flip(0)[:count]
     torch.testing.assert_close(found.values, expected, rtol=1e-6, atol=1e-10)
     assert found.converged
@@ -206,10 +186,10 @@ def test_the_trace_over_seeds_and_its_own_error(deflated):
     products, truth = quadratic(block=32), float(SPECTRUM.sum())
     known = none_known()
     if deflated:
-        known = eigen.top(products, draw(products, "eigenvalues"), 3, tolerance=0.01, most=600)
+        known = eigen.top(products, draw_of_signs(products, "eigenvalues"), 3, tolerance=0.01, most=600)
     found = []
     for seed in range(200):
-        drawn = draw(products, "trace", seed)
+        drawn = draw_of_signs(products, "trace", seed)
         found.append(estimates.trace(products, drawn, known, error=0.08, most=128))
     values = np.array([one.value for one in found])
     within = [abs(one.value - truth) <= 2 * one.standard_error for one in found]
@@ -222,9 +202,9 @@ def test_the_trace_over_seeds_and_its_own_error(deflated):
 
 def test_known_eigenvectors_leave_less_to_chance():
     products = quadratic()
-    known = eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
+    known = eigen.top(products, draw_of_signs(products, "eigenvalues"), 5, tolerance=0.01, most=600)
     errors = [
-        estimates.trace(products, draw(products, "trace"), what, error=1e-9, most=64).standard_error
+        estimates.trace(products, draw_of_signs(products, "trace"), what, error=1e-9, most=64).standard_error
         for what in (known, none_known())
     ]
     assert errors[0] < errors[1] / 2
@@ -232,12 +212,12 @@ def test_known_eigenvectors_leave_less_to_chance():
 
 def test_vectors_are_keyed_by_number_not_by_block():
     products = quadratic()
-    three = [draw(products, "trace")(number) for number in range(3)]
+    three = [draw_of_signs(products, "trace")(number) for number in range(3)]
     assert set(three[0].tolist()) == {-1.0, 1.0}
-    assert not torch.equal(three[0], three[1]) and torch.equal(draw(products, "trace")(2), three[2])
-    assert not torch.equal(draw(products, "eigenvalues")(0), three[0])
+    assert not torch.equal(three[0], three[1]) and torch.equal(draw_of_signs(products, "trace")(2), three[2])
+    assert not torch.equal(draw_of_signs(products, "eigenvalues")(0), three[0])
     found = [
-        estimates.trace(quadratic(block=block), draw(products, "trace"), none_known(), error=1e-9, most=20)
+        estimates.trace(quadratic(block=block), draw_of_signs(products, "trace"), none_known(), error=1e-9, most=20)
         for block in (1, 8)
     ]
     assert found[0].value == pytest.approx(found[1].value, rel=1e-12) and found[0].samples == found[1].samples == 20

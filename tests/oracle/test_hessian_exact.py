@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_hessian import MATRIX, SIZE, draw, exact, images, quadratic, seeded
+from test_hessian import MATRIX, SIZE, exact, quadratic
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
@@ -17,6 +17,7 @@ from flatfed.analysis.hessian import eigen as hessian_eigen
 from flatfed.analysis.hessian import estimates, sampling_error, summary
 from flatfed.analysis.hessian.vector_products import Products
 from flatfed.runs.curvature import Estimates
+from harness import draw_of_signs, seeded, split_images
 
 EVERY, DRAWN, PARTS = 96, 40, 8  # images there are, images of an analysis, parts of these
 REPEATS = 200
@@ -31,7 +32,7 @@ def cnn() -> nn.Module:
 def single() -> torch.Tensor:
     """Hessians (EVERY, 233, 233) of the loss of each image, in the order of the flat row."""
     model = cnn()
-    x, y = (torch.cat(part) for part in zip(*images((1, 6, 6), 5, EVERY), strict=True))
+    x, y = (torch.cat(part) for part in zip(*split_images((1, 6, 6), 5, EVERY), strict=True))
     names, values = zip(*model.named_parameters(), strict=True)
     sizes = [value.numel() for value in values]
 
@@ -60,7 +61,7 @@ class Known:
 
 
 def test_products_and_parts_are_those_of_the_single_images(single):
-    batches = images((1, 6, 6), 5, EVERY)  # of four images each
+    batches = split_images((1, 6, 6), 5, EVERY)  # of four images each
     parts = [batches[start : start + 6] for start in range(0, 24, 6)]
     products = Products(cnn(), cross_entropy, batches, 3, parts=parts)
     torch.testing.assert_close(exact(products), single.mean(dim=0), rtol=1e-9, atol=1e-12)
@@ -78,8 +79,8 @@ def analysed(single) -> list[Estimates]:
     found = []
     for seed in range(REPEATS):
         products = Known(single[chosen(seed)], PARTS)
-        known = hessian_eigen.top(products, draw(products, "eigenvalues", seed), 2, tolerance=1e-3, most=600)
-        traced = estimates.trace(products, draw(products, "trace", seed), known, error=1e-9, most=32)
+        known = hessian_eigen.top(products, draw_of_signs(products, "eigenvalues", seed), 2, tolerance=1e-3, most=600)
+        traced = estimates.trace(products, draw_of_signs(products, "trace", seed), known, error=1e-9, most=32)
         found.append(summary.summarise(known, traced, DRAWN / EVERY))
     return found
 
@@ -150,7 +151,7 @@ class Normalised(nn.Sequential):
 
 @pytest.mark.parametrize("kind", [Plain, Normalised])
 def test_what_no_scaling_can_change(kind):
-    batches = images((1, 6, 6), 3)
+    batches = split_images((1, 6, 6), 3)
     model = seeded(kind())
     other = copy.deepcopy(model)
     other.rescaled()
@@ -164,9 +165,9 @@ def test_what_no_scaling_can_change(kind):
         whole = row[:, None] * exact(raw) * row
         torch.testing.assert_close(scaled(torch.eye(len(row)).double()), whole, rtol=1e-9, atol=1e-12)
         spectra.append([torch.linalg.eigvalsh(matrix) for matrix in (whole, exact(raw))])
-        known = hessian_eigen.top(scaled, draw(scaled, "eigenvalues"), 3, tolerance=1e-6, most=600)
+        known = hessian_eigen.top(scaled, draw_of_signs(scaled, "eigenvalues"), 3, tolerance=1e-6, most=600)
         torch.testing.assert_close(known.values, spectra[-1][0].flip(0)[:3], rtol=1e-9, atol=1e-12)
-        traced = estimates.trace(scaled, draw(scaled, "trace"), known, error=0.01, most=64)
+        traced = estimates.trace(scaled, draw_of_signs(scaled, "trace"), known, error=0.01, most=64)
         assert abs(traced.value - float(whole.trace())) <= 4 * traced.standard_error
         means.append([*known.values.tolist(), traced.value, traced.standard_error])
     (scaled, raw), (scaled_again, raw_again) = spectra
@@ -188,7 +189,7 @@ def repeated(copies: int) -> Products:
 def test_as_many_copies_are_found_as_a_block_has_vectors(copies, sure):
     """A block of four finds four copies; whether there are more, and so what comes fifth, it cannot tell."""
     products = repeated(copies)
-    found = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
+    found = hessian_eigen.top(products, draw_of_signs(products, "eigenvalues"), 5, tolerance=0.01, most=600)
     assert found.converged
     truth = torch.tensor([3.0] * copies + [1.0] * 5).double()[:5]
     torch.testing.assert_close(found.values[:sure], truth[:sure], rtol=0, atol=0.05)
@@ -198,7 +199,7 @@ def test_as_many_copies_are_found_as_a_block_has_vectors(copies, sure):
 def test_all_copies_are_found_where_the_whole_space_is_searched():
     spectrum = torch.tensor([3.0] * 6 + [1.0] * 5 + [0.0]).double()
     products = quadratic(spectrum.diag())
-    found = hessian_eigen.top(products, draw(products, "eigenvalues"), 12, tolerance=1e-6, most=600)
+    found = hessian_eigen.top(products, draw_of_signs(products, "eigenvalues"), 12, tolerance=1e-6, most=600)
     torch.testing.assert_close(found.values, spectrum)
 
 
@@ -211,7 +212,8 @@ def test_models_of_few_parameters_have_no_eigenvalue_above_the_largest(size):
         matrix = matrix + matrix.T
         products = quadratic(matrix)
         count = min(size, 4)
-        found = hessian_eigen.top(products, draw(products, "eigenvalues", seed), count, tolerance=1e-8, most=600)
+        drawn = draw_of_signs(products, "eigenvalues", seed)
+        found = hessian_eigen.top(products, drawn, count, tolerance=1e-8, most=600)
         truth = torch.linalg.eigvalsh(matrix).flip(0)[:count]
         torch.testing.assert_close(found.values, truth, rtol=0, atol=1e-9 * float(truth.abs().max()))
         torch.testing.assert_close(found.vectors @ found.vectors.T, torch.eye(count).double(), rtol=0, atol=1e-12)

@@ -6,8 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import IDENTITY, SIZES, Reference, description, needs, simulation, write_problem
-from test_training_job import job
 
 from flatfed import algorithms
 from flatfed.algorithms import Algorithm
@@ -15,6 +13,7 @@ from flatfed.algorithms.fedavg import FedAvg
 from flatfed.engine.job import checkpoint
 from flatfed.engine.memory import home as homes
 from flatfed.errors import ConfigError, Shortage
+from harness import IDENTITY, SIZES, Reference, description, job, needs, simulation, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
 EVERYBODY = {"scheme": "all"}

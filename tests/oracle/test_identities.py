@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from harness import SIZES, description, simulation, weights
 
 TOLERANCE = 1e-12
@@ -14,61 +15,6 @@ PLAIN = {"weight_decay": 0.0, "clip_norm": None}
 
 def gap(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a - b).abs().max())
-
-
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("fedsam", {"rho": 0.0}), ("fedavg", {})),
-        (("fedcm", {"alpha": 1.0}), ("fedavg", {})),
-        (("mofedsam", {"alpha": 1.0, "rho": 0.3}), ("fedsam", {"rho": 0.3})),
-        (("mofedsam", {"alpha": 0.3, "rho": 0.0}), ("fedcm", {"alpha": 0.3})),
-        (("mofedsam", {"alpha": 1.0, "rho": 0.0}), ("fedavg", {})),
-        (("fedsmoo", {"rho": 0.0, "penalty": 0.2}), ("feddyn", {"penalty": 0.2})),
-        (("fedsmoo", {"rho": 0.0, "penalty": 0.2, "s": "paper"}), ("feddyn", {"penalty": 0.2})),
-    ],
-)
-def test_neutral_parameters_reduce_one_algorithm_to_another(tmp_path, executor, one, other):
-    first = weights(tmp_path, description(*one), executor)
-    assert gap(first, weights(tmp_path, description(*other), executor)) < TOLERANCE
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("fedsam", {"rho": 0.3}), ("fedavg", {})),
-        (("fedcm", {"alpha": 0.3}), ("fedavg", {})),
-        (("fedsmoo", {"rho": 0.3, "penalty": 0.2}), ("feddyn", {"penalty": 0.2})),
-        (("fedsmoo", {"rho": 0.3}), ("fedsmoo", {"rho": 0.3, "s": "paper"})),
-    ],
-)
-def test_other_parameters_do_not(tmp_path, one, other):
-    assert gap(weights(tmp_path, description(*one)), weights(tmp_path, description(*other))) > 1e-4
-
-
-def test_scaffold_keeps_c_equal_to_the_mean_of_all_c_i(tmp_path):
-    run = simulation(tmp_path, description("scaffold"))
-    for _ in range(4):
-        run.advance()
-        mean = run.state.store["c"].mean(dim=0)
-        assert gap(run.server["c"][0], mean) < TOLERANCE
-    assert mean.abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("server_learning_rate", [1.0, 0.5])
-def test_scaffold_is_fedavg_with_one_step_and_full_participation(tmp_path, server_learning_rate):
-    spec = dict(local_epochs=1, batch_size=max(SIZES), sampling=EVERYBODY, clip_norm=None)
-    params = {"server_learning_rate": server_learning_rate}
-    one = weights(tmp_path, description("scaffold", params, **spec))
-    assert gap(one, weights(tmp_path, description("fedavg", params, **spec))) < TOLERANCE
-
-
-def test_scaffold_is_not_fedavg_with_more_steps(tmp_path):
-    spec = dict(sampling=EVERYBODY)
-    assert (
-        gap(weights(tmp_path, description("scaffold", **spec)), weights(tmp_path, description("fedavg", **spec))) > 1e-4
-    )
 
 
 def test_fedcm_direction_is_the_mean_gradient_plus_decay(tmp_path):
@@ -131,21 +77,3 @@ def test_one_full_batch_step_of_fedavg_is_gradient_descent_on_the_union(tmp_path
     start, everything = reference.w.clone(), __import__("numpy").concatenate(reference.members)
     found = weights(tmp_path, spec, rounds=1)
     assert gap(found, start - spec["learning_rate"] * reference.gradient(start, everything)) < TOLERANCE
-
-
-@pytest.mark.parametrize("name", ["fedavg", "fedsam"])
-def test_one_client_is_centralised_training(tmp_path, name):
-    from harness import Reference, write_problem
-
-    write_problem(tmp_path, [23])
-    spec = description(name, {"rho": 0.3} if name == "fedsam" else {}, partition={"clients": 1}, sampling=EVERYBODY)
-    reference = Reference(tmp_path, spec)
-    w = reference.w.clone()
-    for t in range(spec["rounds"]):
-        for index in reference.batches(0, t):
-            g = reference.gradient(w, index)
-            if name == "fedsam":
-                g = reference.gradient(w + 0.3 * g / (torch.linalg.norm(g) + 1e-7), index)
-            g = g * min(1.0, 1.5 / (float(torch.linalg.norm(g)) + 1e-6))
-            w = w - 0.2 * 0.9**t * (g + 0.01 * w)
-    assert gap(weights(tmp_path, spec), w) < TOLERANCE

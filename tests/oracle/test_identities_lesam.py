@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import description, simulation, weights
 from test_identities import EVERYBODY, TOLERANCE, gap
 
 from flatfed import algorithms
+from harness import description, simulation, weights
 
 LESAM = ("fedlesam", "fedlesam_s", "fedlesam_d")
 BASES = {"fedlesam": "fedavg", "fedlesam_s": "scaffold", "fedlesam_d": "feddyn"}
@@ -41,6 +41,7 @@ def perturbations(run, rounds: int) -> list[dict[int, list[torch.Tensor]]]:
 @pytest.mark.parametrize(
     ("name", "params"),
     [
+        ("scaffold", {}),
         ("scaffold", {"steps": "official_code"}),
         ("fedgamma", {"rho": 0.3}),
         ("fedgamma", {"rho": 0.3, "steps": "official_code"}),

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from harness import SIZES, description, simulation, weights
 from test_identities import EVERYBODY, TOLERANCE, gap
+
+from harness import SIZES, description, simulation, weights
 
 M = len(SIZES)
 RING, FULL = {"topology": {"graph": "ring"}}, {"topology": {"graph": "full"}}

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from harness import SIZES, Reference, description, simulation, weights, write_problem
 from quadratic import after, quadratic
 from test_identities import EVERYBODY, PLAIN, TOLERANCE, gap
 
 from flatfed import algorithms
 from flatfed.algorithms._rows import unit
+from harness import SIZES, Reference, description, simulation, weights, write_problem
 
 ONE_STEP = {"local_epochs": 1, "batch_size": max(SIZES)}
 SCALED = [name for name in algorithms.names() if "server_learning_rate" in algorithms.load(name).parameters()]

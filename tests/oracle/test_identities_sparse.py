@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from harness import SIZES, description, simulation
 from test_identities import EVERYBODY, TOLERANCE, gap
 
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.engine.layout import Layout
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
+from harness import SIZES, description, simulation
 
 GRAPHS = [
     {"graph": "ring"},

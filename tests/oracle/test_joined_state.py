@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import Reference, description, simulation
 
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
+from harness import Reference, description, simulation
 
 PULL, KEPT, SERVER = 0.3, 0.5, 0.9
 BOTH = f'''

@@ -8,7 +8,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from harness import Reference, description, needs, simulation, sizes, write_problem
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
@@ -16,6 +15,7 @@ from flatfed import algorithms
 from flatfed.engine import batches
 from flatfed.engine.job.train import train
 from flatfed.engine.sampling import active_clients
+from harness import Reference, description, needs, simulation, sizes, write_problem
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
 

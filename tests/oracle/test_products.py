@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from harness import description, needs, simulation, write_problem
 from test_taps import Deep
 from torch import nn
 from torch.func import functional_call, vmap
@@ -14,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from flatfed import models
 from flatfed.engine.speed import products, taps
+from harness import description, needs, simulation, write_problem
 
 RESNET = {"stem": "imagenet", "groups": 2}
 #: kernel, stride, padding, image, and the form that it takes

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from harness import description, needs, sizes, weights, write_problem
 from second import implementation
 from second_shipped import CASES as SHIPPED
 from second_shipped import Shipped
 
 from flatfed import algorithms
+from harness import description, needs, sizes, weights, write_problem
+from samples import sampled
 
 LESAM = {"rho": 0.3}
 CASES = [
@@ -86,7 +87,7 @@ GRAPHS = [
     {"graph": "exponential"},
 ]
 PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
-EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
 
 
 def check(folder, case, params, executor, **changes):

@@ -14,9 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import Reference, description, write_problem
 from safetensors.torch import load_file, save_file
-from test_shortage import ERRORS
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
@@ -33,6 +31,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
 from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
+from harness import ERRORS, Reference, description, write_problem
 from made import recorded
 
 SRC = Path(__file__).parents[2] / "src"

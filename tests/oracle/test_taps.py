@@ -6,7 +6,6 @@ import json
 
 import pytest
 import torch
-from harness import description, evaluated, needs, simulation, sizes, write_problem
 from safetensors.torch import load_file
 from torch import nn
 
@@ -15,6 +14,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
 from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
+from harness import description, evaluated, needs, simulation, sizes, write_problem
 
 
 class Deep(nn.Module):

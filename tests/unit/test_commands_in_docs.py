@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import cli, experiment
+from flatfed import cli
+from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "config/README.md", *(ROOT / "docs").glob("*.md")])
 PROGRAMS = ("pytest", "make", "flatfed", "python", "bash", "snakemake")
-EXP = experiment.load(ROOT)
 RULES = {
     rule
     for file in ROOT.glob("workflow/**/*[ks][em][fk]*")
@@ -83,22 +83,3 @@ def made(target: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_name_what_is_there(page):
     assert {" ".join(words): absent for words in commands(page) if (absent := wrong(words))} == {}
-
-
-def test_wrong_commands_are_noticed():
-    for text, absent in (
-        ("make quickstrat", "quickstrat"),
-        ("python -m flatfed verfy", "verfy"),
-        ("flatfed plan --scales paper", "--scales"),
-        ("flatfed --hepl", "--hepl"),
-        ("flatfed --help", ""),
-        ("pytest tests/unit/none.py::test_x -k model", "tests/unit/none.py"),
-        ("python benchmarks/none.py --device cpu", "benchmarks/none.py"),
-        ("snakemake --cores all results/paper/tables/fedsmoo2023_T77.md", "results/paper/tables/fedsmoo2023_T77.md"),
-        ("snakemake --cores all everythin", "everythin"),
-        ("snakemake --cores all everything", ""),
-        ("make test", ""),
-        ("flatfed plan fedsmoo2023_T1 --scale paper", ""),
-    ):
-        assert wrong(text.split()) == absent
-    assert sum(len(commands(page)) for page in PAGES) > 100

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from flatfed import experiment
 from flatfed.errors import DataError
 from flatfed.experiment import run_specs
 from flatfed.runs import description
+from shipped import EXP
 
-WHOLE = run_specs.run(
-    experiment.load(Path(__file__).parents[2]), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1
-)
-ABOUT = WHOLE.description
+ABOUT = run_specs.run(EXP, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
 
 
 def on(*sets: str) -> dict:

@@ -361,20 +361,6 @@ def copy(tmp_path, old, new):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("tables: [fedsam2022_T1, fedsam2022_T4]", "tables: [fedsam2022_T11]", "A1.tables[0]: unknown table"),
-        ("kind: arithmetic", "kind: arithmetics", "did you mean 'arithmetic'?"),
-        ("    compared: 35\n", "    compared: many\n", 'A1.finding.compared: "many" is a text; a whole'),
-    ],
-)
-def test_mistakes_are_named(tmp_path, old, new, message):
-    with pytest.raises(ConfigError) as problem:
-        Errata(copy(tmp_path, old, new))
-    assert message in str(problem.value)
-
-
 def test_a_flag_without_an_entry_is_named(tmp_path):
     root = copy(tmp_path, "\nB3:\n", "\nB33:\n")
     with pytest.raises(ConfigError, match=r"fedsmoo2023_T6\.csv: flag: unknown erratum 'B3'"):

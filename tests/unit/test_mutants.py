@@ -21,12 +21,11 @@ def test_every_algorithm_has_four_mistakes():
     assert not {name for name, mutations in MUTATIONS.items() if len(set(mutations)) < 4}
 
 
-def test_an_algorithm_that_is_none_is_named():
-    command = [sys.executable, str(ROOT / "tests" / "mutants"), "fedavg", "fedsmo"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("mutants: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: centralised_sam")
-    assert len(done.stderr.splitlines()) == 1
+def test_the_tests_of_an_algorithm_notice_its_mistakes():
+    """`make mutants` tries those of every algorithm."""
+    command = [sys.executable, str(ROOT / "tests" / "mutants"), "fedprox"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "no survivors" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("mutation", sorted({one for own in MUTATIONS.values() for one in own}), ids=lambda one: one[3])

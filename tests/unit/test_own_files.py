@@ -169,38 +169,6 @@ def test_a_papers_protocol_leaves_nothing_to_defaults():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (put("dataset", value={}), ["'dataset'", "did you mean 'datasets'"]),
-        (put("datasets", "photos", "clases", value=3), ["datasets.photos", "did you mean 'classes'"]),
-        (put("datasets", "photos", "source", "sise", value=3), ["datasets.photos.source", "did you mean 'size'"]),
-        (put("protocols", "photos", "rounds", value=0), ["protocols.photos.rounds", "at least 1"]),
-        (put("protocols", "photos", "dataset", value="photo"), ["protocols.photos.dataset", "did you mean 'photos'"]),
-        (put("protocols", "photos", "model", value={"name": "cn"}), ["protocols.photos.model", "'cn'"]),
-        (put("protocols", "photos", "algorithms", value={"fedsam": {"rh": 1}}), ["protocols.photos.algorithms", "rho"]),
-        (put("splits", "skewed", "alpha", value=0), ["splits.skewed.alpha", "greater than 0"]),
-        (put("splits", "skewed", "balanced", value=True), ["splits.skewed.balanced", "scheme iid"]),
-        (put("splits", "skewed", "clients", value=13), ["splits.skewed.clients", "13", "at most 12"]),
-        (
-            put("splits", "a;x", value={"scheme": "iid", "clients": 2, "participation": 1}),
-            ['splits: "a;x" is not allowed; an id has at most 64'],
-        ),
-        (put("algorithms", value={"fedsan~x": {"set": {"rho": 1}}}), ["algorithms.fedsan~x", "did you mean 'fedsam'"]),
-        (put("algorithms", value={"fedsam~x": {"set": {"rh": 1}}}), ["algorithms.fedsam~x.set", "did you mean 'rho'"]),
-        (put("datasets", "photos", "mean", value=[0.5]), ["datasets.photos.mean", "1 numbers for 3 channels"]),
-        (
-            put("protocols", "photos", "variants", value={"short": {"preview": {"rounds": 1}}}),
-            ["protocols.photos.variants.short.preview", "no `preview`"],
-        ),
-    ],
-)
-def test_a_mistake_names_file_and_key(change, words):
-    message = refusal(change=change)
-    for fragment in ("own/photos.yaml", *words):
-        assert fragment in message
-
-
-@pytest.mark.parametrize(
     ("section", "name", "entry", "place"),
     [
         ("datasets", "digits", {"source": {"source": "npz", "path": "x"}}, "config/datasets.yaml: digits"),

@@ -39,36 +39,6 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
     assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
 
 
-@pytest.mark.parametrize(
-    ("topology", "words"),
-    [
-        ("rnig", ["mine.topology", "'rnig'", "did you mean 'ring'?"]),
-        ("clique", ["mine.topology", "needs neighbours"]),
-        ("ring, neighbours: 4", ["mine.topology", "ring takes no neighbours"]),
-        ("clique, neighbours: 101", ["clique of 101 of 100 clients is not possible", "2 to 100"]),
-        ("neighbours, neighbours: 100", ["neighbours of 100 of 100 clients is not possible", "1 to 99"]),
-        ("regular, neighbours: 100", ["regular of 100 of 100 clients is not possible", "2 to 99"]),
-        ("clique, neighbours: 0", ["neighbours", "0", "at least 1"]),
-    ],
-)
-def test_an_impossible_topology_is_refused(tmp_path, topology, words):
-    root = project(tmp_path, mine=SPLIT % topology)
-    with pytest.raises(ConfigError) as caught:
-        experiment.load(root).check()
-    for word in ("config/splits.yaml", *words):
-        assert word in str(caught.value)
-
-
-def test_a_torus_needs_a_product(tmp_path):
-    root = project(tmp_path, mine=(SPLIT % "grid").replace("100", "94"))
-    with pytest.raises(ConfigError, match=r"product of two numbers from 3 up, such as 93 or 95, not 94"):
-        experiment.load(root).check()
-
-
-def test_neighbours_without_a_topology_mean_nothing(tmp_path):
-    root = project(tmp_path, mine="{label: [x], scheme: iid, clients: 100, participation: 1, neighbours: 3}")
-    with pytest.raises(ConfigError, match=r"mine: key 'topology' is missing"):
-        experiment.load(root).check()
 
 
 def test_algorithm_and_split_must_fit(tmp_path):
@@ -105,15 +75,6 @@ def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
     assert cifar100["local_steps"] == 10 * 2 * 13
 
 
-def test_steps_of_must_name_a_federated_split(tmp_path):
-    one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-10}"
-    with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'dir0.1-10'; did you mean 'dir0.1-100'"):
-        experiment.load(project(tmp_path, one=one)).check()
-    of_domains = one.replace("dir0.1-10", "domain-art-1")
-    with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'domain-art-1'"):
-        experiment.load(project(tmp_path / "domains", one=of_domains)).check()
-
-
 def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
     """At both scales the deal of the federated clients stands in its own, and decides the run."""
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-100%s}"
@@ -129,14 +90,6 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
         about[1] |= {"split": "one"}
         told = identity.deciding_differences(about[1], about[0])
         assert told and all(line.startswith("partition.images_of.") for line in told)
-
-
-@pytest.mark.parametrize("named", ["dir0.1-10", "central-dir0.1-100", "domain-art-1"])
-def test_images_of_must_name_a_split_of_several_clients(tmp_path, named):
-    one = f"{{label: [x], scheme: central, clients: 1, participation: 1, images_of: {named}}}"
-    with pytest.raises(ConfigError, match=rf"one.images_of: unknown split '{named}'.*dir0.1-100") as caught:
-        experiment.load(project(tmp_path, one=one)).check()
-    assert "domain" not in str(caught.value).partition("known: ")[2]
 
 
 MINE = '''from flatfed.algorithms._parameters import Number

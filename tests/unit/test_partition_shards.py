@@ -6,17 +6,14 @@ import hashlib
 import itertools
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flatfed import experiment
 from flatfed.data import partition as partitions
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import compatibility, run_specs
-
-EXP = experiment.load(Path(__file__).parents[2])
+from shipped import EXP
 
 CIFAR10, CIFAR100 = np.repeat(np.arange(10), 5000), np.repeat(np.arange(100), 500)
 

@@ -6,18 +6,12 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
-import pytest
-from PIL import Image
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 import pictures
 
-from flatfed import experiment
-from flatfed.errors import DataError
+from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
-EXP = experiment.load(ROOT)
 
 #: Some figures, each of one colour.
 COLOURS = {
@@ -45,32 +39,3 @@ def test_every_thumbnail_links_to_its_figure_and_all_figures_take_less_than_4_mb
     assert re.findall(r"\]\((figures/[^)]+)\)", text) == [f"figures/{path.name}" for path in paths]
     assert re.findall(r'<img src="([^"]+)"', text) == [f"figures/{path.name}" for path in paths]
     assert sum(path.stat().st_size for path in paths) < 4e6
-
-
-def test_every_figure_is_there_once_and_whole_in_the_order_of_the_paper(tmp_path):
-    for height, (name, colour) in enumerate(COLOURS.items(), start=1):
-        Image.new("RGB", (400, 100 * height), colour).save(tmp_path / f"{name}.png")
-    page = tmp_path / "docs/all.md"
-    (tmp_path / "docs/all").mkdir(parents=True)
-    (tmp_path / "docs/all/retired_F1.png").touch()
-    pictures.figures(tmp_path, page, "preview")
-    lines = page.read_text().splitlines()
-    assert lines[2] == "preview" and "## fedsmoo2023" in lines
-    assert [re.findall(r"<br>(\w+)", line) for line in lines if "<br>" in line] == [
-        list(COLOURS)[:3],
-        list(COLOURS)[3:],
-    ]
-    assert {path.stem for path in (tmp_path / "docs/all").iterdir()} == {*COLOURS}, "no picture of a retired figure"
-    for height, (name, colour) in enumerate(COLOURS.items(), start=1):
-        picture = np.asarray(Image.open(tmp_path / f"docs/all/{name}.png").convert("RGB"))
-        assert picture.shape == (round(100 * height * pictures.WIDTH / 400), pictures.WIDTH, 3)
-        assert (picture == colour).all()
-
-
-def test_no_figures_and_damaged_ones_are_said(tmp_path):
-    with pytest.raises(DataError, match=r"no figures \(\*\.png\)"):
-        pictures.figures(tmp_path, tmp_path / "all.md")
-    (tmp_path / "broken.png").write_bytes(b"\x89PNG")
-    with pytest.raises(DataError, match=r"broken\.png: not a picture"):
-        pictures.figures(tmp_path, tmp_path / "out/all.md")
-    assert not (tmp_path / "out").exists()

@@ -31,23 +31,6 @@ def test_links_lead_somewhere(page):
         assert ((ROOT / page).parent / target).exists(), target
 
 
-def test_the_readme_is_for_somebody_in_a_hurry():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    words = [word for word in text.split() if re.search(r"\w", word)]
-    assert len(text.splitlines()) <= 110 and len(words) <= 750
-    prose = re.sub(r"```.*?```|^#.*?$|^<!--.*?$", "\n\n", re.sub(r"\]\([^)]*\)", "]", text), flags=re.S | re.M)
-    sentences = re.split(r"(?<=[.!?])[*)]*\s|\n\n|^- |\|", prose, flags=re.M)
-    assert [sentence for sentence in sentences if len(re.findall(r"\S*\w\S*", sentence)) > 25] == []
-
-
-def test_a_reader_has_the_purpose_and_the_answer_in_thirty_seconds():
-    """At 250 words a minute, commands and headings read too."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    head = text[: text.index("\n\n", text.index("<!-- results -->"))]
-    assert len(re.findall(r"\S*\w\S*", head)) <= 125
-    assert "finished" in head and "Table 1 as a whole is not reproduced yet" in head
-
-
 def test_the_numbers_of_the_readme_are_those_of_the_configuration():
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     configuration = experiment.load(ROOT)

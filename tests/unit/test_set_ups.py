@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
-from flatfed import experiment
 from flatfed.experiment import figure_specs, report_spec, set_ups, table_specs
-
-EXP = experiment.load(Path(__file__).parents[2])
+from shipped import EXP
 
 #: Figure -> what its foot says at preview scale.
 SAID = {

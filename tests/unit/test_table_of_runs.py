@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli
 from flatfed.data import manifest
 from flatfed.experiment import run_specs
 from flatfed.runs import record as records
+from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
-EXP = experiment.load(ROOT)
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
 ONE, OTHER = "runs/dir0.6-100/fedavg/seed1", "runs/dir0.6-100/fedsmoo/seed1"
 

@@ -21,9 +21,9 @@ from flatfed.figures import KINDS
 from flatfed.runs.places import Places
 from flatfed.tables import blocks, cells, filled_table, report, write
 from flatfed.tables.trained_on import as_read
+from shipped import EXP
 
 ROOT = Path(__file__).parents[2]
-EXP = experiment.load(ROOT)
 ASKED = {"scale": "preview", "tables": ["cifar10_cnn"], "figures": []}
 
 

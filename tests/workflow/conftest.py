@@ -1,5 +1,7 @@
 """One small project, trained once; every test that changes something works on a copy of it."""
 
+import fcntl
+
 import pytest
 from project import COLUMN, ROWS, TABLE, Project
 
@@ -10,14 +12,23 @@ def shrink(config):
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory):
-    """A project in which all that its configuration asks for has been made: one column, four runs of two rounds."""
-    project = Project.copied(tmp_path_factory.mktemp("trained"))
-    project.edit_yaml("config/config.yaml", shrink)
-    project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
-    for file in sorted((project.root / "config" / "protocols").glob("*.yaml")):
-        project.edit_yaml(file, lambda protocol: protocol["preview"].update(rounds=2))
-    project.make()
+def trained(tmp_path_factory, worker_id):
+    """A project in which all that its configuration asks for has been made: one column, four runs of two rounds.
+
+    The first of the processes that test makes it, for all.
+    """
+    folder = tmp_path_factory.getbasetemp() if worker_id == "master" else tmp_path_factory.getbasetemp().parent
+    project = Project(folder / "trained")
+    with open(folder / "trained.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not project.root.exists():
+            project = Project.copied(tmp_path_factory.mktemp("untrained"))
+            project.edit_yaml("config/config.yaml", shrink)
+            project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
+            for file in sorted((project.root / "config" / "protocols").glob("*.yaml")):
+                project.edit_yaml(file, lambda protocol: protocol["preview"].update(rounds=2))
+            project.make()
+            project.root = project.root.rename(folder / "trained")
     return project
 
 

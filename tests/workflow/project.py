@@ -17,6 +17,14 @@ ROWS = ["fedavg", "feddyn", "fedsam", "fedsmoo"]
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
 
 
+def jobs_of(text):
+    """Return command -> outputs of the jobs in the shell lines of a dry run."""
+    jobs = {}
+    for command, made in re.findall(r"python -m flatfed (\w+) .*? --out(?:-dir)? (\S+)", text):
+        jobs.setdefault(command, set()).add(made)
+    return jobs
+
+
 class Project:
     """A copy of the project at ``root``."""
 
@@ -73,11 +81,7 @@ class Project:
 
     def planned(self, *arguments):
         """Return command -> outputs of the jobs that Snakemake would run, from the shell lines of a dry run."""
-        done = self.make("--dry-run", "--printshellcmds", *arguments)
-        jobs = {}
-        for command, made in re.findall(r"python -m flatfed (\w+) .*? --out(?:-dir)? (\S+)", done.text):
-            jobs.setdefault(command, set()).add(made)
-        return jobs
+        return jobs_of(self.make("--dry-run", "--printshellcmds", *arguments).text)
 
     def edit(self, path, *changes):
         """Replace each (old, new) of ``changes`` in a file; the old text must be there."""

@@ -1,9 +1,11 @@
-"""Every mistake ends before the first job, with one message that says where it is and what is allowed."""
+"""Mistakes under Snakemake end before the first job, in one message without a trace, and nothing made is lost."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from samples import full
 
 TABLE = "config/tables/fedsmoo2023_T1.yaml"
 CONFIG = "config/config.yaml"
@@ -23,32 +25,33 @@ def refused(project, *arguments):
     ("path", "change", "words"),
     [
         (TABLE, lambda table: table["rows"].append("fedsmo"), ["rows", "'fedsmo'", "'fedsmoo'?", "config/algorithms*"]),
-        (PROTOCOL, lambda protocol: protocol["preview"].update(round=2), ["preview", "'round'", "'rounds'?"]),
-        (CONFIG, lambda config: config.update(device="gpu"), ["device", "'gpu'", "cuda"]),
+        pytest.param(
+            *(PROTOCOL, lambda protocol: protocol["preview"].update(round=2), ["preview", "'round'", "'rounds'?"]),
+            marks=full,
+        ),
     ],
-    ids=["table", "protocol", "config"],
+    ids=["table", "protocol"],
 )
 def test_in_a_file(project, path, change, words):
+    before = sorted(path for path in (project.root / "results").rglob("*") if path.is_file())
     project.edit_yaml(path, change)
     text = refused(project)
-    for word in [path, *words]:
-        assert word in text
+    assert all(word in text for word in [path, *words])
+    assert sorted(path for path in (project.root / "results").rglob("*") if path.is_file()) == before
 
 
 def test_a_wrong_table_blocks_only_the_targets_that_need_it(untouched):
     path = untouched.root / "config/tables/wrong.yaml"
     path.write_text("title: Wrong\nrows: [fedsmo]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n")
     try:
-        untouched.make("--dry-run")
         untouched.make("--dry-run", "--", "results/preview/tables/fedsmoo2023_T1.md")
-        refusals = [refused(untouched, target) for target in ("results/preview/tables/wrong.md", "everything")]
-        refusals += [refused(untouched, "--config", "tables=[wrong]"), untouched.flatfed("check").text]
+        text = refused(untouched, "everything")
     finally:
         path.unlink()
-    for text in refusals:
-        assert "config/tables/wrong.yaml: rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?" in text
+    assert "config/tables/wrong.yaml: rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?" in text
 
 
+@full
 def test_a_protocol_without_parameters_of_its_own_is_none(project):
     """Its algorithms have their defaults: other runs than before, for `check` and Snakemake alike."""
     runs = project.planned("--forceall")["train"]
@@ -64,30 +67,22 @@ def test_a_protocol_without_parameters_of_its_own_is_none(project):
     assert project.planned("--forceall")["train"] == runs
 
 
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        ("cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmo.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
-        ("cells/fedsmoo2023_T1/cifar10-dir0.5-100/fedsmoo.json", ["'cifar10-dir0.5-100'", "did you mean"]),
-        ("tables/fedsmoo_T1.csv", ["'fedsmoo_T1'", "did you mean 'fedsmoo2023_T1'?"]),
-        ("runs/fedsmoo-cifar10/dir0.6-100/fedsmo/seed1/run.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
-    ],
-)
-def test_in_a_target(untouched, target, words):
-    text = refused(untouched, f"results/preview/{target}")
-    for word in words:
-        assert word in text
+def test_in_a_target(untouched):
+    text = refused(untouched, "results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmo.json")
+    assert "'fedsmo'" in text and "did you mean 'fedsmoo'?" in text
+    text = refused(untouched, "results/preview/tables/fedsmoo_T1.csv")
+    assert "'fedsmoo_T1'" in text and "did you mean 'fedsmoo2023_T1'?" in text
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
-        (b"", "null is nothing (null); a mapping is wanted"),
-        (b"scale: *none\n", "not YAML: found undefined alias"),
-        (b"scale: " + 9999 * b"[", "not YAML: "),
-        (b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9"),
-        (b"scale: !!python/name:os.system\n", "not YAML: could not determine a constructor for the tag"),
+        pytest.param(b"", "null is nothing (null); a mapping is wanted", marks=full),
+        pytest.param(b"scale: *none\n", "not YAML: found undefined alias", marks=full),
+        pytest.param(b"scale: " + 9999 * b"[", "not YAML: ", marks=full),
+        pytest.param(b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9", marks=full),
+        pytest.param(b"scale: !!python/name:os.system\n", "not YAML: could not determine a constructor", marks=full),
     ],
     ids=["tab", "empty", "anchor", "nesting", "latin-1", "tag"],
 )
@@ -103,20 +98,9 @@ def test_in_a_config_yaml_that_snakemake_cannot_read(untouched, content, words):
 
 
 def test_on_the_command_line(untouched):
-    assert "did you mean 'preview'?" in refused(untouched, "--config", "scale=previev")
-    assert "'tabels'" in refused(untouched, "--config", "tabels=[]")
     assert "seeds[0]: nan is not allowed" in refused(untouched, "--config", "seeds=[.nan]")
-    columns = "tables=[{table: fedsmoo2023_T1, columns: ['*-no']}]"
-    assert "unknown column '*-no'" in refused(untouched, "--config", columns)
     text = refused(untouched, "--config", "data={digits: {source: npz, path: nowhere.npz}}")
     assert "nowhere.npz" in text
-
-
-def test_nothing_made_is_lost(project):
-    before = sorted(path for path in (project.root / "results").rglob("*") if path.is_file())
-    project.edit_yaml(TABLE, lambda table: table["rows"].append("fedsmo"))
-    refused(project)
-    assert sorted(path for path in (project.root / "results").rglob("*") if path.is_file()) == before
 
 
 def test_data_that_cannot_be_read_end_before_the_first_training(project):
@@ -132,24 +116,16 @@ def test_data_that_cannot_be_read_end_before_the_first_training(project):
     assert (project.root / "resources/digits/images.npy").read_bytes() == made
 
 
-BAD = """from flatfed.algorithms.fedavg import FedAvg
+def test_an_algorithm_whose_hook_returns_what_it_should_write_ends_in_its_first_round(project, tmp_path):
+    (tmp_path / "fedbad.py").write_text(
+        """from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedBad(FedAvg):
-    def {}(self, server, uploads, ctx):
+    def aggregate(self, server, uploads, ctx):
         return uploads["w"].mean(dim=0, keepdim=True)
 """
-
-
-def test_an_algorithm_with_a_misspelt_hook_is_refused(untouched, tmp_path):
-    (tmp_path / "fedbad.py").write_text(BAD.format("agregate"))
-    run = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedbad/seed1/run.json"
-    text = refused(untouched, "--config", f"algorithm_folders=[{tmp_path}]", "--", run)
-    assert f"{tmp_path}/fedbad.py: FedBad.agregate: nothing calls it; did you mean 'aggregate'?" in text
-
-
-def test_an_algorithm_whose_hook_returns_what_it_should_write_ends_in_its_first_round(project, tmp_path):
-    (tmp_path / "fedbad.py").write_text(BAD.format("aggregate"))
+    )
     run = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedbad/seed1"
     done = project.snakemake("--config", f"algorithm_folders=[{tmp_path}]", "--", f"{run}/run.json")
     assert done.returncode != 0 and "Traceback" not in done.text

@@ -11,6 +11,8 @@ import pytest
 import yaml
 from project import COLUMN, ROWS, SPLIT, TABLE, Project
 
+from samples import full
+
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no Chromium on this machine (Debian: apt-get install chromium)")
 
@@ -168,6 +170,7 @@ def test_tables_and_pictures_are_really_there(pictured, tmp_path):
         assert (pictured.root / "results/preview" / address).resolve().is_file(), address
 
 
+@full
 def test_snakemakes_own_report_shows_its_categories(pictured, tmp_path):
     pictured.make("--report", str(tmp_path / "report.html"))
     dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/report.html")

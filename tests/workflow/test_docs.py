@@ -14,6 +14,8 @@ import pytest
 from PIL import Image
 from project import REPOSITORY, ROWS
 
+from samples import sampled
+
 FILE = re.compile(
     r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
@@ -157,7 +159,7 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("order", [list, reversed], ids=["forward", "reverse"])
+@pytest.mark.parametrize("order", sampled([list, reversed], [list]), ids=["forward", "reverse"])
 def test_all_recipes_in_one_clone(project, order):
     """Of any two pages, each is followed before the other in one of the orders."""
     project.edit_yaml("config/config.yaml", lambda config: config.pop("seeds"))
@@ -172,14 +174,3 @@ def test_all_recipes_in_one_clone(project, order):
         if page == "use-as-a-module.md":
             assert {path.relative_to(project.root).parts[0] for path in made} == {"elsewhere"}
     assert "train" not in project.planned("--config", "seeds=[1]")
-
-
-@pytest.mark.parametrize("page", [page for page in RECIPES if page != "questions.md"])
-def test_a_recipe_is_short(page):
-    text = (REPOSITORY / "docs" / page).read_text()
-    prose = [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines() if line.strip()]
-    assert len(prose) <= 12
-
-
-def test_the_page_of_questions_is_short():
-    assert len((REPOSITORY / "docs/questions.md").read_text().splitlines()) <= 100

@@ -9,6 +9,8 @@ import numpy
 import pytest
 from project import REPOSITORY, Project
 
+from samples import sampled
+
 BLOCK = re.compile(r"^```sh\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 #: Beginning of a command -> what is run in its place.
@@ -51,7 +53,7 @@ def fresh(tmp_path_factory):
     return project
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", sampled(PAGES, ["README.md"]))
 def test_every_command_of_a_page_runs(fresh, page):
     there = commands(page)
     assert there
@@ -64,8 +66,3 @@ def test_every_command_of_a_page_runs(fresh, page):
         env = {"PATH": path, "PYTHONPATH": str(fresh.root / "src")}
         done = fresh.call("bash", "-euc", dry, env=env)
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-
-
-def test_what_is_not_run_here_is_still_in_the_pages():
-    every = [line for page in PAGES for line in commands(page)]
-    assert set(ELSEWHERE) <= set(every)

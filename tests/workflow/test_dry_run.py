@@ -3,12 +3,23 @@
 import re
 from pathlib import Path
 
+import numpy
 import pytest
-from project import COLUMN, SPLIT, TABLE
+from project import COLUMN, SPLIT, TABLE, jobs_of
+
+CELL = f"cells/{TABLE}/{COLUMN}/fedsmoo.json"
 
 
-def test_the_default_is_the_preview_of_the_configured_tables(untouched):
-    jobs = untouched.planned()
+@pytest.fixture(scope="module")
+def configured(untouched):
+    """The text of a dry run of all that is configured, on a machine without a GPU."""
+    done = untouched.snakemake("--dry-run", "--printshellcmds", env={"CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 0, done.text
+    return done.text
+
+
+def test_the_default_is_the_preview_of_the_configured_tables(configured):
+    jobs = jobs_of(configured)
     assert {f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"]
     assert "resources/digits" in jobs["fetch"]
     assert jobs["report"] == {"results/preview/report.html"}
@@ -16,47 +27,56 @@ def test_the_default_is_the_preview_of_the_configured_tables(untouched):
     assert not [made for kind in jobs.values() for made in kind if "paper" in made]
 
 
-def test_a_target_decides_its_scale(untouched):
-    jobs = untouched.planned(f"results/paper/cells/{TABLE}/{COLUMN}/fedsmoo.json")
-    assert jobs["fetch"] == {"resources/cifar10"}
+def test_one_run_is_shared_by_the_tables_that_show_it(configured):
+    commands = [line for line in configured.splitlines() if " flatfed train " in line]
+    assert len(commands) == len(set(commands)) == len(jobs_of(configured)["train"])
+
+
+def test_a_target_decides_its_scale_and_a_call_seeds_threads_and_data(untouched, tmp_path):
+    """config.yaml asks for three threads, two cores are there."""
+    file = tmp_path / "cifar10.npz"
+    numpy.savez(file, train_images=numpy.zeros((4, 32, 32, 3), "uint8"))
+    source = f"data={{cifar10: {{source: npz, path: {file}}}}}"
+    asked = ["--config", source, "threads=3", "seeds=[4]", "--", f"results/paper/{CELL}"]
+    text = untouched.make("--dry-run", "--printshellcmds", *asked).text
+    jobs = jobs_of(text)
+    assert jobs["fetch"] == {"resources/cifar10"} and f'"path": "{file}"' in text
     assert all("/paper/" in made for made in jobs["train"] | jobs["partition"] | jobs["cell"])
-    assert not jobs.get("report")
+    assert not jobs.get("report") and {made[-5:] for made in jobs["train"]} == {"seed4"}
+    assert re.findall(r"flatfed train .* --threads (\d+) >", text) == ["2"]
+    text = untouched.make("--dry-run", "--printshellcmds", "--set-threads", "train=1", *asked).text
+    assert re.findall(r"flatfed train .* --threads (\d+) >", text) == ["1"]
 
 
 def test_the_scale_can_be_configured(untouched):
-    jobs = untouched.planned("--config", "scale=paper")
+    jobs = untouched.planned("--config", "scale=paper", f"tables=[{TABLE}]", "figures=[]")
     assert all("/paper/" in made for made in jobs["train"])
 
 
-def test_everything_is_every_table_and_figure(untouched):
-    configured, everything = untouched.planned(), untouched.planned("everything")
+def test_everything_is_every_table_and_figure(untouched, configured):
+    configured, everything = jobs_of(configured), untouched.planned("everything")
     assert configured["train"] < everything["train"]
     assert "cell" not in everything, "a table is one job"
     assert len({made.split("/")[4] for made in everything["train"] if "/runs/fedsmoo-cifar10/" in made}) >= 8
     assert configured["figure"] <= everything["figure"]
 
 
-def test_a_table_has_the_same_columns_by_name(untouched):
-    configured, named = untouched.planned(), untouched.planned(f"results/preview/tables/{TABLE}.csv")
+def test_a_table_has_the_same_columns_by_name(untouched, configured):
+    configured, named = jobs_of(configured), untouched.planned(f"results/preview/tables/{TABLE}.csv")
     assert named["train"] == {made for made in configured["train"] if "/runs/fedsmoo-cifar10/" in made}
 
 
-def test_a_surface_can_be_of_other_images_than_the_protocols(untouched):
-    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
-    names = ("surface.npz", "surface.test.npz")
-    done = untouched.make("--dry-run", "--printshellcmds", "--", *(f"{folder}/{name}" for name in names)).text
+def test_analyses_of_other_images_than_the_protocols_and_of_each_seed(untouched):
+    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg"
+    names, hessians = ("surface.npz", "surface.test.npz"), [f"{folder}/seed{seed}/hessian.json" for seed in (1, 2)]
+    targets = [*(f"{folder}/seed1/{name}" for name in names), *hessians]
+    done = untouched.make("--dry-run", "--printshellcmds", "--", *targets).text
     calls = [text for text in done.splitlines() if " flatfed surface " in text]
     found = {Path(re.search(r" --out (\S+) ", text)[1]).name: re.search(r" --set (\S+) ", text)[1] for text in calls}
     assert found == dict(zip(names, ("train", "test"), strict=True))
     assert len(set(re.findall(r"> (\S+\.log) ", "\n".join(calls)))) == 2
-
-
-def test_the_hessian_of_a_seed_is_drawn_by_it(untouched):
-    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg"
-    paths = [f"{folder}/seed{seed}/hessian.json" for seed in (1, 2)]
-    done = untouched.make("--dry-run", "--printshellcmds", "--", *paths).text
     calls = re.findall(r"flatfed hessian .*? --out (\S+) .*?--seed (\d+) ", done)
-    assert sorted(calls) == [(paths[0], "1"), (paths[1], "2")]
+    assert sorted(calls) == [(hessians[0], "1"), (hessians[1], "2")], "drawn by the seed"
 
 
 def test_a_table_is_whole_where_the_configuration_names_none_of_its_columns(untouched):
@@ -65,63 +85,27 @@ def test_a_table_is_whole_where_the_configuration_names_none_of_its_columns(unto
     assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16
 
 
-def test_one_run_is_shared_by_the_tables_that_show_it(untouched):
-    text = untouched.make("--dry-run", "--printshellcmds").text
-    commands = [line for line in text.splitlines() if " flatfed train " in line]
-    assert len(commands) == len(set(commands)) == len(untouched.planned()["train"])
+def test_training_asks_for_a_gpu_where_there_is_one(untouched, configured):
+    assert "--device cpu " in configured
+    done = untouched.snakemake("--dry-run", "--printshellcmds", env={"CUDA_VISIBLE_DEVICES": "0,1"})
+    assert "--device cuda " in done.text
 
 
-def test_seeds_can_be_configured(untouched):
-    jobs = untouched.planned("--config", "seeds=[4]")
-    assert {made[-5:] for made in jobs["train"]} == {"seed4"}
-
-
-def test_data_can_be_brought_from_disk_by_the_command_line(untouched, tmp_path):
-    import numpy
-
-    file = tmp_path / "cifar10.npz"
-    numpy.savez(file, train_images=numpy.zeros((4, 32, 32, 3), "uint8"))
-    target = f"results/paper/cells/{TABLE}/{COLUMN}/fedsmoo.json"
-    source = f"data={{cifar10: {{source: npz, path: {file}}}}}"
-    text = untouched.make("--dry-run", "--printshellcmds", "--config", source, "--", target).text
-    assert f'"path": "{file}"' in text
-
-
-@pytest.mark.parametrize(("mask", "device"), [("0,1", "cuda"), ("", "cpu")])
-def test_training_asks_for_a_gpu_where_there_is_one(untouched, mask, device):
-    done = untouched.snakemake("--dry-run", "--printshellcmds", env={"CUDA_VISIBLE_DEVICES": mask})
-    assert f"--device {device} " in done.text
-
-
-def test_the_profile_runs_one_gpu_job_per_gpu(trained):
-    cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
-    done = trained.snakemake("--force", cell, env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
+def test_the_profile_runs_one_gpu_job_per_gpu(project):
+    done = project.snakemake("--force", f"results/preview/{CELL}", env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
     assert 'gpu=Resource("gpu", 3)' in done.text
 
 
-def test_cuda_without_a_gpu_ends_before_the_first_job(trained):
-    cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
-    asked = ["--config", "device=cuda", "--force", cell]
-    done = trained.snakemake(*asked, env={"CUDA_VISIBLE_DEVICES": ""})
+def test_cuda_without_a_gpu_ends_before_the_first_job(project):
+    asked = ["--config", "device=cuda", "--force", f"results/preview/{CELL}"]
+    done = project.snakemake(*asked, env={"CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode != 0 and "Execute" not in done.text
     assert "device: cuda was asked for, but there is no GPU here" in done.text and "device=cpu" in done.text
-    assert trained.snakemake("--dry-run", *asked, env={"CUDA_VISIBLE_DEVICES": ""}).returncode == 0, (
-        "elsewhere there may be"
-    )
+    planned = project.snakemake("--dry-run", *asked, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert planned.returncode == 0, "elsewhere there may be"
 
 
-def test_auto_without_a_gpu_says_that_it_takes_the_cpu(trained):
-    cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
+def test_auto_without_a_gpu_says_that_it_takes_the_cpu(project):
     said = "device: auto, and there is no GPU here: trainings run on the CPU."
-    assert said in trained.make("--force", cell).text
-    assert said not in trained.make("--force", cell, "--config", "device=cpu").text
-
-
-@pytest.mark.parametrize(("more", "threads"), [([], 2), (["--set-threads", "train=1"], 1)])
-def test_the_threads_of_a_training_come_from_snakemake(untouched, more, threads):
-    """config.yaml asks for three, two cores are there."""
-    target = f"results/paper/cells/{TABLE}/{COLUMN}/fedavg.json"
-    text = untouched.make(
-        "--dry-run", "--printshellcmds", *more, "--config", "threads=3", "seeds=[1]", "--", target
-    ).text
-    assert re.findall(r"flatfed train .* --threads (\d+) >", text) == [str(threads)]
+    assert said in project.make("--force", f"results/preview/{CELL}").text
+    assert said not in project.make("--force", f"results/preview/{CELL}", "--config", "device=cpu").text

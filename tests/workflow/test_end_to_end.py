@@ -43,8 +43,8 @@ def test_logs_and_benchmarks_have_their_places(trained):
     assert "max_rss" in (trained.root / f"benchmarks/{path}.tsv").read_text()
 
 
-def test_snakemake_reports_tables_and_figures(trained, tmp_path):
-    done = trained.make("--report", str(tmp_path / "report.html"))
+def test_snakemake_reports_tables_and_figures(project, tmp_path):
+    done = project.make("--report", str(tmp_path / "report.html"))
     assert "FlatFed" in (tmp_path / "report.html").read_text(), done.text
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from project import COLUMN, TABLE
 
+from samples import full
+
 CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedavg.json"
 ECHO = """#!/bin/sh
 echo "$@" >> {record}
@@ -34,6 +36,7 @@ def test_a_python_with_the_packages_but_not_flatfed_is_enough(project, tmp_path)
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
+@full
 def test_a_python_earlier_on_the_path_is_not_taken(project, tmp_path):
     wrong = tmp_path / "bin" / "python"
     wrong.parent.mkdir()
@@ -64,39 +67,6 @@ def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
-def test_the_workflow_can_be_a_module_with_its_results_elsewhere(project, tmp_path):
-    outer = tmp_path / "outer"
-    outer.mkdir()
-    (outer / "Snakefile").write_text(
-        f'''
-configfile: "{project.root}/config/config.yaml"
-
-
-module flatfed:
-    snakefile:
-        "{project.root}/workflow/Snakefile"
-    config:
-        config
-    pathvars:
-        results="results/federated",
-
-
-use rule * from flatfed as flatfed_*
-
-
-rule all:
-    default_target: True
-    input:
-        "results/federated/{CELL.removeprefix("results/")}",
-'''
-    )
-    done = project.__class__(outer).snakemake()
-    assert done.returncode == 0, done.text
-    cell = json.loads((outer / "results/federated" / CELL.removeprefix("results/")).read_text())
-    assert cell["status"] == "ok"
-    assert not (outer / "results/preview").exists()
-
-
 OWN = """
 from flatfed.algorithms import Algorithm
 
@@ -120,6 +90,7 @@ columns:
 """
 
 
+@full
 def test_a_module_takes_algorithms_and_tables_from_outside_our_tree(project, tmp_path):
     outer = tmp_path / "outer"
     for file, text in (("mine/halved.py", OWN), ("tables/halves.yaml", TABLE)):
@@ -157,4 +128,5 @@ rule all:
         lines = {line["row"]: line for line in csv.DictReader(file)}
     assert set(lines) == {"fedavg", "halved"} and {line["status"] for line in lines.values()} == {"ok"}
     assert lines["halved"]["label"] == "Halved" and lines["halved"]["value"] != lines["fedavg"]["value"]
+    assert not (outer / "results/preview").exists(), "results are elsewhere"
     assert not list(project.root.rglob("halve*")), "nothing of theirs is in our tree"

@@ -15,6 +15,7 @@ from project import SPLIT
 
 from flatfed.engine.job.checkpoint import NAME
 from flatfed.runs import lock
+from samples import full, sampled
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
 LOG = f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"
@@ -61,7 +62,7 @@ def assert_went_on(root):
     assert sorted(path.name for path in (root / RUN).iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", sampled([signal.SIGKILL, signal.SIGTERM], [signal.SIGTERM]), ids=str)
 def test_the_retry_of_an_ended_training_goes_on_from_its_checkpoint(project, begun, number):
     os.kill(training(project.root), number)
     assert begun.wait(timeout=600) == 0, (project.root / "log").read_text()
@@ -103,6 +104,7 @@ def held(project, begun):
         os.kill(process, signal.SIGKILL)
 
 
+@full
 def test_after_a_sigkill_of_snakemake_no_lock_loses_or_doubles_a_training(project, begun, held):
     os.kill(begun.pid, signal.SIGKILL)
     begun.wait()
@@ -139,6 +141,7 @@ def test_of_two_snakemakes_at_once_one_trains(project, begun, held):
     assert json.loads((project.root / RUN / "run.json").read_text())["rounds_done"] == 40
 
 
+@full
 def test_a_call_after_sigint_to_snakemake_alone_goes_on_from_the_checkpoint(project, begun):
     """An IDE's stop button sends SIGINT to Snakemake, not to its trainings."""
     os.kill(begun.pid, signal.SIGINT)

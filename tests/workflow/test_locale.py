@@ -4,10 +4,11 @@ import csv
 import json
 import shutil
 import subprocess
-import sys
 
 import pytest
 from project import ROWS, TABLE
+
+from samples import full
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
 OF_THE_MACHINE = {
@@ -49,6 +50,7 @@ def record(folder):
     return {key: value for key, value in found.items() if key not in OF_THE_MACHINE}
 
 
+@full
 def test_runs_and_tables_are_the_same(trained, project, german):
     shutil.rmtree(project.root / "results")
     done = project.snakemake(env=german)
@@ -61,8 +63,3 @@ def test_runs_and_tables_are_the_same(trained, project, german):
     for ending in ("csv", "md", "tex", "html"):
         file = f"results/preview/tables/{TABLE}.{ending}"
         assert (project.root / file).read_bytes() == (trained.root / file).read_bytes()
-
-
-def test_a_locale_that_prints_commas_was_really_there(project, german):
-    done = project.call(sys.executable, "-c", "import locale; print(f'{0.5:n}')", env=german)
-    assert done.stdout == "0,5\n", done.stderr

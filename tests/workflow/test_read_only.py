@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from samples import full
+
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
 DEALT = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100"
 READ_ONLY = "mount --bind results results && mount -o remount,bind,ro results"
@@ -48,6 +50,7 @@ def test_read_only_results_start_nothing(project, arguments, words):
     assert project.planned(*arguments[-1:]) == {}
 
 
+@full
 def test_a_disk_that_is_too_small_is_named_by_the_job_that_fills_it(project):
     done = snakemake(project, SMALL, f"{RUNS}/fedavg/seed2/run.json")
     assert done.returncode != 0

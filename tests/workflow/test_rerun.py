@@ -8,6 +8,7 @@ import pytest
 from project import REPOSITORY, ROWS
 
 from made import recorded
+from samples import full
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
 EVERY = set(ROWS)
@@ -18,13 +19,17 @@ def algorithms(jobs):
     return {made.split("/")[-2] for made in jobs.get("train", ())}
 
 
-def test_nothing_is_to_be_done_the_second_time(trained):
-    assert "Nothing to be done" in trained.make().text
+def test_nothing_is_to_be_done_the_second_time(project):
+    assert "Nothing to be done" in project.make().text
 
 
 @pytest.mark.parametrize(
     ("name", "again"),
-    [("feddyn", {"feddyn", "fedsmoo"}), ("fedsam", {"fedsam"}), ("fedsmoo", {"fedsmoo"}), ("fedcm", set())],
+    [
+        ("feddyn", {"feddyn", "fedsmoo"}),
+        pytest.param("fedsam", {"fedsam"}, marks=full),
+        pytest.param("fedcm", set(), marks=full),
+    ],
 )
 def test_another_version_of_an_algorithm_trains_it_and_those_built_on_it(project, name, again):
     project.edit(f"src/flatfed/algorithms/{name}.py", ("    claims = Claims(", "    version = 2\n    claims = Claims("))
@@ -51,6 +56,7 @@ def test_a_change_of_the_package_without_a_version_trains_nothing(project):
     assert set(project.planned()) == {"table", "report"}
 
 
+@full
 def test_runs_of_an_earlier_flatfed_are_not_trained_again_once_converted(project):
     record = project.root / RUNS / "fedavg/seed1/run.json"
     before = json.loads(record.read_text())
@@ -75,6 +81,7 @@ def test_other_data_under_the_same_name_train_everything(project):
     assert algorithms(project.planned()) == EVERY
 
 
+@full
 def test_the_same_data_fetched_again_train_nothing(project):
     done = project.make("--force", "resources/digits/dataset.json")
     assert "Data set digits" in done.text
@@ -106,6 +113,7 @@ def test_a_rerun_of_one_cell_refreshes_table_and_report_and_shows_it_before_and_
     assert places[0].read_text() != table and project.planned() == {}
 
 
+@full
 def test_models_that_nothing_reads_need_not_be_kept(project):
     project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2]) or config.pop("keep_models"))
     project.make()
@@ -116,6 +124,7 @@ def test_models_that_nothing_reads_need_not_be_kept(project):
     assert project.planned("--", hessian) == {"train": {f"{RUNS}/fedavg/seed2"}, "hessian": {hessian}}
 
 
+@full
 def test_a_run_that_is_made_again_keeps_the_one_before(project):
     folder = project.root / RUNS / "fedsam/seed1"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

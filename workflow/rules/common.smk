@@ -43,7 +43,7 @@ from flatfed.workflow import closing, requested, warm
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
 
-# Snakemake leaves the numbers inside lists and mappings of --config as text.
+# Snakemake leaves numbers inside lists and mappings of --config as text.
 config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
@@ -51,18 +51,18 @@ EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
 os.environ.update(EXPERIMENT.environment)
 told(configuration.write_effective)(config, PLACES)
 DEVICE = gpus.resolve(config.get("device", "auto"))
-# What jobs of seconds are rerun for: any change of the package.
+# Short jobs rerun after any change of the package.
 CODE = source.package_digest()
 
 
-# How the rule declares the model of a training (keep_models in config.yaml).
+# Flag of a training's model (keep_models in config.yaml).
 kept = update if config.get("keep_models") == "all" else temp
 
 
-# Run records that this call makes, and requested cells with their numbers, for what the screen ends with.
+# Run records that this call writes, and the requested cells before it, for the summary at the end.
 RECORDS = []
 CELLS = {}
-# Existing outputs of this call's jobs -> their time, and Snakemake's record of the job that made them.
+# Existing output of a job of this call -> its time, and Snakemake's record of the job that wrote it.
 BEFORE = {}
 
 
@@ -74,7 +74,7 @@ def stop_jobs(number, _):
     """
     signal.signal(number, signal.default_int_handler)
     for process in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+        with contextlib.suppress(psutil.NoSuchProcess):  # it just ended
             process.send_signal(number)
     threading.Thread(target=workflow.scheduler.exit_gracefully).start()
 
@@ -122,9 +122,9 @@ onsuccess:
 
 
 def restore_records():
-    """Have the next call try the jobs again that this call did not finish.
+    """Make the next call rerun the jobs that this call did not finish.
 
-    Snakemake records the old files that it restores for a failed job (`update`) as if the job had made them.
+    For a failed job, Snakemake restores the old files (`update`) and records them as new outputs of the job.
     """
     for job in workflow.dag.needrun_jobs():
         for file in job.output:
@@ -139,14 +139,14 @@ def failed_logs():
     return {file for job in workflow.scheduler.failed for file in job.log}
 
 
-# The last thing on the screen, after what Snakemake says of its end.
+# These lines come last on the screen, after Snakemake's own.
 onerror:
     restore_records()
     atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(failed_logs())))
     atexit.register(closing.say, "Diverged:", closing.diverged(RECORDS))
 
 
-# An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.
+# An id is any text between two slashes, so FlatFed, not Snakemake, reports an unknown id with its nearest match.
 wildcard_constraints:
     scale="preview|paper",
     dataset="[^/]+",
@@ -164,10 +164,10 @@ wildcard_constraints:
 
 
 def job_device(wildcards=None):
-    """The device of a job, looked at by each that has one, too: a module has no `onstart`, which is the main Snakefile's."""
+    """Return the device of a job. Each job calls it, because a workflow used as a module has no `onstart`."""
     if not workflow.local_exec and config.get("device", "auto") == "auto":
         raise WorkflowError(
-            "device: auto is what this host has, but jobs go to other hosts: say --config device=cuda (or device=cpu)"
+            "device: auto checks this host, but jobs run on other hosts: say --config device=cuda (or device=cpu)"
         )
     return DEVICE
 
@@ -177,7 +177,7 @@ def as_json(value):
 
 
 def columns_of(table):
-    """The columns of a table to make: config.yaml's choice, but all where `everything` is asked for."""
+    """Return the columns of a table that config.yaml selects; None (all) with the target `everything`."""
     if any(re.search("(?<!tuning_)everything$", target) for target in workflow.dag_settings.targets):
         return None
     return selection.with_columns(EXPERIMENT, [table])[0][1]
@@ -185,9 +185,9 @@ def columns_of(table):
 
 @told
 def check_targets(*asked_for):
-    """Refuse a target of the command line that no rule makes. As a module, targets are the other workflow's.
+    """Refuse a target of the command line that no rule produces; skip this if another workflow uses this one as a module.
 
-    Snakemake tells its targets only after the rules are read, and then names no nearest: its words are parsed again.
+    Snakemake knows its targets only after it has read the rules, and suggests no nearest match: parse its arguments here.
     """
     if not workflow.is_main_process or not Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         return
@@ -199,7 +199,7 @@ def check_targets(*asked_for):
             requested.refuse(EXPERIMENT, target, asked_for)
 
 
-# What was left out is said once, where it would have been made.
+# Report once the requested outputs that do not exist at this scale.
 @functools.cache
 def say_left_out(every):
     asked = EXPERIMENT.everything if every else EXPERIMENT.asked
@@ -209,7 +209,7 @@ def say_left_out(every):
 
 
 def outputs(scale, asked):
-    """The files of tables and figures that are asked for."""
+    """Return the files of the requested tables and figures."""
     return PLACES.made(scale, [table for table, _ in asked.tables], asked.figures)
 
 

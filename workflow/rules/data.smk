@@ -1,4 +1,4 @@
-# What stands here already is restored when a fetch fails (update): a broken file must not cost the data made before it.
+# If a fetch fails, the old data stay (update).
 rule fetch:
     input:
         source_file,
@@ -24,8 +24,8 @@ rule fetch:
         "python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
-# Downloaded by torchvision and checked by hash, then kept as plain tensors. `--cache` keeps them for other workflows; data sets
-# it does not, since one's own images may change under their path.
+# torchvision downloads the weights and checks their hash; FlatFed stores plain tensors. Snakemake's `--cache` shares them between
+# workflows. It does not share datasets, because a user's images may change under one path.
 rule weights:
     output:
         ensure("<resources>/weights/{weights}.safetensors", non_empty=True),
@@ -44,8 +44,7 @@ rule weights:
         "python -m flatfed weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
 
 
-# The manifest holds the digest of the arrays, so that it alone tells whether the data changed: fetching the same data again
-# trains nothing again.
+# The manifest holds the digest of the arrays. Fetching the same data again therefore reruns no training.
 rule partition:
     input:
         manifest=partition_manifest,

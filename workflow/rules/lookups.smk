@@ -1,4 +1,4 @@
-# What rules ask of the experiment: inputs and parameters of one job, from its wildcards.
+# Inputs and parameters of a job, from its wildcards.
 @told
 def dataset_spec(wildcards):
     return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset))
@@ -6,14 +6,14 @@ def dataset_spec(wildcards):
 
 @told
 def source_file(wildcards):
-    """The files a data set is read from, so that new ones are read again; none for other sources."""
+    """Return the source files of a dataset, so that a new file reruns the fetch; none for other sources."""
     source = run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"]
     return [source[key] for key in data_sources.files(source)]
 
 
 @told
 def source_images(wildcards):
-    """A digest of the files or images of a source: Snakemake misses a new file that is older than the old one."""
+    """Return a digest of the files of a source: Snakemake misses a new file that is older than the old one."""
     return data_sources.listing(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"])
 
 
@@ -62,7 +62,7 @@ def run_of(wildcards):
 
 @told
 def runs_of(wildcards):
-    """The runs of all seeds, where they train together."""
+    """Return the runs of all seeds, which train together."""
     return [
         run_specs.run(EXPERIMENT, *row_of(wildcards), seed)
         for seed in run_specs.seeds(EXPERIMENT, wildcards.scale, wildcards.protocol)
@@ -78,7 +78,7 @@ def run_descriptions(wildcards):
 
 
 def of_all_seeds(name):
-    """The file ``name`` of the runs of all seeds that config.yaml names."""
+    """Return the file ``name`` of the runs of all seeds in config.yaml."""
     folders = expand(
         "<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}",
         seed=config["seeds"],
@@ -184,7 +184,7 @@ def cell_digest(wildcards):
 @functools.cache
 @told
 def table_at(scale, table):
-    """The layout and the cells of a table."""
+    """Return the layout and the cells of a table."""
     columns = columns_of(table)
     layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
     return layout, cell_specs.cells(EXPERIMENT, scale, table, columns)
@@ -200,7 +200,7 @@ def table_digest(wildcards):
 
 
 def table_printed(wildcards):
-    """Whether the paper's numbers are printed next to ours, for the caption in Snakemake's report."""
+    """Return whether the table shows the paper's numbers, for the caption in Snakemake's report."""
     layout, _ = table_at(wildcards.scale, wildcards.table)
     return layout.printed
 
@@ -210,7 +210,7 @@ def table_columns(wildcards):
 
 
 def code_of(cells):
-    """The package and, for declared costs, the user's algorithms: Snakemake reruns cells and tables when they change."""
+    """Return digests of the package and, for declared costs, of the user's algorithms: their changes rerun the job."""
     declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
     names = dict.fromkeys(update[0] for update in declared if update)
     return as_json([CODE, *(versions.of_algorithm(name) for name in names)])
@@ -240,7 +240,7 @@ def figure_digest(wildcards):
 
 
 def figure_caption(wildcards):
-    """Kind and set-up of a figure, for the caption in Snakemake's report."""
+    """Return kind and set-up of a figure, for the caption in Snakemake's report."""
     figure = figure_at(wildcards.scale, wildcards.figure)
     return [figure.kind, figure.setting]
 
@@ -257,7 +257,7 @@ def report_digest(wildcards):
 
 @told
 def errata_digest(wildcards):
-    """What Snakemake compares of the errata, which have no input of their own: all that their page says."""
+    """Return a digest of the errata, which have no input file: their changes rerun the page."""
     return files.digest_json(forms.plain(EXPERIMENT.errata.entries))
 
 

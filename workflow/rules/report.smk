@@ -24,7 +24,7 @@ rule report:
         "python -m flatfed report --scale {wildcards.scale:q} --out {output:q} --digest {params.digest:q} > {log:q} 2>&1"
 
 
-# Of no scale: it is about what the papers printed.
+# Without a scale: the page is about printed numbers.
 rule errata:
     output:
         report("<results>/errata.html", category="Errata", labels={"page": "Errata of the four papers"}),
@@ -37,6 +37,6 @@ rule errata:
         content=errata_digest,
         code=CODE,
     message:
-        "Where the papers contradict themselves"
+        "Errata of the papers"
     shell:
         "python -m flatfed errata --out {output:q} > {log:q} 2>&1"

@@ -11,10 +11,10 @@ from snakemake.exceptions import WorkflowError
 
 
 def home(rules):
-    """The folder that holds this workflow, whose rules are in the source folder ``rules``.
+    """Return the folder of this workflow, whose rules are in the source folder ``rules``.
 
-    Taken from a git repository (github, gitlab, gitfile: what the workflow catalog's snakedeploy writes), Snakemake fetches
-    rules, not the package that they call: the commit's own goes to .snakemake, where jobs on other hosts see it, too.
+    From a git repository (github, gitlab, gitfile, as snakedeploy writes), Snakemake fetches rules without their package. The
+    package of the same commit is then unpacked into .snakemake, where jobs on other hosts find it.
     """
     root = Path(rules.get_path_or_uri(secret_free=True)).parents[1]
     if root.is_dir():
@@ -41,14 +41,14 @@ def home(rules):
 
 ROOT = home(workflow.current_basedir)
 
-# flatfed is found where this workflow is: here, in every job, on other hosts (which parse this file too), and when another
-# workflow takes this one as a module. Jobs start the python that runs Snakemake, unless `conda:` puts another before it.
+# Python finds flatfed next to this workflow: here, in every job, on other hosts (they parse this file too), and if another workflow
+# uses this one as a module. Jobs start the python of Snakemake, unless `conda:` puts another first.
 sys.path.insert(0, str(ROOT / "src"))
 for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
     before = os.environ.get(name)
     os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
-# Snakemake takes PYTHONPATH out of the environment of conda's jobs; the prefix of the shell puts it back. There is one for all
-# rules of a call: what a workflow that takes this one as a module has said stays before it.
+# Snakemake removes PYTHONPATH from the environment of conda's jobs; the shell prefix restores it. All rules of a call share one
+# prefix: keep the prefix of a workflow that uses this one as a module.
 src = shlex.quote(str(ROOT / "src"))
 exported = f"export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; "
 said = shell._process_prefix or ""
@@ -60,7 +60,7 @@ from flatfed.experiment import selection
 
 
 def told(question):
-    """Have a FlatFedError of ``question`` end the workflow with its message."""
+    """Make a FlatFedError of ``question`` end the workflow with its message."""
 
     @functools.wraps(question)
     def ask(*args, **kwargs):
@@ -72,7 +72,7 @@ def told(question):
     return ask
 
 
-# Before `configfile:`, whose reader names neither key nor line, and takes a key given twice. As a module, the file of this
-# name is the other workflow's.
+# Before `configfile:`, whose reader reports no key or line and accepts duplicate keys. As a module, this file belongs to the other
+# workflow.
 if Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
     told(selection.check_file)(Path(selection.FILE))

@@ -1,4 +1,4 @@
-# A table reads its runs. If it refuses some, the old files stay (update).
+# If a table refuses a run, the old files stay (update).
 rule table:
     input:
         table_inputs,
@@ -32,7 +32,7 @@ rule table:
         " --out {params.folder:q} --digest {params.digest:q} > {log:q} 2>&1"
 
 
-# One cell by name, by the code of tables. A refused run leaves the old file as it was (update).
+# One cell by name, with the code of tables. If it refuses a run, the old file stays (update).
 rule cell:
     input:
         cell_inputs,

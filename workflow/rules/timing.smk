@@ -1,5 +1,5 @@
-# Seconds of a round, for tables of wall-clock times. A run of its own that has the machine to itself: it takes all cores, so
-# that no other job runs beside it. Where jobs go to other hosts, `--set-threads timing=N` says how many cores it asks for.
+# Seconds per round, for tables of wall-clock times, from a separate run. It takes all cores, so no other job runs at the same time.
+# On other hosts, `--set-threads timing=N` sets its number of cores.
 rule timing:
     input:
         manifest=run_manifest,
@@ -27,7 +27,7 @@ rule timing:
         versions=run_versions,
         format=timing.FORMAT,
     message:
-        "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
+        "Seconds per round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
         "python -m flatfed time --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
         " --weights {input.weights:q} --out {output:q} --device {resources.device:q} --threads {params.threads:q} > {log:q} 2>&1"

@@ -1,8 +1,7 @@
-# A failed or killed training leaves checkpoint files beside the outputs. They are not declared, so that Snakemake keeps them:
-# a retry, or the next call, goes on from the last one. `update`: a run that is made again, since its code or parameters
-# changed, stays where it is until the new one is whole, and is then kept beside it as .previous.
-# `exec`: signals that Slurm sends to every process of a job would end the shell at once, and its death the job, while the
-# training still writes its checkpoint.
+# A failed or killed training leaves checkpoints next to the outputs. Snakemake keeps them because no rule declares them, and a retry
+# or the next call resumes from the last one. `update`: a run that is retrained stays until the new one is complete, and is then kept
+# as .previous. `exec`: Slurm signals every process of a job. A shell would end at once and end the job, while the training still
+# writes its checkpoint.
 rule train:
     input:
         manifest=run_manifest,
@@ -37,8 +36,8 @@ rule train:
         " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
 
 
-# All seeds of a run in one process (flatfed.engine.job.together), where config.yaml asks for it. Each leaves the same files as
-# by itself; any other seed trains by the rule above.
+# All `seeds` of a run in one process (flatfed.engine.job.together), with `seeds_together`. Each seed writes the same files as alone;
+# other seeds train by the rule above.
 if config.get("seeds_together"):
 
     use rule train as train_seeds with:

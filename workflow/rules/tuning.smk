@@ -1,5 +1,4 @@
-# One training per point of a grid, on part of the clients' images; the choice is made on the rest. The models are of no use
-# afterwards.
+# One training per combination of a grid, without the validation images, which score the choice. No job reads the models.
 use rule train as tuning_run with:
     output:
         metrics="<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}/metrics.csv",
@@ -38,7 +37,7 @@ rule tuning:
         tuning_choices,
     localrule: True
     message:
-        "All choices that config/config.yaml's tables and figures need are made"
+        "The tuning choices for config/config.yaml are complete"
 
 
 rule tuning_everything:
@@ -46,4 +45,4 @@ rule tuning_everything:
         every_tuning_choice,
     localrule: True
     message:
-        "All choices that tables and figures need are made"
+        "The tuning choices for all tables and figures are complete"

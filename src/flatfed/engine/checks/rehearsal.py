@@ -40,27 +40,13 @@ def rehearse(
 ) -> None:
     """Call every hook of a copy of ``algorithm`` as a round does, on copies of the ``initial`` weights (size,).
 
-    ``private`` coordinates of a client; ``clients`` in the first round. Memory that runs out ends the rehearsal.
+    ``private`` coordinates of a client; ``clients`` in the first round.
 
     :raises FlatFedError: naming file and hook, which returns a wrong value, leaves unchanged what it should change,
         binds a vector of the context to another tensor, or fails.
     :raises ConfigError: bfloat16 rounds the weights by more than the perturbation.
     """
     algorithm = copy.deepcopy(algorithm)
-    try:
-        if private:
-            shape = description["dataset"]["shape"]
-            _call(algorithm, "transform", initial.new_zeros(CLIENTS, *shape), initial.new_zeros(private))
-        _round(algorithm, description, layout, initial, private, clients)
-    except (RuntimeError, MemoryError) as error:
-        if not is_shortage(error):
-            raise
-
-
-def _round(
-    algorithm: Algorithm, description: dict[str, Any], layout: Layout, initial: Tensor, private: int, clients: int
-) -> None:
-    """Rehearse a round."""
 
     def filled(rows: int, names: tuple[str, ...], value: float = 0.0) -> dict[str, Tensor]:
         return {name: initial.new_full((rows, len(initial)), value) for name in names}
@@ -74,6 +60,9 @@ def _round(
     def mixing(step: int) -> Tensor:
         return initial.new_full((CLIENTS, CLIENTS), 1 / CLIENTS)
 
+    if private:
+        images = initial.new_zeros(CLIENTS, *description["dataset"]["shape"])
+        _call(algorithm, "transform", images, initial.new_zeros(private))
     models = initial.repeat(CLIENTS, 1)
     server = {"w": initial[None].clone(), **filled(1, algorithm.server_state)}
     steps = initial.new_ones(CLIENTS, 1)

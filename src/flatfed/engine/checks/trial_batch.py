@@ -18,7 +18,7 @@ def check(
     """Refuse an ``executor`` that cannot compute its model's gradients on images of ``shape`` (C, H, W).
 
     ``private`` coordinates of a client stand behind its row. A model that draws random numbers of its own is refused
-    with every executor: rows and devices would not see the same ones. Memory that runs out is no reason.
+    with every executor: rows and devices would not see the same ones.
 
     :raises ConfigError: naming executor, model and reason.
     """
@@ -30,7 +30,7 @@ def check(
         executor(torch.zeros(rows, executor.layout.size + private, dtype=dtype, device=device), batch)
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         if is_shortage(error):
-            return
+            raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         instead = "`executor: sequential`, in the protocol, asks less of a model"
         if executor.block == 1:

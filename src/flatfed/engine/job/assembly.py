@@ -15,8 +15,7 @@ from flatfed.engine import executors
 from flatfed.engine.checks import rehearsal, requirements, trial_batch
 from flatfed.engine.feed import Feed
 from flatfed.engine.local_update import LocalUpdate
-from flatfed.engine.memory import home
-from flatfed.engine.memory.shortage import release
+from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE, layers
 from flatfed.engine.resident import Resident
@@ -58,8 +57,6 @@ def simulation(
     private = rehearsal.private_size(algorithm, shape)
     clients = len(partition.offsets) - 1
     requirements.check(algorithm, description, clients, private)
-    first = len(active_clients(description["sampling"], clients, int(description["seed"]), 0))
-    rehearsal.rehearse(algorithm, description, weights.layout, weights.initial, private, first)
 
     data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
     data = data if meeting is None else meeting.share(data)
@@ -70,8 +67,14 @@ def simulation(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) lie in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
         )
-    trial_batch.check(gradients, shape, private, dtype, device)
-    release()  # the memory of both checks, before client state chooses its home
+    first = len(active_clients(description["sampling"], clients, int(description["seed"]), 0))
+    try:
+        rehearsal.rehearse(algorithm, description, weights.layout, weights.initial, private, first)
+        trial_batch.check(gradients, shape, private, dtype, device)
+    except (RuntimeError, MemoryError) as error:
+        if not shortage.is_shortage(error):  # a round can take less memory than the checks
+            raise
+    shortage.release()  # the memory of both checks, before client state chooses its home
     decay, clip = float(description["weight_decay"]), description["clip_norm"]
     local_update = LocalUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
     if gradients.recorded:

@@ -1,0 +1,351 @@
+"""Trainings that are killed, told to stop, or find a damaged checkpoint end with the bytes of an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from flatfed.engine.job import checkpoint, interruption, journal
+from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.interruption import Stopped
+from flatfed.engine.job.journal import Journal
+from harness import description, interrupted_job, job, lines, needs, simulation, write_problem
+from samples import sampled
+
+SRC = Path(__file__).parents[2] / "src"
+SEED = 20261121
+
+
+@pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "dfedsam"]))
+def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path, name):
+    """20 moments each for an algorithm without client state, one with it and one without a server."""
+    write_problem(tmp_path)
+    spec = {"precision": "float32", "rounds": 12, "checkpoint_every": 2, **needs(name)}
+    (tmp_path / "run.json").write_text(json.dumps(description(name, **spec)))
+    print(f"seed of the moments: {SEED}")
+    command = [sys.executable, str(Path(__file__).with_name("killed.py")), "run.json", str(tmp_path), str(SEED)]
+    environment = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    moments = json.loads(done.stdout)["moments"]
+    inside = [moment for moment in moments if moment["kind"] != "seconds"]
+    assert len(moments) == 20 and len(inside) >= 5
+    for moment in moments:
+        print(moment)
+        assert moment["status"] == -signal.SIGKILL and moment["ended"] == 0 and moment["same"]
+        # Killed while it removed a finished run's checkpoint, it is made from the start, and the finished one kept.
+        kept = [".previous"] if moment["finished"] and moment["round"] is None else []
+        assert moment["files"] == [*kept, "metrics.csv", "model.safetensors", "run.json"]
+        assert moment["sessions"] == ([0] if moment["round"] is None else [0, moment["round"]])
+    assert any(name.endswith(".part") for moment in inside for name in moment["left"])
+
+
+class Signals:
+    """Sends this process signal ``number`` at the calls ``moments`` of the engine's check; ``calls`` so far."""
+
+    def __init__(self, monkeypatch, moments=(), number: int = signal.SIGTERM):
+        self.calls = 0
+        check = interruption.check
+
+        def counted() -> None:
+            self.calls += 1
+            if self.calls in moments:
+                os.kill(os.getpid(), number)
+            check()
+
+        monkeypatch.setattr(interruption, "check", counted)
+
+
+def stopped_job(monkeypatch, moments, *arguments, number: int = signal.SIGTERM, **changes) -> Stopped:
+    with monkeypatch.context() as patch, pytest.raises(Stopped) as stopped:
+        Signals(patch, moments, number)
+        job(*arguments, **changes)
+    return stopped.value
+
+
+def assert_same(parts: Path, whole: Path) -> None:
+    assert lines(parts) == lines(whole)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert sorted(path.name for path in parts.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
+    probes = [json.loads((folder / "run.json").read_text())["probes"] for folder in (parts, whole)]
+    assert [{**probe, "seconds": 0} for probe in probes[0]] == [{**probe, "seconds": 0} for probe in probes[1]]
+
+
+PROBE = {"every": 2, "rho": 0.05, "m": 8, "images": 16}
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "fedlesam", "dfedsam", "dispfl"]))
+def test_told_to_stop_a_run_goes_on_from_its_last_whole_round(tmp_path, monkeypatch, capsys, name, executor):
+    """Stopped at seeded moments: in a local step, in an evaluation, in a probe, before it aggregates or mixes."""
+    changes = dict(executor={"cpu": executor}, checkpoint_every=100, probe=PROBE, evaluation=EVALUATION)
+    whole = job(tmp_path, name, "whole", **changes)
+    with monkeypatch.context() as patch:
+        count = Signals(patch)
+        job(tmp_path, name, "counted", **changes)
+    moments = random.Random(SEED).sample(range(1, count.calls + 1), 5)
+    print(f"seed {SEED}: moments {moments} of {count.calls}")
+    for moment in moments:
+        capsys.readouterr()
+        out = f"parts{moment}"
+        stopped = stopped_job(monkeypatch, [moment], tmp_path, name, out, **changes)
+        assert stopped.status == 143
+        assert "stopped by SIGTERM after round" in capsys.readouterr().err
+        again = stopped_job(monkeypatch, [1], tmp_path, name, out, number=signal.SIGINT, **changes)
+        assert again.status == 130
+        assert_same(job(tmp_path, name, out, **changes), whole)
+
+
+@pytest.mark.parametrize("name", ["fedsmoo", "dfedsam", "dispfl"])
+def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeypatch, name):
+    """At every single check of a round whose clients train all at once: nothing is written back before the last."""
+    spec = description(name, evaluation={"every": 100, "sets": ["test"], "batch_size": 7}, **needs(name))
+    run = simulation(tmp_path, spec)
+    run.advance()
+    before = {key: values.clone() for key, values in run.state.store.items()}
+    checks = Signals(monkeypatch)
+    run.advance()
+    stops = checks.calls
+    assert stops > 4 and any(not torch.equal(before[key], values) for key, values in run.state.store.items())
+    for moment in range(1, stops + 1):
+        run = simulation(tmp_path, spec)
+        run.advance()
+        calls = []
+
+        def stop(moment=moment, calls=calls):
+            calls.append(None)
+            if len(calls) == moment:
+                raise Stopped(15)
+
+        monkeypatch.setattr(interruption, "check", stop)
+        if name == "dispfl":
+            run.mix()
+            run.state.settle()
+            run.mixed = True
+            before = {key: values.clone() for key, values in run.state.store.items()}
+        with pytest.raises(Stopped):
+            run.advance()
+        assert all(torch.equal(before[key], values) for key, values in run.state.store.items()), moment
+
+
+EVALUATION = {"every": 2, "sets": ["test", "train", "nodes"], "batch_size": 7}
+
+
+def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
+    """The round that it stops in is undone; the ones before it are in the checkpoint, in no regular one."""
+    rounds = []
+    changes = dict(checkpoint_every=100, executor={"cpu": "sequential"})
+    whole = job(tmp_path, "fedsmoo", "whole", **changes)
+    advance = checkpoint.Simulation.advance
+
+    def told_in_round_3(self):
+        rounds.append(self.round)
+        if self.round == 2:
+            write = self.state._write
+            monkeypatch.setattr(self.state, "_write", lambda: (write(), os.kill(os.getpid(), 15)))
+            before = {name: values.clone() for name, values in self.state.store.items()}
+            with pytest.raises(Stopped):
+                advance(self)
+            assert all(torch.equal(before[name], values) for name, values in self.state.store.items())
+            raise Stopped(15)
+        return advance(self)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(checkpoint.Simulation, "advance", told_in_round_3)
+        job(tmp_path, "fedsmoo", "parts", **changes)
+    parts = job(tmp_path, "fedsmoo", "parts", **changes)
+    assert_same(parts, whole)
+    assert [s["from_round"] for s in json.loads((parts / "run.json").read_text())["sessions"]] == [0, 2]
+
+
+def test_a_run_ended_between_its_last_file_and_the_end_of_its_checkpoint_is_not_its_own_previous(tmp_path, monkeypatch):
+    changes = dict(checkpoint_every=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "discard", lambda self: None)
+        job(tmp_path, "fedavg", "run", **changes)
+    whole = (tmp_path / "run" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / ".model.safetensors.killed.part").touch()
+    assert (tmp_path / "run" / checkpoint.NAME).exists()
+    again = job(tmp_path, "fedavg", "run", **changes)
+    assert sorted(path.name for path in again.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
+    assert (again / "model.safetensors").read_bytes() == whole
+
+
+def test_a_run_that_is_made_again_keeps_the_one_before_even_if_it_is_the_same(tmp_path, monkeypatch):
+    """Forced again by somebody who doubts it, and killed on the way there: what was doubted is there to compare."""
+    changes = dict(checkpoint_every=1)
+    folder = job(tmp_path, "fedavg", "run", **changes)
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    stopped_job(monkeypatch, [4], tmp_path, "fedavg", "run", **changes)
+    assert (folder / checkpoint.NAME).exists()
+    job(tmp_path, "fedavg", "run", **changes)
+    assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == first
+    again = json.loads((folder / "run.json").read_text())
+    assert (
+        len(again["sessions"]) == 2
+        and again["sessions"][0]["began"] > json.loads(first["run.json"])["sessions"][0]["began"]
+    )
+
+
+def test_told_to_stop_while_a_checkpoint_is_written(tmp_path, monkeypatch):
+    """The write goes to its end; bringing together what is left of old files does not, and nothing is lost."""
+    changes = dict(checkpoint_every=1, rounds=8)
+    whole = job(tmp_path, "fedsmoo", "whole", **changes)
+    for moment in (1, 3, 5):
+        calls = []
+        commit = Journal.commit
+
+        def told(self, vectors, alive, about, *check, moment=moment, calls=calls, commit=commit):
+            calls.append(bool(check))
+            if len(calls) == moment:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return commit(self, vectors, alive, about, *check)
+
+        with monkeypatch.context() as patch, pytest.raises(Stopped):
+            patch.setattr(Journal, "commit", told)
+            job(tmp_path, "fedsmoo", f"parts{moment}", **changes)
+        assert_same(job(tmp_path, "fedsmoo", f"parts{moment}", **changes), whole)
+
+
+def damage(folder: Path, kind: str) -> None:
+    """Do to the checkpoint in ``folder`` what ``kind`` says."""
+    manifest = folder / journal.MANIFEST
+    segment = sorted(folder.glob("*.safetensors"))[-1]
+    content = segment.read_bytes()
+    if kind == "a file is cut short":
+        segment.write_bytes(content[:-100])
+    elif kind == "a file is missing":
+        segment.unlink()
+    elif kind == "a bit of a vector":
+        segment.write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
+    elif kind == "a header":
+        segment.write_bytes(content[:8] + b"x" * 40 + content[48:])
+    elif kind == "a file of zeros":
+        segment.write_bytes(bytes(len(content)))
+    elif kind == "the manifest is cut short":
+        manifest.write_bytes(manifest.read_bytes()[:-100])
+    elif kind == "a number in the manifest":
+        found = json.loads(manifest.read_text())
+        found["content"]["about"]["simulation"]["round"] -= 1
+        manifest.write_text(json.dumps(found))
+    elif kind == "garbage":
+        manifest.write_bytes(b"\xff not a checkpoint")
+    else:
+        manifest.write_text("[]")
+
+
+#: What is said of a checkpoint of another run.
+NAMED = {
+    "other parameters": "it is of another run: learning_rate is 0.05, here ",
+    "other code": "it is of another run: another versions",
+    "other data": "it is of another run: another dataset",
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("a file is cut short", "a file is missing", "a bit of a vector", "a header", "a file of zeros"),
+        *("the manifest is cut short", "a number in the manifest", "garbage", "another JSON"),
+        *("other parameters", "other code", "other data"),
+    ],
+)
+def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypatch, capsys, kind):
+    whole = job(tmp_path, "fedsmoo", "whole", rounds=5)
+    other = {"learning_rate": 0.05} if kind == "other parameters" else {}
+    with monkeypatch.context() as patch:
+        if kind.startswith("other "):
+            write = Checkpoint.__init__
+            change = {"other code": {"versions": {"engine": 0}}, "other data": {"dataset_digest": "0"}}.get(kind, {})
+            patch.setattr(
+                Checkpoint,
+                "__init__",
+                lambda self, out, identity, *more: write(self, out, replace(identity, **change), *more),
+            )
+        interrupted_job(patch, tmp_path, "fedsmoo", "parts", rounds=5, **other)
+    folder = tmp_path / "parts" / checkpoint.FOLDER
+    if not kind.startswith("other "):
+        damage(folder, kind)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    # Told to stop before the first step, the second call leaves what it set aside where it can be looked at.
+    capsys.readouterr()
+    stopped_job(monkeypatch, [1], tmp_path, "fedsmoo", "parts", rounds=5)
+    said = capsys.readouterr().err
+    assert f"is set aside as {checkpoint.STALE}: " in said and "from the start" in said
+    assert NAMED.get(kind, "") in said
+    aside = tmp_path / "parts" / checkpoint.STALE
+    assert {path.name: path.read_bytes() for path in aside.iterdir()} == before
+    assert_same(job(tmp_path, "fedsmoo", "parts", rounds=5), whole)
+
+
+def test_only_vectors_that_changed_are_written_and_dead_ones_do_not_pile_up(tmp_path):
+    vectors = {f"client/h/{client}": torch.full((1000,), float(client)) for client in range(20)}
+    kept = Journal(tmp_path / "j")
+    assert kept.commit(vectors, vectors, {"n": 0}) > 20 * 4000
+    for n in range(1, 41):
+        changed = [f"client/h/{(7 * n) % 20}", f"client/h/{n % 3}"]
+        for key in changed:
+            vectors[key] = torch.full((1000,), 100.0 + n)
+        assert kept.commit({key: vectors[key] for key in changed}, vectors, {"n": n}) < 3 * 4000
+        if keys := kept.scattered():
+            kept.commit({key: vectors[key] for key in keys}, vectors, kept.about)
+        taken = sum(path.stat().st_size for path in (tmp_path / "j").iterdir())
+        assert taken < 2 * 20 * 4000 + 3 * 4000 and kept.scattered() == []
+    found = Journal.read(tmp_path / "j")
+    with found.reader() as get:
+        assert found.about == {"n": 40} and sorted(found.index) == sorted(vectors)
+        assert all(torch.equal(get(key), value) for key, value in vectors.items())
+
+
+def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path, monkeypatch):
+    """Where they would take too long to write after a signal, they are written before the next regular checkpoint."""
+    monkeypatch.setattr(checkpoint, "GRACE", 0.0)
+    written = []
+    write = Checkpoint.write
+
+    def noted(self, run, progress):
+        written.append(run.round)
+        return write(self, run, progress)
+
+    monkeypatch.setattr(Checkpoint, "write", noted)
+    changes = dict(checkpoint_every=100, rounds=8, sampling={"scheme": "fixed", "fraction": 0.34})
+    job(tmp_path, "fedsmoo", "rows", **changes)
+    assert written == list(range(1, 8)), "every round: two together would take too long"
+    written.clear()
+    job(tmp_path, "fedavg", "none", **changes)
+    assert written == []
+    job(tmp_path, "dfedsam", "all", **{**changes, "sampling": {"scheme": "all"}})
+    assert written == [], "every round changes all rows: waiting adds nothing"
+
+
+def test_a_later_signal_ends_the_process_and_handlers_are_put_back(tmp_path):
+    code = (
+        "import os, signal, sys, time\n"
+        "from flatfed.engine.job import interruption as i\n"
+        "before = signal.getsignal(signal.SIGTERM)\n"
+        "with i.heeded():\n"
+        "    for number in (15, 15, 2): os.kill(os.getpid(), number)\n"
+        "    try: i.check()\n"
+        "    except i.Stopped as stopped: assert stopped.status == 143, stopped\n"
+        "assert signal.getsignal(signal.SIGTERM) is before\n"
+        "i.check()\n"
+        "with i.heeded():\n"
+        "    i.ask()  # of one run beside another, which is no signal\n"
+        "    os.kill(os.getpid(), 15)\n"
+        "with i.heeded():\n"
+        "    os.kill(os.getpid(), 15)\n"
+        "    i.TOGETHER = 0.0\n"
+        "    os.kill(os.getpid(), 2)\n"
+        "    time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, timeout=50)
+    assert done.returncode == 130

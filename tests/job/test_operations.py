@@ -1,0 +1,137 @@
+"""How many tensor operations a local step takes: an extra pass over the models, or a wait for the device, shows here.
+
+Counted, not timed: on a GPU every operation is a launch, and on any device every pass over (rows, parameters) is memory
+traffic. Counts are the difference between a round of three local steps and one of two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from flatfed.engine.job import assembly
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from workloads import ALGORITHMS, WORKLOADS
+
+ROWS = 3
+EXECUTORS = ("stacked", "sequential")  # once over all rows, or once for each
+GRADIENTS = {"fedavg": 1, "scaffold": 1, "fedsam": 2, "fedsmoo": 2}
+
+#: Passes over the models beside gradients: norm of the clip, clip, weight decay, update; then an algorithm's own.
+STEP_PASSES = 4
+OWN_PASSES = {
+    "fedavg": 0,
+    "scaffold": 1,  # the correction
+    "fedsam": 3,  # norm and quotient of e = rho g / ||g||; w + e
+    "fedsmoo": 3 + 2 + 2 + 1,  # as FedSAM; g - mu - s; mu + e - s; the dual of h
+}
+GRADIENT_PASSES = {"stacked": 1, "sequential": 0}  # the tensors of a gradient are joined; or each put where it belongs
+
+#: Operations that compute, with cnn_tiny: gathering and normalising a batch, clip, decay, update, sum of losses; and of
+#: a gradient, forward and backward through two convolutions, two pools and a dense layer. A dozen of the stacked ones
+#: bring images and kernels of all rows into the order of a grouped convolution, six of the sequential ones put
+#: the gradients of tensors into the row.
+STEP_OPERATIONS = 18
+GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 36}
+OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 3 + 2, "fedsmoo": 8 + 2}  # what keeps a norm from zero, and the norm over rho
+
+#: What makes the host wait for the device, or move values between them.
+WAITS = ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2")
+AS_PAPER = {"augmentation": "crop_flip_half", "model": {"name": "cnn", "options": {}}}  # crops, flips, dropout
+
+
+NOTHING = ("_unsafe_view", "empty", "empty_like", "new_empty", "empty_strided")  # neither read nor write
+
+
+class Operations(TorchDispatchMode):
+    """Counts what is computed: ``names``, views left out; ``passes`` those that read or write whole rows."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+        self.names: Counter[str] = Counter()
+        self.passes: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        found = function(*arguments, **(options or {}))
+        name = str(function.overloadpacket)
+        if not function.is_view and name.removeprefix("aten.") not in NOTHING:
+            self.names[name] += 1
+            tensors = [one for one in tree_leaves((arguments, options, found)) if isinstance(one, torch.Tensor)]
+            if name.startswith("aten.index") and any(one.dtype == torch.bool for one in tensors):
+                self.names["aten.nonzero"] += 1  # which the kernel of an index by a mask calls
+            # No activation has a multiple of so many numbers: 1,898 is 2 * 13 * 73.
+            if any(one.numel() >= self.size and one.numel() % self.size == 0 for one in tensors):
+                self.passes[name] += 1
+        return found
+
+
+def counted(name: str, executor: str, steps: int, algorithm=None, **changes) -> Operations:
+    """Return the operations of the second round, of so many local steps, on images of CIFAR's shape if augmented."""
+    workload = WORKLOADS["W2-32" if changes else "W3-10"].but(clients=ROWS, steps=steps)
+    dataset, partition = workload.data()
+    spec = workload.description(name, **changes)
+    run = assembly.simulation(spec, dataset, partition, torch.device("cpu"), executor, algorithm=algorithm)
+    run.advance()
+    with Operations(run.layout.size) as found:
+        run.advance()
+    return found
+
+
+def of_a_step(name: str, executor: str, **changes) -> tuple[Counter[str], Counter[str]]:
+    """Return the operations and the passes of one local step."""
+    two, three = (counted(name, executor, steps, **changes) for steps in (2, 3))
+    return three.names - two.names, three.passes - two.passes
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_step_takes_no_more_than_it_must(name, executor):
+    operations, passes = of_a_step(name, executor)
+    blocks = 1 if executor == "stacked" else ROWS
+    allowed = STEP_PASSES + OWN_PASSES[name] + GRADIENTS[name] * GRADIENT_PASSES[executor]
+    assert passes.total() <= allowed * blocks, dict(passes)
+    allowed = STEP_OPERATIONS + OWN_OPERATIONS[name] + GRADIENTS[name] * GRADIENT_OPERATIONS[executor]
+    assert operations.total() <= allowed * blocks, dict(operations)
+
+
+def test_eight_calls_lead_from_a_round_to_a_gradient(monkeypatch):
+    """Those of docs/architecture.md; hooks that call their base count once more."""
+    grad, depths = torch.autograd.grad, []
+
+    def counted_calls(*arguments, **options):
+        names, frame = [], sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "advance":
+            names.append(frame.f_code.co_name)
+            frame = frame.f_back
+        if frame is not None:  # else the trial batch
+            depths.append(names[::-1])
+        return grad(*arguments, **options)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted_calls)
+    counted("fedsmoo", "sequential", 2)
+    path = ["run_clients", "run", "step", "perturbation", "__call__", "step", "__call__", "row"]
+    assert depths[0] == path and max(map(len, depths)) == 8
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_operations_of_stacked_rows_do_not_grow_with_their_number(executor, monkeypatch):
+    few = of_a_step("fedsmoo", executor)[0].total()
+    monkeypatch.setattr(f"{__name__}.ROWS", 2 * ROWS)
+    many = of_a_step("fedsmoo", executor)[0].total()
+    assert many == (few if executor == "stacked" else 2 * few)
+
+
+@pytest.mark.parametrize("changes", [{}, AS_PAPER], ids=["digits", "augmentation and dropout"])
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_nothing_in_a_round_waits_for_the_device(name, executor, changes):
+    found = counted(name, executor, 2, **changes).names
+    assert found["aten.convolution_backward"] and not [one for one in WAITS if f"aten.{one}" in found]

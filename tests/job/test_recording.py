@@ -1,0 +1,152 @@
+"""Recorded steps, as CUDA graphs are: the same numbers as the steps themselves, for every algorithm."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager, nullcontext
+from itertools import count
+
+import pytest
+import torch
+from tape import Tape
+
+from flatfed import algorithms
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
+from flatfed.engine.job import assembly
+from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
+from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
+from samples import sampled
+
+NAMES = algorithms.names()
+TOLERANCE = 1e-12
+HALF = {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"}
+
+
+def spec_of(name: str, **changes) -> dict:
+    """Return a problem with clip, decay, ragged batches, unequal clients, and numbers of clients that vary."""
+    rho = {"rho": 0.3} if "rho" in algorithms.load(name).parameters() else {}
+    return description(name, rho, **{**needs(name), **changes})
+
+
+def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, torch.Tensor], Tape]:
+    """Return the server's model, the clients' state and the tape of a run whose recorded steps are replayed."""
+    run, tape = simulation(folder, spec, executor), Tape()
+    run.local_update = Recorded(run.local_update.plain, tape)
+    for _ in range(spec["rounds"]):
+        run.advance()
+    return run.server["w"][0].clone(), run.state.store, tape
+
+
+@pytest.mark.parametrize("name", sampled(NAMES))
+def test_replayed_steps_are_the_steps(tmp_path, name):
+    write_problem(tmp_path, sizes(name))
+    spec = spec_of(name)
+    plain = simulation(tmp_path, spec, "sequential")
+    for _ in range(spec["rounds"]):
+        plain.advance()
+    w, store, tape = taped(tmp_path, spec, "graph")
+    assert (w - plain.server["w"][0]).abs().max() < TOLERANCE
+    for key, values in plain.state.store.items():
+        assert (values - store[key]).abs().max() < TOLERANCE, key
+    assert tape.recorded >= 1
+
+
+def test_dropout_and_augmentation_are_replayed_too(tmp_path):
+    changes = {
+        "model": DROPOUT,
+        "augmentation": "crop_flip_half",
+        "rounds": 2,
+    }
+    spec = spec_of("fedsam", **changes)
+    expected = weights(tmp_path, spec, "sequential")
+    assert (weights(tmp_path, spec, "stacked") - expected).abs().max() < TOLERANCE
+    assert (taped(tmp_path, spec, "graph")[0] - expected).abs().max() < TOLERANCE
+
+
+def test_on_a_cpu_they_do_the_same_unrecorded(tmp_path):
+    spec = spec_of("fedsmoo", sampling=HALF)
+    assert (weights(tmp_path, spec, "graph") - weights(tmp_path, spec, "sequential")).abs().max() < TOLERANCE
+
+
+def test_recordings_are_kept_from_round_to_round(tmp_path):
+    """All clients are alike and take part: one number of rows, so one recording in four rounds."""
+    write_problem(tmp_path, [8] * 4)
+    spec = spec_of("scaffold", partition={"scheme": "iid", "clients": 4}, sampling={"scheme": "all"})
+    assert taped(tmp_path, spec, "graph")[2].recorded == 1
+
+
+def test_other_server_vectors_are_recorded_anew(tmp_path):
+    """The server's vectors are read where they lie: moved elsewhere, the old recordings would read the old ones."""
+    spec = spec_of("fedsmoo")
+    expected = weights(tmp_path, spec, "sequential")
+    run = simulation(tmp_path, spec, "graph")
+    run.local_update = Recorded(run.local_update.plain, Tape())
+    run.advance()
+    old = run.server
+    run.server = {name: value.clone() for name, value in old.items()}
+    for value in old.values():
+        value.fill_(float("nan"))
+    for _ in range(3):
+        run.advance()
+    assert (run.server["w"][0] - expected).abs().max() < TOLERANCE
+
+
+def test_a_device_is_the_same_with_and_without_its_number(tmp_path):
+    """Tensors lie on cuda:0 where the device asked for is cuda; here the other way round."""
+    write_problem(tmp_path)
+    data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
+    run = assembly.simulation(spec_of("fedavg"), data, dealt, torch.device("cpu", 0), "graph")
+    assert run.advance()
+
+
+def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch):
+    """torch refuses a pool that no graph holds any more. Here without a GPU: what is asked of torch.cuda is noted."""
+    numbers, asked, done = count(), [], []
+
+    class Stream:
+        def __init__(self, *_):
+            self.wait_stream = lambda other: None
+
+    class Graph:
+        def __init__(self):
+            self.own = self.replay = None
+
+        def pool(self):
+            return self.own
+
+    @contextmanager
+    def graph(made, pool, stream):
+        asked.append((pool, stream))
+        made.own = next(numbers) if pool is None else pool
+        made.replay = lambda: made  # as a method does, it keeps the graph alive
+        yield
+
+    fakes = {"Stream": Stream, "CUDAGraph": Graph, "graph": graph, "current_stream": Stream}
+    for name, fake in {**fakes, "stream": lambda _: nullcontext()}.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    record = CudaGraphs(torch.device("cuda"))
+    alive = [record(lambda: done.append(1)) for _ in range(3)]
+    assert len(done) == 3 * (WARM_UP + 1) and len({stream for _, stream in asked}) == 1
+    del alive[0]
+    alive.append(record(lambda: None))
+    alive.clear()
+    gc.collect()
+    alive.append(record(lambda: None))
+    assert [pool for pool, _ in asked] == [None, 0, 0, 0, None]
+
+
+def test_what_a_step_may_not_do_shows(tmp_path):
+    """The test's own power: a step that reads the round as a Python number is frozen by a recording."""
+
+    class ByRound(algorithms.load("fedavg")):
+        def correct(self, g, w, ctx):
+            return g * (1 + ctx.round)
+
+    spec = spec_of("fedavg", rounds=3)
+    runs = [simulation(tmp_path, spec, name, algorithm=ByRound()) for name in ("sequential", "graph")]
+    runs[1].local_update = Recorded(runs[1].local_update.plain, Tape())
+    for run in runs:
+        for _ in range(3):
+            run.advance()
+    assert (runs[0].server["w"] - runs[1].server["w"]).abs().max() > 1e-3

@@ -1,0 +1,7 @@
+"""The configuration of this repository, loaded once for all tests."""
+
+from pathlib import Path
+
+from flatfed import experiment
+
+EXP = experiment.load(Path(__file__).parents[1])
