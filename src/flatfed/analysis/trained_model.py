@@ -59,20 +59,10 @@ class Trained:
     digests: Digests
 
     @property
-    def description(self) -> dict[str, Any]:
-        """The run description."""
-        return self.record.description
-
-    @property
     def facts(self) -> dict[str, Any]:
         """Whose model it is, as the files of analyses have it."""
-        about = {key: self.description[key] for key in ("algorithm", "scale")}
+        about = {key: self.record.description[key] for key in ("algorithm", "scale")}
         return {**about, "digests": self.digests, "diverged_at": self.record.diverged_at}
-
-    @property
-    def name(self) -> str:
-        """``<protocol>/<split>/<algorithm>/seed<k>``."""
-        return self.record.name
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return normalised images (n, channels, height, width) and labels (n,) at the positions ``index`` (n,)."""

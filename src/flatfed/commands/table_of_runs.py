@@ -66,12 +66,10 @@ def make(options: argparse.Namespace) -> None:
     layout = table_specs.table_spec(described, scale, table.id, columns)
     # The records count the images, whatever data are on this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
-    layout = replace(layout, datasets=datasets)
+    notes, title = layout.notes, f"{layout.title} ({summary})" if options.so_far else layout.title
     if len(columns) < len(table.columns):  # the first note says that the configuration names them
-        note = f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs."
-        layout = replace(layout, notes=[note, *layout.notes[1:]])
-    if options.so_far:
-        layout = replace(layout, title=f"{layout.title} ({summary})")
+        notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
+    layout = replace(layout, datasets=datasets, notes=notes, title=title)
     ended = {ids for ids, folder in chosen.items() if records[folder].ended}
     specs = [_of_seeds(spec, chosen.keys(), ended, options.so_far) for spec in specs if spec.column in columns]
     with _as_results(chosen, requested):

@@ -39,7 +39,8 @@ def draw(spec: FigureSpec) -> Figure:
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
     rows = [counts[first : first + across] for first in range(0, len(counts), across)]
-    heights = [max(_height(count.shape[1]) for count in row) for row in rows]
+    # Inches: room for ten labelled classes, and not a page for a hundred.
+    heights = [max(min(4.2, 0.9 + 0.13 * count.shape[1]) for count in row) for row in rows]
     figure, axes = subplots(len(counts), across, statistics.fmean(heights), 1.0, height_ratios=heights)
     for panel, axis, count in zip(spec.panels, axes, counts, strict=True):
         image = _panel(axis, count, most)
@@ -51,11 +52,6 @@ def draw(spec: FigureSpec) -> Figure:
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     caption(figure, spec, f"Each client holds {size} training images; white: none of that class.")
     return figure
-
-
-def _height(classes: int) -> float:
-    """Return a panel's height in inches: room for ten labelled classes, and not a page for a hundred."""
-    return min(4.2, 0.9 + 0.13 * classes)
 
 
 def _panel(axis: Axes, counts: np.ndarray, most: int):

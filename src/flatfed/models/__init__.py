@@ -184,21 +184,20 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
     if getattr(module, "as_built", False):
         return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
     own = getattr(module, "initial", lambda *_: False)
-    drawn = {}
-    for prefix, layer in module.named_modules():
-        for name, parameter in layer.named_parameters(recurse=False):
-            full, value = f"{prefix}.{name}" if prefix else name, torch.empty(parameter.shape)
-            drawn[full] = value.reshape(-1)
-            if own(full, value, generator):
-                continue
-            if isinstance(layer, nn.GroupNorm | nn.LayerNorm):
-                value.fill_(1.0 if name == "weight" else 0.0)
-            elif isinstance(layer, nn.Conv2d | nn.Linear):
-                bound = layer.weight[0].numel() ** -0.5
-                value.uniform_(-bound, bound, generator=generator)
-            else:
-                raise ConfigError(f"no rule for the initial weights of {full} ({type(layer).__name__})")
-    return torch.cat([drawn[name] for name, _ in module.named_parameters()])
+    drawn = []
+    for name, parameter in module.named_parameters():
+        layer, value = module.get_submodule(name.rpartition(".")[0]), torch.empty(parameter.shape)
+        drawn.append(value.reshape(-1))
+        if own(name, value, generator):
+            continue
+        if isinstance(layer, nn.GroupNorm | nn.LayerNorm):
+            value.fill_(1.0 if name.endswith("weight") else 0.0)
+        elif isinstance(layer, nn.Conv2d | nn.Linear):
+            bound = layer.weight[0].numel() ** -0.5
+            value.uniform_(-bound, bound, generator=generator)
+        else:
+            raise ConfigError(f"no rule for the initial weights of {name} ({type(layer).__name__})")
+    return torch.cat(drawn)
 
 
 def refuse_layers(module: nn.Module) -> None:

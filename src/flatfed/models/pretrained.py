@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, DataError, unknown
@@ -29,6 +29,7 @@ class Published:
     weights: str
     shape: tuple[int, int, int]
     classes: int
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 PUBLISHED = {"vit_b32-imagenet": Published("vit_b32", "ViT_B_32_Weights.IMAGENET1K_V1", (3, 224, 224), 1000)}
@@ -70,7 +71,7 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
             first = next(iter(str(error).splitlines()), type(error).__name__)
             raise DataError(f"weights {name!r}: {checkpoint} cannot be read as a checkpoint ({first})") from error
     with torch.device("meta"):
-        model = models.build(published.model, published.shape, published.classes, {})
+        model = models.build(published.model, published.shape, published.classes, published.options)
     convert(found, model, out, f"weights {name!r}: {source}")
 
 

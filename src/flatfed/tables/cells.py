@@ -45,6 +45,7 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     complete = all(run.reading is not None for run in every)
+    seeds_there = sum(all(run.reading is not None for run in runs) for runs in ours)
     analysed = [run.reading.analysis for run in every] if metric.source == "analysis" and status == "ok" else []
     return Cell.of(
         spec,
@@ -54,7 +55,7 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
         status=status,
         value=value,
         spread=spread,
-        n=_seeds_there(metric, ours),
+        n=None if metric.source in ("declared", "given") else seeds_there,
         values=values,
         base_values=base_values,
         best=[_best(runs) for runs in ours],
@@ -134,13 +135,6 @@ def _status(values: list[float | None], every: list[RunReading], waiting: bool) 
     if all(value is not None for value in values):
         return "ok"
     return "unfinished" if waiting else "not_reached"
-
-
-def _seeds_there(metric: Metric, ours: list[list[RunReading]]) -> int | None:
-    """Return how many seeds are there in full; None for a number that has nothing to do with seeds."""
-    if metric.source in ("declared", "given"):
-        return None
-    return sum(all(run.reading is not None for run in runs) for runs in ours)
 
 
 def _best(runs: list[RunReading]) -> float | None:

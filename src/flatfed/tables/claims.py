@@ -29,16 +29,13 @@ class Answer:
     """What the published claim "``better`` beats ``worse``" comes to, over all its ``columns``.
 
     ``outcome``: "held clearly", "held", "not held", "reversed clearly" or "untested".
-    ``lead`` is the mean lead of ``better`` over columns and seeds, in the unit in which cells store, positive where it
-    is ahead; None where targets were not reached, so that only the order is known. ``p`` is of the exact sign flips of
-    each seed's mean lead, corrected for all claims of the table; None where seeds cannot tell.
+    ``p`` is of the exact sign flips of each seed's mean lead, corrected for all claims of the table; None where seeds cannot tell.
     """
 
     better: str
     worse: str
     outcome: str
     columns: int
-    lead: float | None = None
     p: float | None = None
 
 
@@ -120,13 +117,12 @@ def _order(cells: ByRow) -> list[str]:
 class Leads:
     """How far one row is ahead of another: of each ``columns`` that can be compared, seed by seed.
 
-    Where a target was not reached in any of them, only the order is known, and all are +1, 0 or -1: not ``whole``.
+    Where a target was not reached in any of them, only the order is known, and all are +1, 0 or -1.
     ``exact``: declared facts, which no seed has a part in. ``seeds``: whether seeds can tell a lead from chance: not of
     facts, nor of a clock that was read once.
     """
 
     columns: list[list[float]]
-    whole: bool
     exact: bool
     seeds: bool
 
@@ -141,7 +137,7 @@ class Leads:
             for a, b in usable
         ]
         exact = any(one.n is None for pair in usable for one in pair)
-        return cls(columns, whole, exact, not exact and not any(compare.timed(a) for a, _ in usable))
+        return cls(columns, exact, not exact and not any(compare.timed(a) for a, _ in usable))
 
     @property
     def p(self) -> float | None:
@@ -177,7 +173,7 @@ def _answer(better: str, worse: str, printed: int, leads: Leads, p: float | None
         outcome = "held clearly" if clear else "held"
     else:
         outcome = "reversed clearly" if clear and mean < 0 else "not held"
-    return Answer(better, worse, outcome, len(leads.columns), mean if leads.whole else None, p)
+    return Answer(better, worse, outcome, len(leads.columns), p)
 
 
 def counted(found: Sequence[Answer]) -> str:

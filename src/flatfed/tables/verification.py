@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from dataclasses import dataclass
 
 from flatfed.papers.units import as_printed, signed, written
@@ -55,10 +54,6 @@ class TableResult:
         """Return how many cells are in ``state``, as :meth:`ColumnResult.count`."""
         return sum(column.count(state) for column in self.columns)
 
-    def outcomes(self) -> Counter[str]:
-        """Return how many claims came to what."""
-        return Counter(claim.outcome for claim in self.claims)
-
     def correlation(self) -> float | None:
         """Return the mean over the columns of the rank correlation, None where no column has one."""
         found = [column.correlation for column in self.columns if column.correlation is not None]
@@ -67,8 +62,8 @@ class TableResult:
     @property
     def stands(self) -> bool:
         """Whether, at paper scale, nothing differs or is missing and no claim is clearly reversed."""
-        missed = self.count("differs") or self.count("missing") or self.outcomes()["reversed clearly"]
-        return self.scale == "paper" and not missed
+        reversed_clearly = any(claim.outcome == "reversed clearly" for claim in self.claims)
+        return self.scale == "paper" and not (self.count("differs") or self.count("missing") or reversed_clearly)
 
 
 def table(cells: FilledTable, printed: set[tuple[str, str]]) -> TableResult:

@@ -48,7 +48,7 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     capacity, kept = min(size, 2 * count + 4 * block), min(size, count + block)
     basis = new.new_empty(capacity, size)
     filled = 0
-    projected = values = ritz = new.new_empty(0, 0)
+    projected = values = ritz = new.new_empty(0, 0, dtype=torch.float64)
     while True:
         if filled + len(new) > capacity:
             # The best Ritz vectors carry on in place of all; what joins them to the new block is computed anew.
@@ -97,14 +97,8 @@ def _project_out(block: Tensor, basis: Tensor) -> Tensor:
 
 def _extended(projected: Tensor, coupling: Tensor) -> Tensor:
     """Return the projected matrix with the rows and columns ``coupling`` (all, new) of the new block."""
-    count, new = coupling.shape
-    larger = coupling.new_zeros(count, count)
-    larger[: count - new, : count - new] = projected
-    larger[:, count - new :] = coupling
-    larger[count - new :] = coupling.T
-    own = coupling[count - new :]
-    larger[count - new :, count - new :] = (own + own.T) / 2
-    return larger
+    across, own = coupling.split([len(projected), coupling.shape[1]])
+    return torch.cat([torch.cat([projected, across], dim=1), torch.cat([across.T, (own + own.T) / 2], dim=1)])
 
 
 class _NextBlock:

@@ -114,7 +114,7 @@ def _images(trained: Trained, settings: HessianSettings) -> tuple[Tensor, int]:
 def _about(trained: Trained, images: int, parts: int, settings: HessianSettings) -> HessianSetUp:
     """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
     return HessianSetUp(
-        run=trained.name,
+        run=trained.record.name,
         **trained.facts,
         loss="mean cross-entropy, without weight decay, in eval mode, unaugmented",
         set="train",

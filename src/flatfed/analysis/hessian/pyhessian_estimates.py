@@ -43,7 +43,11 @@ def estimate(products: Products, seed: int, key: int, *, tolerance: float, error
 
     Raises Unfit where it cannot be had of this model on this device, FlatFedError where PyHessian is not installed.
     """
-    hessian = _hessian()
+    try:
+        from pyhessian import hessian
+    except ImportError as missing:
+        remedy = "pip install pyhessian, or leave its estimate out with --without-pyhessian"
+        raise FlatFedError(f"PyHessian is not installed ({missing}): {remedy}") from None
     if idle := _idle(products):
         raise Unfit(f"it takes every parameter to be part of the loss and of its gradient, and {idle!r} is not")
     try:
@@ -95,18 +99,6 @@ def _idle(products: Products) -> str | None:
     bent = [gradient for gradient in first if gradient is not None and gradient.requires_grad]
     second = torch.autograd.grad(bent, products.parameters, [each.detach() for each in bent], allow_unused=True)
     return next((name for name, gradient in zip(names, second, strict=True) if gradient is None), None)
-
-
-def _hessian() -> Any:
-    """Return PyHessian's class."""
-    try:
-        from pyhessian import hessian
-    except ImportError as missing:
-        raise FlatFedError(
-            f"PyHessian is not installed ({missing}): pip install pyhessian, or leave its estimate out with "
-            "--without-pyhessian"
-        ) from None
-    return hessian
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ class Points:
 
     def __init__(self, trained: Trained, index: Tensor):
         self.trained, self.index = trained, index
-        size = trained.description["evaluation"]["batch_size"]
+        size = trained.record.description["evaluation"]["batch_size"]
         self.size = min(size, len(index), CACHED if index.device.type == "cpu" else size)
         keeps = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= KEPT
         self.kept = list(self._batches()) if keeps else None

@@ -61,11 +61,11 @@ def surface(run: Path, inputs: Inputs, out: Path, settings: SurfaceSettings) -> 
         raise FlatFedError(f"range: {settings.range}: wanted is a finite number, more than 0")
     with shortage.explained(pick_device(inputs.device), f"surface of {run}", HELPS):
         trained = trained_model.load(run, inputs)
-        row = trained.row
+        row, name = trained.row, trained.record.name
         index = trained.choose(settings.set, settings.images, settings.seed)
         about = AboutLandscape(
             **{**asdict(settings), "images": len(index)},
-            models=[Model(name=trained.name, **trained.facts)],
+            models=[Model(name=name, **trained.facts)],
             images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
             device=row.device.type,
             precision=str(row.dtype).removeprefix("torch."),
@@ -79,11 +79,11 @@ def surface(run: Path, inputs: Inputs, out: Path, settings: SurfaceSettings) -> 
             return row + steps[x] * first + steps[y] * second
 
         unfinished = Unfinished(out, {"kind": KIND, **asdict(about)}, grid * grid)
-        label = f"{trained.name}: surface"
+        label = f"{name}: surface"
         if trained.record.diverged_at is None:
             _evaluate(Points(trained, index), weights, unfinished, label)
         else:
-            print(f"{label}: diverged, so without losses: {trained.name}", file=sys.stderr)
+            print(f"{label}: diverged, so without losses: {name}", file=sys.stderr)
             unfinished.values[:] = np.nan
         loss, accuracy = unfinished.values.reshape(2, 1, grid, grid)
         write(out, Landscape(about, along, along, loss, accuracy))
