@@ -106,7 +106,7 @@ def test_seconds_are_measured_once_so_that_seeds_bear_no_lead_out():
 def test_declared_facts_hold_or_do_not():
     exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
     column = {"a": cell([1.0], 1.0, **exact), "b": cell([2.0], 2.0, **exact)}
-    assert claims.answers([column]) == [Answer("a", "b", "held clearly", 1, 1.0, None)]
+    assert claims.answers([column]) == [Answer("a", "b", "held clearly", 1)]
 
 
 def test_of_many_claims_each_has_to_be_stronger():

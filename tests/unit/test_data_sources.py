@@ -40,7 +40,7 @@ def test_digits_are_embedded_stratified_and_reproducible(tmp_path):
     for folder in ("a", "b"):
         sources.fetch(spec, tmp_path / folder)
     found = datasets.load(tmp_path / "a")
-    assert (found.train, found.test, found.shape) == (1297, 500, (1, 8, 8))
+    assert (found.train, found.test, found.images.shape[1:]) == (1297, 500, (1, 8, 8))
     assert found.images.max() == 255 and found.digest == datasets.load(tmp_path / "b").digest
     counts = np.bincount(found.labels[found.train :])
     assert counts.min() >= 47 and counts.max() <= 52

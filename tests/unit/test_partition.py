@@ -216,7 +216,7 @@ def test_file_round_trip_and_damage(tmp_path):
     partitions.make(deal_spec, tmp_path / "tiny", path)
     assert path.read_bytes() == first
     found = partitions.load(path)
-    assert found.clients == 4 and found.class_counts.sum() == 24 and found.test.tolist() == list(range(24, 30))
+    assert len(found.offsets) == 5 and found.class_counts.sum() == 24 and found.test.tolist() == list(range(24, 30))
     assert found.spec["dataset_digest"] == datasets.load(tmp_path / "tiny").digest
     for wrong, message in (
         ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),

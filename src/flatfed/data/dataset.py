@@ -59,11 +59,6 @@ class Dataset:
     digest: str
     domain_names: tuple[str, ...]
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Shape of one image (C, H, W)."""
-        return tuple(self.images.shape[1:])
-
 
 def load(folder: str | os.PathLike[str]) -> Dataset:
     """Return the dataset in ``folder``, its images memory-mapped (copy on write, so that torch may wrap them).

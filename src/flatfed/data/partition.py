@@ -36,11 +36,6 @@ class Partition:
     validation: np.ndarray | None = None
     client_validation: list[np.ndarray] | None = None
 
-    @property
-    def clients(self) -> int:
-        """Number of clients."""
-        return len(self.offsets) - 1
-
 
 def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """Return every client's training positions; ``labels`` (n,) of the training images, ``spec`` a partition spec.
