@@ -18,16 +18,16 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 LIMITS = {
     "": 673,
     "algorithms": 1008,
-    "analysis": 894,
-    "commands": 1292,
-    "data": 1043,
+    "analysis": 877,
+    "commands": 1290,
+    "data": 1023,
     "engine": 2902,
     "experiment": 2232,
-    "figures": 854,
-    "models": 450,
+    "figures": 828,
+    "models": 440,
     "papers": 473,
     "runs": 801,
-    "tables": 1472,
+    "tables": 1464,
     "workflow": 222,
 }
 
