@@ -84,7 +84,7 @@ def test_what_the_architecture_names_is_there():
     text = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./]+\.(?:py|yaml|csv))`", text))
     package = SRC / "flatfed"
-    places = (package, package), (SRC.parent, SRC.parent / "config"), (SRC.parent, SRC.parent / "tests/unit")
+    places = (package, package), (SRC.parent, SRC.parent / "config"), (SRC.parent, SRC.parent / "tests")
     found = {path.relative_to(above).as_posix() for above, folder in places for path in folder.rglob("*.*")}
     ends = {"/".join(name.split("/")[i:]) for name in found for i in range(name.count("/") + 1)}
     assert len(named) > 20 and named - {"metrics.csv"} <= ends
