@@ -29,7 +29,8 @@ class Answer:
     """What the published claim "``better`` beats ``worse``" comes to, over all its ``columns``.
 
     ``outcome``: "held clearly", "held", "not held", "reversed clearly" or "untested".
-    ``p`` is of the exact sign flips of each seed's mean lead, corrected for all claims of the table; None where seeds cannot tell.
+    ``p`` is of the exact sign flips of each seed's mean lead, corrected for all claims of the table; None where seeds
+    cannot tell.
     """
 
     better: str
