@@ -6,7 +6,7 @@ from flatfed.papers.quantity import Reading, enter
 
 
 def _final(name: str, words: str, *columns: str, unit: str = "fraction", **about) -> None:
-    """Enter the metric ``name``: the final value of its column (default: ``name``), or of the first minus the second."""
+    """Enter the metric ``name``: the final value of the first column (default: ``name``) minus the others."""
     first, *subtracted = columns = columns or (name,)
 
     def value(reading: Reading) -> float:
