@@ -115,8 +115,8 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
         with protocols.refusing(name):
             known.check("protocol", name.partition("~")[0], protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
-    places = {name: entry.where for name, entry in declared["splits"].items()}
-    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, places)
+    files = {name: entry.where for name, entry in declared["splits"].items()}
+    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, files)
 
 
 def _section(root: Path, section: str) -> Entries[Declared]:

@@ -51,8 +51,8 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
     content = {**defaults.SPLIT, **split, "label": None}
     same = seen.setdefault(json.dumps(content, sort_keys=True), name)
     if same != name:
-        other = f"split {same!r} under another id ({splits[same].where})"
-        raise ConfigError(f"{where}: is {other}; a split has one id, so that its runs are made once")
+        duplicate = f"split {same!r} under another id ({splits[same].where})"
+        raise ConfigError(f"{where}: is {duplicate}; a split has one id, so that its runs are made once")
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
@@ -78,8 +78,8 @@ def check_protocol(
         _check_patterns(values, algorithms, splits, where)
         _check_client_test(values, datasets[dataset], where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
-            wanted = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
-            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {wanted}")
+            expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
+            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {expected}")
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

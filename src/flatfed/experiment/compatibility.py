@@ -22,8 +22,8 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that does not fit the datasets of protocol ``name`` at its scales; ``where`` requests it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
-    for other in (declared[key] for key in ("images_of", "steps_of") if key in declared):
-        check(name, other, catalog, where)
+    for related_split in (declared[key] for key in ("images_of", "steps_of") if key in declared):
+        check(name, related_split, catalog, where)
     location = catalog.split_places[split]
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
@@ -33,20 +33,20 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     for scale in protocol.scales:
         dataset, deal = catalog.dataset(scale, name), catalog.deal(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
-        of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
+        about = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
         if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
-            raise ConfigError(f"{location}: {len(domains)} domains are wanted {of}, which has {has}")
+            raise ConfigError(f"{location}: {len(domains)} domains are wanted {about}, which has {has}")
         spec, clients = deal.partition, deal.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         size = "clients" if "clients" in declared else "clients_per_domain"
         made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
         drawn = clients * deal.sampling["fraction"] if deal.sampling["scheme"] == "bernoulli" else 1
-        classes = f"at most {dataset['classes']}, the classes {of}"
+        classes = f"at most {dataset['classes']}, the classes {about}"
         for key, wrong, allowed in (
-            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {of}"),
+            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {about}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
             ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
-            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {of}"),
+            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {about}"),
         ):
             if wrong:
                 raise ConfigError(f"{location}.{key}: {declared[key]} is not allowed; {allowed}")
@@ -72,9 +72,9 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             allowed = ", ".join(graphs.GRAPHS)
             raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
         if not kind.decentralised and topology is not None:
-            others = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
+            peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
             graph = topology["graph"]
-            raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {others}")
+            raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {peers}")
         if kind.central and content["scheme"] != "central":
             scheme = content["scheme"]
             raise ConfigError(f"{at}: it has all data at one place, as splits of scheme central do, not {scheme}")
