@@ -33,20 +33,20 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     for scale in protocol.scales:
         dataset, deal = catalog.dataset(scale, name), catalog.deal(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
-        about = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
+        of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
         if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
-            raise ConfigError(f"{location}: {len(domains)} domains are wanted {about}, which has {has}")
+            raise ConfigError(f"{location}: {len(domains)} domains are wanted {of}, which has {has}")
         spec, clients = deal.partition, deal.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         size = "clients" if "clients" in declared else "clients_per_domain"
         made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
         drawn = clients * deal.sampling["fraction"] if deal.sampling["scheme"] == "bernoulli" else 1
-        classes = f"at most {dataset['classes']}, the classes {about}"
+        classes = f"at most {dataset['classes']}, the classes {of}"
         for key, wrong, allowed in (
-            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {about}"),
+            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {of}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
             ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
-            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {about}"),
+            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {of}"),
         ):
             if wrong:
                 raise ConfigError(f"{location}.{key}: {declared[key]} is not allowed; {allowed}")

@@ -34,11 +34,11 @@ def check_source(source: dict[str, Any], where: str) -> None:
         raise ConfigError(f"{where}.{message}")
 
 
-def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, first: str) -> None:
-    """Refuse a ``source`` of ``where`` that squeezes images if the one ``declared`` in ``first`` crops them."""
+def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, base: str) -> None:
+    """Refuse a ``source`` of ``where`` that squeezes images if the one ``declared`` in ``base`` crops them."""
     if "resize" in declared and source["source"] == declared["source"] and "resize" not in source:
         raise ConfigError(
-            f"{where}.resize: is missing; {first} has {declared['resize']} beside size {declared['size']}, and without "
+            f"{where}.resize: is missing; {base} has {declared['resize']} beside size {declared['size']}, and without "
             f"it images are squeezed (of images that are square already, say resize: {source['size']})"
         )
 
