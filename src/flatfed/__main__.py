@@ -1,4 +1,4 @@
-"""``python -m flatfed``: see :mod:`flatfed.cli`. Jobs of a workflow that import torch fork from a process that has."""
+"""``python -m flatfed``: see :mod:`flatfed.cli`. Workflow jobs that need torch fork from a process that imported it."""
 
 import os
 import sys
@@ -13,6 +13,6 @@ try:
         from flatfed.cli import main
 
         status = main()
-except KeyboardInterrupt:  # before there was a command to answer it
+except KeyboardInterrupt:  # before a command could handle it
     status = 130
 sys.exit(status)

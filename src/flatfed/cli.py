@@ -1,6 +1,6 @@
-"""``python -m flatfed``: one sub-command for each step of the workflow, so that each can be run, and tried, by hand.
+"""``python -m flatfed``: one sub-command for each step of the workflow. You can run each step alone.
 
-Nothing is imported that the sub-command does not need: a cell is a process of its own and should start in no time.
+A call imports only what its sub-command needs: every cell is a separate process and should start fast.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from flatfed.commands.kinds import Parser
 from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
 
-#: Exit status of a command that is refused for a reason the user can mend, and of one that the user interrupted.
+#: Exit status after an error that the user can correct, and after an interruption by the user.
 REFUSED, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command; return its exit status. A FlatFedError is printed as one message, without a trace."""
+    """Run one sub-command and return its exit status. A FlatFedError prints one message, without a trace."""
     if arguments is None:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `flatfed ... | head` ends in silence
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `flatfed ... | head` ends silently
     words = sys.argv[1:] if arguments is None else list(arguments)
     words = [*words[1:2], "--help"] if words[:1] == ["help"] else words
     command = next((word for word in words[:1] if word in COMMANDS), None)
     prefix = "flatfed" if command is None else f"flatfed {command}"
     try:
         options = parser([] if command is None else [command]).parse_args(words)
-        _look_in_own_folders()
+        _register_user_files()
         return _file(options.command).run(options) or 0
     except FlatFedError as error:
         print(f"{prefix}: {error}", file=sys.stderr)
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of the command line: the arguments of these ``commands``, and the names of the others."""
+    """Return the parser of the command line: all command names, and the arguments of ``commands``."""
     top = Parser(
         prog="flatfed",
         usage="flatfed COMMAND ...",
@@ -82,15 +82,15 @@ def _file(command: str) -> ModuleType:
 
 
 def _remedy(error: MemoryError | OSError) -> str | None:
-    """Return what is wrong with the disk, a file or the memory, and what the user can do; None for other errors."""
+    """Return the problem of a disk, a file or the memory with its remedy; None for other errors."""
     if isinstance(error, MemoryError):
         return f"not enough memory ({str(error) or type(error).__name__})"
     named = error.filename is not None or error.errno in WITHOUT_A_NAME
     return described(error) if named and error.errno in REMEDIES else None
 
 
-def _look_in_own_folders() -> None:
-    """Make the user's own algorithms and models known: the workflow names their folders in environment variables."""
+def _register_user_files() -> None:
+    """Register the user's algorithms and models; the workflow passes their folders in environment variables."""
     from flatfed import algorithms, models
 
     for files in (algorithms.FILES, models.FILES):

@@ -1,4 +1,4 @@
-"""Errors meant for the user: one message that names the place, the value and what is allowed."""
+"""Errors meant for the user: one message with the location, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 
-#: Errors of a disk, or of a path that leads to nothing or to something else -> what the user can do about them. Results
-#: that are finished stay as they are, and a training goes on from its checkpoint.
+#: Errors of a disk or a path -> their remedy. Finished results remain, and a training resumes from its checkpoint.
 REMEDIES = {
     errno.ENOSPC: "free some space, then the same command goes on from what is there",
     errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
@@ -25,10 +24,10 @@ REMEDIES = {
     errno.ELOOP: "links lead in a circle there",
 }
 
-#: Those of them that a system raises without a file's name, as for a write to a full disk.
+#: Errors that the system raises without a file's name, such as a write to a full disk.
 WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
-#: Kinds of ids that contain the numbers of what they name, such as ``dir0.6-100``.
+#: Kinds of ids that contain numbers, such as ``dir0.6-100``.
 NUMBERED = ("split",)
 
 #: A number in an id.
@@ -48,29 +47,29 @@ class DataError(FlatFedError):
 
 
 class Shortage(FlatFedError):
-    """There is not enough memory, and nothing left that would take less of it."""
+    """There is not enough memory, and no setting that needs less."""
 
 
 class NotJSON(DataError, ValueError):
-    """A file that should hold JSON and does not: it was cut, or is another file."""
+    """A file does not hold JSON: it was cut, or it is another file."""
 
 
-def unknown(kind: str, value: object, known: Iterable[object], where: str) -> str:
-    """Return the message for a name that does not exist, with the nearest name that does.
+def unknown(kind: str, value: object, names: Iterable[object], where: str) -> str:
+    """Return the message for a name that does not exist, with the nearest existing name.
 
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
     """
-    return f"{where}: unknown {kind} {value!r}; {instead(value, known, by_number=kind in NUMBERED)}"
+    return f"{where}: unknown {kind} {value!r}; {instead(value, names, by_number=kind in NUMBERED)}"
 
 
-def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
-    """Return the message for something that is missing, with the nearest of the names that are ``there``.
+def absent(kind: str, name: str, present: Iterable[str], where: str) -> str:
+    """Return the message for something that is missing, with the nearest name of ``present``.
 
     >>> absent("column", "value", ["metric", "valeu"], "x.csv")
     "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
     """
-    return f"{where}: {kind} {wanted!r} is missing; {instead(wanted, there, 'is it', 'there are')}"
+    return f"{where}: {kind} {name!r} is missing; {instead(name, present, 'is it', 'there are')}"
 
 
 def shown(value: object) -> str:
@@ -82,45 +81,45 @@ def shown(value: object) -> str:
 def instead(
     value: object,
     known: Iterable[object],
-    asked: str = "did you mean",
+    question: str = "did you mean",
     listed: str = "known",
     *,
     by_number: bool = False,
 ) -> str:
-    """Return the question whether ``value`` should be the :func:`nearest` of ``known``, if any is, and a list of all.
+    """Return a suggestion, the :func:`nearest` name to ``value``, if any, and all ``known`` names.
 
     >>> instead("fedsmo", ["fedavg", "fedsmoo"])
     "did you mean 'fedsmoo'? known: fedavg, fedsmoo"
     """
     names = sorted({str(name) for name in known})
     near = nearest(str(value), names, by_number)
-    return (f"{asked} {near!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
+    return (f"{question} {near!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
 
 
 def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:
     """Return the most similar of ``names`` to ``value``, None where none is similar.
 
-    ``by_number``: names that differ from ``value`` by numbers alone come first; of them, the name with the fewest other
-    numbers, and among equals the one whose numbers are nearest.
+    ``by_number``: prefer names that differ from ``value`` in numbers alone: the fewest different numbers, then the
+    nearest numbers.
 
     >>> nearest("dir0.25-100", ["dir0.1-100", "dir0.3-100", "dir0.25-200", "dir2-100"], by_number=True)
     'dir0.3-100'
     """
-    names, wanted = list(names), [float(number) for number in NUMBER.findall(value)]
+    names, numbers = list(names), [float(number) for number in NUMBER.findall(value)]
 
     def distance(name: str) -> tuple[int, float]:
-        pairs = list(zip(wanted, map(float, NUMBER.findall(name)), strict=True))
+        pairs = list(zip(numbers, map(float, NUMBER.findall(name)), strict=True))
         return sum(a != b for a, b in pairs), sum(abs(a - b) / max(a, b) for a, b in pairs if a != b)
 
     shape = NUMBER.sub("#", value)
-    of_shape = [name for name in names if by_number and wanted and NUMBER.sub("#", name) == shape]
-    if of_shape:
-        return min(of_shape, key=distance)
+    similar = [name for name in names if by_number and numbers and NUMBER.sub("#", name) == shape]
+    if similar:
+        return min(similar, key=distance)
     return next(iter(difflib.get_close_matches(value, names, n=1, cutoff=0.5)), None)
 
 
 def described(error: OSError) -> str:
-    """Return what is wrong with a file or its disk, and what the user can do."""
-    name = error.filename2 or error.filename  # the second is the target of a renaming, which the user knows
-    place = f"{name}: " if name else ""
-    return f"{place}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"
+    """Return the problem of a file or its disk, with the remedy."""
+    name = error.filename2 or error.filename  # filename2 is the target of a renaming
+    prefix = f"{name}: " if name else ""
+    return f"{prefix}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"

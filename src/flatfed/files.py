@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and digests of what they hold."""
+"""Atomic file writes, sealed JSON, and digests of contents."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from flatfed.errors import DataError, FlatFedError, NotJSON, described
 
 Kind = TypeVar("Kind")
 
-#: What reading a damaged, encrypted or foreign .npz file raises, or one that claims more than fits.
+#: Errors of reading a damaged, encrypted or foreign .npz file, or one larger than the memory.
 UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 
-#: Entries of an array that are hashed at a time.
+#: Number of array entries that are hashed at a time.
 PART = 1 << 22
 
-#: Key of the SHA-256 of all else in a sealed JSON file.
+#: Key of the SHA-256 of all other content of a sealed JSON file.
 SEAL = "record_sha256"
 
 
 @contextlib.contextmanager
 def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a temporary file beside ``path``; on success flush it to disk and rename it over ``path``.
+    """Write ``path`` atomically: open a temporary file next to it, flush it to disk, rename it to ``path``.
 
-    A reader sees the old content or the new, never a part. On any error the temporary file is removed.
+    A reader sees the old or the new content, never a part. An error removes the temporary file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,16 +48,16 @@ def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[A
         os.replace(part, path)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a write that fails does not say of which file
-        with contextlib.suppress(OSError):  # the disk may be full, or read-only by now
+            error.filename = str(path)  # a failed write does not name its file
+        with contextlib.suppress(OSError):  # the disk may be full or read-only
             part.unlink()
         raise
 
 
 def remove_parts(path: str | os.PathLike[str]) -> None:
-    """Remove the temporary files of ``path`` that a process left which was killed in :func:`write_whole`.
+    """Remove the temporary files that a process killed in :func:`write_whole` left for ``path``.
 
-    Those of files beside it whose names begin with its own and a point are removed as well.
+    Also removes those of neighbouring files whose names begin with ``path``'s name and a point.
     """
     path = Path(path)
     for part in path.parent.glob(f".{path.name}.*.part"):
@@ -65,10 +65,10 @@ def remove_parts(path: str | os.PathLike[str]) -> None:
 
 
 def unfinished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Path:
-    """Return what the names of hidden files begin with that keep the finished parts of the result ``out``.
+    """Return the path prefix of the hidden files that keep the finished parts of the result ``out``.
 
-    The name holds a digest of ``identity``, all that decides the result: a call that was stopped finds its own files
-    again, and one with another model, data or settings neither takes them nor loses them.
+    The prefix holds a digest of ``identity``, everything that decides the result: a stopped call finds its parts again,
+    and a call with another model, data or settings neither uses nor removes them.
     """
     path = Path(out).with_name(f".{Path(out).name}.{digest_json(identity)[:16]}")
     remove_parts(path)
@@ -76,21 +76,21 @@ def unfinished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Path:
 
 
 def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
-    """Refuse the path of a file, or of a ``folder``, where something of the other kind stands, or above it a file.
+    """Refuse a file path that is a folder, a ``folder`` path that is a file, and a path below a file.
 
-    Nothing has to be there yet: it is called before anything is computed for the file.
+    Call it before computing: the path need not exist.
 
-    :raises DataError: naming what stands there.
+    :raises DataError: naming the existing file or folder.
     """
     path = Path(path)
-    standing = _nearest(path)
-    if standing.is_dir() != (folder or standing != path):
-        kind, wanted = ("folder", "file") if standing.is_dir() else ("file", "folder")
-        raise DataError(f"{standing}: is a {kind}; a {wanted} is wanted, or a name that is free")
+    existing = _nearest(path)
+    if existing.is_dir() != (folder or existing != path):
+        kind, expected = ("folder", "file") if existing.is_dir() else ("file", "folder")
+        raise DataError(f"{existing}: is a {kind}; a {expected} is wanted, or a name that is free")
 
 
 def check_writable(folders: Iterable[Path]) -> None:
-    """Refuse ``folders`` that cannot be written to, or that are absent and cannot be made.
+    """Refuse ``folders`` that are not writable, or that do not exist and cannot be created.
 
     :raises FlatFedError: naming the first.
     """
@@ -103,23 +103,23 @@ def check_writable(folders: Iterable[Path]) -> None:
 
 def _nearest(path: Path) -> Path:
     """Return ``path``, or the nearest folder above it that exists."""
-    return next(place for place in (path, *path.parents) if place.exists())
+    return next(candidate for candidate in (path, *path.parents) if candidate.exists())
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write ``value`` as indented JSON, whole."""
+    """Write ``value`` as indented JSON, atomically."""
     with write_whole(path, "w") as file:
         json.dump(value, file, indent=1, allow_nan=False)
         file.write("\n")
 
 
 def write_sealed(path: str | os.PathLike[str], value: dict[str, Any], key: str = SEAL) -> None:
-    """Write ``value`` as JSON, whole, with its seal under ``key``; :func:`read_sealed` reads it."""
+    """Write ``value`` as JSON, atomically, with its seal under ``key``; :func:`read_sealed` reads it."""
     write_json(path, sealed(value, key))
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read a JSON file; NotJSON, a DataError and a ValueError, where it holds something else."""
+    """Return the content of a JSON file; NotJSON (a DataError and a ValueError) for other content."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -130,13 +130,13 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 def read_sealed(
     make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str, key: str = SEAL
 ) -> Kind:
-    """Return what ``make`` makes of the JSON in the file ``path`` of :func:`write_sealed`, which should hold ``what``.
+    """Return ``make(content, path)`` of a JSON file of :func:`write_sealed`; ``what`` describes it in messages.
 
-    ``make`` takes the content and the file's name, and raises DataError for other content.
+    ``make`` raises DataError for wrong content.
 
     :raises FileNotFoundError: there is no such file.
-    :raises DataError: the file cannot be read, holds something else, or the seal under ``key`` is missing or not that
-        of the content; the message ends with ``remedy``.
+    :raises DataError: the file cannot be read, has other content, or its seal under ``key`` is missing or does not fit
+        the content; the message ends with ``remedy``.
     """
     try:
         content = read_json(path)
@@ -153,21 +153,21 @@ def read_sealed(
 
 
 def misread(path: str | os.PathLike[str], what: str, problem: object, remedy: str) -> DataError:
-    """Return the error that the file ``path`` is not ``what`` it should be; a ``problem`` may begin with the path."""
+    """Return the error that the file ``path`` is not ``what``; a ``problem`` may begin with the path."""
     return DataError(f"{path}: not {what} ({str(problem).removeprefix(f'{path}: ')}); {remedy}")
 
 
 def sealed(value: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return ``value`` with a digest of all else in it under ``key``, so that :func:`intact` notices a change."""
-    content = {name: each for name, each in value.items() if name != key}
-    return {**content, key: digest_json(json.loads(json.dumps(content)))}  # the same after it is read
+    """Return ``value`` with the digest of its other content under ``key``, which :func:`intact` checks."""
+    content = {name: entry for name, entry in value.items() if name != key}
+    return {**content, key: digest_json(json.loads(json.dumps(content)))}  # normalised as a reader sees it
 
 
 def intact(value: dict[str, Any], key: str) -> bool:
-    """Return whether ``value`` holds what it held when it was :func:`sealed`."""
+    """Return whether ``value`` is unchanged since it was :func:`sealed`."""
     try:
         return value == sealed(value, key)
-    except ValueError:  # infinite numbers, or none: nothing of ours was written with such
+    except ValueError:  # NaN or infinite numbers: FlatFed never writes them
         return False
 
 
@@ -184,9 +184,9 @@ def digest_json(value: Any) -> str:
 
 
 def digest_arrays(**arrays: Any) -> str:
-    """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays; those that are None are left out.
+    """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays, ignoring None.
 
-    Memory-mapped ones are read in parts; others that are not contiguous are copied.
+    Reads memory-mapped arrays in parts; copies arrays that are not contiguous.
     """
     total = hashlib.sha256()
     for name, array in sorted(arrays.items()):

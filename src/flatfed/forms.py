@@ -1,7 +1,7 @@
-"""The form of JSON that goes from one process to another: declared once, and compared with the content.
+"""Types of the JSON that processes exchange: declared once, and checked when JSON is read.
 
-The message names the first key that is wrong. A form is declared as a dataclass, which :func:`read` makes of the JSON
-and :func:`plain` writes as such, or as a mapping for :func:`check`.
+A message names the first wrong key. A form is a dataclass, which :func:`read` creates from JSON and :func:`plain` turns
+into JSON, or a mapping for :func:`check`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Form:
-    """Values for which ``fits`` is true; ``words`` name them.
+    """The set of values for which ``fits`` is true; ``words`` describe them.
 
-    ``inside``: the form of each item of a list, of each value of a mapping; ``keys``: that of each key of a mapping.
-    ``make`` turns the content of such keys into the value. ``misspelt``: the message for another text, by its place.
+    ``inside``: the form of the items of a list or the values of a mapping; ``keys``: key -> form, for a mapping.
+    ``make`` creates the value from the keys. ``misspelt``: (text, location) -> the message for an unknown text.
     """
 
     words: str
@@ -36,7 +36,7 @@ class Form:
     misspelt: Callable[[str, str], str] | None = None
 
 
-#: Type -> the form of its values. A truth value is an int to Python, but not in JSON.
+#: Type -> the form of its values. Unlike Python, JSON does not count true and false as integers.
 TYPES = {
     dict: Form("a mapping", lambda value: isinstance(value, dict)),
     list: Form("a list", lambda value: isinstance(value, list)),
@@ -55,20 +55,20 @@ def whole(least: int) -> Form:
 
 
 def above(low: float, most: float = math.inf) -> Form:
-    """Return the form of numbers above ``low`` and at ``most`` so large."""
+    """Return the form of numbers above ``low`` and at most ``most``."""
     limit = f" and at most {most:g}" if most < math.inf else ""
     return Form(f"a number above {low:g}{limit}", lambda value: TYPES[float].fits(value) and low < value <= most)
 
 
 def some(form: Any) -> Form:
-    """Return the form of lists of at least one value of a ``form``."""
+    """Return the form of non-empty lists of ``form``."""
     return Form("a list of at least one", lambda value: isinstance(value, list) and bool(value), form)
 
 
-def named(kind: str, known: tuple[str, ...]) -> Form:
-    """Return the form of the texts ``known``, which are names of a ``kind``: of schemes, of devices."""
-    words = f"one of {', '.join(known)}"
-    return Form(words, lambda value: value in known, misspelt=lambda name, where: unknown(kind, name, known, where))
+def named(kind: str, names: tuple[str, ...]) -> Form:
+    """Return the form of the names ``names`` of a ``kind``, such as schemes or devices."""
+    words = f"one of {', '.join(names)}"
+    return Form(words, lambda value: value in names, misspelt=lambda name, where: unknown(kind, name, names, where))
 
 
 #: The form of an image's shape.
@@ -76,10 +76,9 @@ SHAPE = Form("[channels, height, width]", lambda value: isinstance(value, list) 
 
 
 def read(kind: type[Kind], value: Any, where: str) -> Kind:
-    """Return JSON as the dataclass ``kind``, with the dataclasses in it; keys that it does not have are left out.
+    """Return the JSON ``value`` as the dataclass ``kind``, nested dataclasses included; other keys are ignored.
 
-    The type of a field is its form, or ``Annotated[X, form]`` where the type does not say enough. A field with a
-    default may be absent.
+    The type of a field is its form; ``Annotated[X, form]`` gives a narrower one. A field with a default may be absent.
 
     :raises DataError: the value is not of its form; the message begins with ``where``.
     """
@@ -92,54 +91,54 @@ def reader(kind: type[Kind]) -> Callable[[Any, str], Kind]:
 
 
 def plain(value: Any) -> Any:
-    """Return a dataclass as the JSON that :func:`read` takes: fields that equal their default are left out."""
+    """Return a dataclass as JSON for :func:`read`, without the fields that equal their default."""
     if is_dataclass(value):
         contents = ((field, getattr(value, field.name)) for field in fields(value))
         return {field.name: plain(content) for field, content in contents if content != _default(field)}
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: plain(entry) for key, entry in value.items()}
+    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _default(field: Field[Any]) -> Any:
-    """Return the default of a field, MISSING where it has none."""
+    """Return the default of a field, or MISSING."""
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def check(value: Any, form: Any, where: str) -> Any:
-    """Return a ``value``, as read from JSON, of the ``form``; refuse another one. Messages begin with ``where``.
+    """Return the JSON ``value`` converted to ``form``. Messages begin with ``where``.
 
-    A form is a type (``Any``; ``float``: whole numbers too, but no truth values; ``list[X]``, ``dict[str, X]``,
+    A form is a type (``Any``; ``float`` includes integers, but no booleans; ``list[X]``, ``dict[str, X]``,
     ``X | None``, a dataclass), a :class:`Form`, or a mapping of keys to forms: a key that ends in ``?`` may be absent,
-    other keys of the value are left out.
+    other keys of the value are ignored.
 
-    :raises DataError: naming the key as in ``evaluation.every``, the value, and what is wanted.
+    :raises DataError: naming the key (``evaluation.every``), the value and the expected form.
     """
     alternatives = _forms(form)
-    fitting = next((each for each in alternatives if each.fits(value)), None)
-    if fitting is None:
+    match = next((alternative for alternative in alternatives if alternative.fits(value)), None)
+    if match is None:
         raise DataError(_refusal(value, alternatives, where))
-    if fitting.keys is not None:
+    if match.keys is not None:
         made = {}
-        for name, part in fitting.keys.items():
+        for name, part in match.keys.items():
             key = name.removesuffix("?")
             if key in value:
                 made[key] = check(value[key], part, _inside(where, key))
             elif key == name:
                 raise DataError(absent("key", key, value, where))
-        return fitting.make(**made)
-    if fitting.inside is None:
+        return match.make(**made)
+    if match.inside is None:
         return value
     if isinstance(value, list):
-        return [check(each, fitting.inside, f"{where}[{place}]") for place, each in enumerate(value)]
-    return {key: check(each, fitting.inside, _inside(where, key)) for key, each in value.items()}
+        return [check(item, match.inside, f"{where}[{index}]") for index, item in enumerate(value)]
+    return {key: check(item, match.inside, _inside(where, key)) for key, item in value.items()}
 
 
 def _forms(form: Any) -> list[Form]:
-    """Return the alternatives that a form is declared as."""
+    """Return the alternatives of a declared form."""
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin in (typing.Union, types.UnionType):
-        return [alternative for each in arguments for alternative in _forms(each)]
+        return [alternative for argument in arguments for alternative in _forms(argument)]
     if origin is typing.Annotated:
         return _forms(arguments[1])
     if origin in (list, dict):
@@ -159,13 +158,13 @@ def _of_dataclass(kind: type) -> Form:
 
 
 def _refusal(value: Any, alternatives: list[Form], where: str) -> str:
-    misspelt = next((each.misspelt for each in alternatives if each.misspelt), None)
+    misspelt = next((alternative.misspelt for alternative in alternatives if alternative.misspelt), None)
     if misspelt and isinstance(value, str):
         return misspelt(value, where)
-    return f"{where}: {shown(value)} is not {' or '.join(each.words for each in alternatives)}"
+    return f"{where}: {shown(value)} is not {' or '.join(alternative.words for alternative in alternatives)}"
 
 
 def _inside(where: str, key: str) -> str:
-    """Return the place of ``key``: behind a colon in a file, behind a point in another key."""
-    place, _, inner = where.rpartition(": ")
-    return f"{place}: {inner}.{key}" if place else f"{where}: {key}"
+    """Return the location of ``key``: after a colon in a file, after a point in another key."""
+    file, _, inner = where.rpartition(": ")
+    return f"{file}: {inner}.{key}" if file else f"{where}: {key}"

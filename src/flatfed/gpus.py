@@ -1,6 +1,6 @@
-"""Which GPUs this process may use, found without torch, and one of them for each job.
+"""The GPUs that this process may use, detected without torch, and the assignment of one GPU to each job.
 
-Snakemake limits how many GPU jobs run at a time on a machine but gives none of them a device: that is done here.
+Snakemake limits the number of parallel GPU jobs on a machine, but does not assign devices to them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from flatfed.errors import FlatFedError
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
-OTHERS = (Path("/dev/kfd"), Path("/dev/dxg"))  # GPUs that NVIDIA's driver does not list: AMD's, and those of WSL
+OTHERS = (Path("/dev/kfd"), Path("/dev/dxg"))  # GPUs that NVIDIA's driver does not list: AMD, WSL
 
 
 def visible() -> list[str]:
-    """Return the ids of the GPUs that CUDA would show, as CUDA_VISIBLE_DEVICES writes them."""
+    """Return the ids of the GPUs visible to CUDA, in the notation of CUDA_VISIBLE_DEVICES."""
     if (mask := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         # CUDA ignores everything from the first invalid entry on; "-1" and "" are the customary ones for "none".
         return list(takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), map(str.strip, mask.split(","))))
@@ -41,9 +41,9 @@ def resolve(device: str) -> str:
 
 
 def demanded(device: str) -> str:
-    """Return what :func:`resolve` does, for a job that is about to begin.
+    """Return :func:`resolve` of the ``device`` for a job that is about to start.
 
-    Raises FlatFedError, saying what to do, where "cuda" is asked for and there is surely no GPU.
+    :raises FlatFedError: "cuda" was requested, and there certainly is no GPU.
     """
     if device == "cuda" and not visible() and not any(path.exists() for path in OTHERS):
         mask = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -57,24 +57,24 @@ def demanded(device: str) -> str:
 
 @contextlib.contextmanager
 def claimed() -> Iterator[str | None]:
-    """Reserve a GPU that no other FlatFed job of this machine and user has, and make it the only one CUDA shows.
+    """Reserve a GPU that no other FlatFed job of this user has on this machine, and hide the others from CUDA.
 
-    Call before torch is imported. Yields the id, or None where there is no choice (no GPU or one). With more jobs than
-    GPUs the surplus is dealt by process number: they share.
+    Call before torch is imported. Yields the id, or None with fewer than two GPUs. If there are more jobs than GPUs,
+    the surplus jobs share GPUs by process id.
     """
     ids = visible()
     if len(ids) < 2:
         yield None
         return
     with contextlib.ExitStack() as stack:
-        mine = next((gpu for gpu in ids if _locked(gpu, stack)), ids[os.getpid() % len(ids)])
-        os.environ["CUDA_VISIBLE_DEVICES"] = mine
-        yield mine
+        claimed_gpu = next((gpu for gpu in ids if _locked(gpu, stack)), ids[os.getpid() % len(ids)])
+        os.environ["CUDA_VISIBLE_DEVICES"] = claimed_gpu
+        yield claimed_gpu
 
 
 def _locked(gpu: str, stack: contextlib.ExitStack) -> bool:
     """Take the lock of ``gpu`` until ``stack`` ends or the process dies; False if another job has it."""
-    # Two allocations of Slurm's on one host may both call their GPUs 0 and 1, and mean different ones.
+    # Two Slurm allocations on one host may use the same ids for different GPUs.
     owner = f"{os.getuid()}-{os.environ.get('SLURM_JOB_ID', 'host')}"
     path = Path(tempfile.gettempdir()) / f"flatfed-gpu-{owner}-{gpu.replace('/', '_')}.lock"
     file = stack.enter_context(path.open("w"))

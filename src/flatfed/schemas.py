@@ -1,4 +1,4 @@
-"""The JSON Schemas of workflow/schemas, and their errors in words: file, key, value, what is allowed, nearest match."""
+"""Validation against workflow/schemas, with messages: file, key, value, allowed values, nearest match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from flatfed.errors import ConfigError, shown, unknown
 from flatfed.strict_yaml import read
 
-#: The folder of the schemas: they belong to this copy of FlatFed, whatever configuration is checked with them.
+#: The folder of the schemas, which belong to this copy of FlatFed, not to the checked project.
 FOLDER = Path(__file__).resolve().parents[2] / "workflow" / "schemas"
 
 #: JSON type -> words for it.
@@ -39,12 +39,12 @@ BOUNDS = {
 }
 
 
-def _whole(checker: Any, value: Any) -> bool:
-    """Return whether ``value`` is an int. JSON Schema takes 40.0 for an integer, which range() would not take."""
+def _is_int(checker: Any, value: Any) -> bool:
+    """Return whether ``value`` is an int. JSON Schema also accepts 40.0, which range() does not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _whole))
+_Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_int))
 
 
 @lru_cache
@@ -56,98 +56,97 @@ def _validator(name: str, key: str | None = None) -> Any:
 
 
 def _read(file: str) -> Resource[Any]:
-    """Return the schema in a ``file`` of the folder, as others refer to it."""
+    """Return the schema in a ``file`` of the folder, for references from other schemas."""
     return Resource.from_contents(read(FOLDER / file, f"workflow/schemas/{file}"))
 
 
 def validate(value: Any, schema: str, where: str) -> None:
     """Check ``value``, the content of the file called ``where``, against ``workflow/schemas/<schema>.schema.yaml``.
 
-    :raises ConfigError: the mistake nearest to what was meant; of keys that are missing, all of them.
+    :raises ConfigError: the most relevant mistake, or all missing keys.
     """
     refuse(mistakes(value, schema), where)
 
 
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
-    """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
+    """Check ``value`` against the property ``key`` of ``schema``; ConfigError as in :func:`validate`."""
     refuse(_validator(schema, key).iter_errors(value), f"{where}.{key}")
 
 
 def defaults(schema: str) -> dict[str, Any]:
-    """Return the values that ``schema`` has for properties that are left out."""
-    return {key: of["default"] for key, of in _validator(schema).schema["properties"].items() if "default" in of}
+    """Return the default values of the properties of ``schema``."""
+    return {key: rule["default"] for key, rule in _validator(schema).schema["properties"].items() if "default" in rule}
 
 
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
-    """Return where ``value``, which stands ``under`` these keys of its file, is not as ``schema`` has it."""
-    found = list(_validator(schema).iter_errors(value))
-    for error in found:
+    """Return the violations of ``schema`` by ``value``, which is ``under`` these keys in its file."""
+    errors = list(_validator(schema).iter_errors(value))
+    for error in errors:
         error.path.extendleft(reversed(under))
-    return found
+    return errors
 
 
 def refuse(errors: Iterable[ValidationError], where: str) -> None:
-    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing.
+    """Raise a ConfigError for the first of the ``errors``, or for all missing keys.
 
-    Of an unknown key and a missing one, the unknown key is told: a misspelt key is both. A key that another kind of
-    entry has is told last.
+    Reports an unknown key before a missing one: a typo causes both errors. Reports keys of another kind of entry last.
     """
     order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2, "not": 3}
-    if errors := sorted(errors, key=lambda found: order.get(found.validator, 1)):
-        lacking = [error for error in errors if order.get(error.validator) == 2]
-        raise ConfigError(_lacking(lacking, where) if errors[0] in lacking else _words(errors[0], where))
+    if errors := sorted(errors, key=lambda error: order.get(error.validator, 1)):
+        missing = [error for error in errors if order.get(error.validator) == 2]
+        raise ConfigError(_missing_keys(missing, where) if errors[0] in missing else _message(errors[0], where))
 
 
-def _lacking(errors: Iterable[ValidationError], where: str) -> str:
-    """Return the message for the keys that are missing in ``errors``."""
-    lacking: dict[tuple[Any, ...], str] = {}
+def _missing_keys(errors: Iterable[ValidationError], where: str) -> str:
+    """Return the message for the missing keys of ``errors``."""
+    missing: dict[tuple[Any, ...], str] = {}
     for error in errors:
-        wanted = error.validator_value
+        required = error.validator_value
         if error.validator == "dependentRequired":
-            wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
-        for key in (key for key in wanted if key not in error.instance):
-            lacking[(*error.absolute_path, key)] = error.schema["properties"][key]["description"]
-    if len(lacking) == 1:
-        (((*at, key), meaning),) = lacking.items()
-        return f"{_place(where, at)}: key {key!r} is missing; {meaning}"
-    each = "; ".join(f"{_path(path)!r}, {meaning}" for path, meaning in lacking.items())
-    return f"{where}: {len(lacking)} keys are missing: {each}"
+            required = [key for present, needed in required.items() if present in error.instance for key in needed]
+        for key in (key for key in required if key not in error.instance):
+            missing[(*error.absolute_path, key)] = error.schema["properties"][key]["description"]
+    if len(missing) == 1:
+        (((*at, key), meaning),) = missing.items()
+        return f"{_location(where, at)}: key {key!r} is missing; {meaning}"
+    listing = "; ".join(f"{_path(path)!r}, {meaning}" for path, meaning in missing.items())
+    return f"{where}: {len(missing)} keys are missing: {listing}"
 
 
-def _words(error: ValidationError, where: str) -> str:
+def _message(error: ValidationError, where: str) -> str:
     """Return the message for one violation of a schema."""
     while error.context:
-        # Of the alternatives of an anyOf, the one that fits best is the one that was meant.
-        fits = [(len(found.absolute_path), found.validator != "type", relevance(found)) for found in error.context]
+        # Report the best fitting alternative of an anyOf.
+        fits = [(len(part.absolute_path), part.validator != "type", relevance(part)) for part in error.context]
         error = error.context[fits.index(max(fits))]
-    place = _place(where, error.absolute_path)
-    value, wanted = error.instance, error.validator_value
+    location = _location(where, error.absolute_path)
+    value, expected = error.instance, error.validator_value
     about = error.schema.get("description", "")
     allowed = f"; {about}" if about else ""
     match error.validator:
         case "additionalProperties":
-            known = list(error.schema.get("properties", ()))
-            extra = sorted(str(key) for key in value if key not in known)
-            return unknown("key", extra[0], known, place)
+            properties = list(error.schema.get("properties", ()))
+            extra = sorted(str(key) for key in value if key not in properties)
+            return unknown("key", extra[0], properties, location)
         case "required":
-            return _lacking([error], where)
+            return _missing_keys([error], where)
         case "enum":
-            return unknown("value", value, wanted, place)
+            return unknown("value", value, expected, location)
         case "type":
-            types = [wanted] if isinstance(wanted, str) else wanted
+            types = [expected] if isinstance(expected, str) else expected
             names = " or ".join(WORDS[name] for name in types)
-            return f"{place}: {shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
+            return f"{location}: {shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
-            return f"{place}: {shown(twice)} is given twice"
+            return f"{location}: {shown(twice)} is given twice"
         case bound if bound in BOUNDS:
-            return f"{place}: {shown(value)} is not allowed; {BOUNDS[bound].format(wanted)} is wanted{allowed}"
+            return f"{location}: {shown(value)} is not allowed; {BOUNDS[bound].format(expected)} is wanted{allowed}"
         case _:
-            return f"{place}: {shown(value)} is not allowed{allowed}"
+            return f"{location}: {shown(value)} is not allowed{allowed}"
 
 
-def _place(where: str, parts: Iterable[str | int]) -> str:
-    """Return the file ``where`` with the place in it that ``parts`` lead to."""
+def _location(where: str, parts: Iterable[str | int]) -> str:
+    """Return the file ``where`` with the key path ``parts``."""
     path = _path(parts)
     return f"{where}: {path}" if path else where
 

@@ -1,7 +1,7 @@
-"""YAML without its traps: what is refused here would be read as something else than is written, or not at all.
+"""A strict YAML reader: it refuses content that YAML would misread.
 
-Refused are keys given twice, keys that are no text, unknown tags, anchors that hold themselves or unfold to millions of
-values, deep nesting, numbers that are not finite or beyond 2^53, and control characters. Plain words are read as in
+It refuses duplicate keys, keys that are not text, unknown tags, anchors that contain themselves or expand to millions
+of values, deep nesting, numbers that are infinite, NaN or above 2^53, and control characters. Plain words follow
 YAML 1.2: 1e-3 is a number, but yes, no, on, 010, 1:30 and 2023-01-01 are texts.
 """
 
@@ -18,16 +18,16 @@ import yaml
 
 from flatfed.errors import ConfigError
 
-#: Nesting, characters of one text and of a file, values of one file after anchors are unfolded: far above ours.
+#: Limits: nesting, characters of a text, characters of a file, values of a file with anchors expanded.
 DEEPEST, LONGEST, LARGEST_FILE, MOST = 32, 4000, 1_000_000, 100_000
 
-#: The largest number whose neighbours are told apart wherever JSON is read.
+#: The largest integer that every JSON reader represents exactly.
 LARGEST = 2**53
 
-#: Unicode categories with no place in a text: control characters (line breaks among them), invisible ones, surrogates.
+#: Unicode categories that a text must not contain: control characters (with line breaks), invisible ones, surrogates.
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
-#: YAML's kinds of plain words that are no texts -> their pattern, and what such a word begins with.
+#: YAML type of a plain word -> its pattern, and the first characters of such words.
 TAG, DIGITS = "tag:yaml.org,2002:", "0123456789"
 FLOAT = r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?"
 WORDS = {
@@ -45,7 +45,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Refuse keys given twice and keys that are no text; then merge what ``<<`` names into the ``node``."""
+        """Refuse duplicate keys and keys that are not text; then merge the mappings of ``<<`` into the ``node``."""
         lines: dict[str, str] = {}
         for key, _ in [] if hasattr(node, "flat") else node.value:
             line = f"line {key.start_mark.line + 1}"
@@ -66,7 +66,7 @@ for kind, (pattern, beginnings) in WORDS.items():
 def read(path: Path, name: str) -> Any:
     """Return the content of the YAML file ``path``, called ``name`` in messages.
 
-    :raises ConfigError: it cannot be read, is not YAML, or holds what this module refuses.
+    :raises ConfigError: the file cannot be read, is not YAML, or has content that this module refuses.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -87,7 +87,7 @@ def read(path: Path, name: str) -> Any:
 
 
 def as_in_a_file(value: Any) -> Any:
-    """Return ``value`` with the words in it read as plain ones of a file: Snakemake leaves --config's as text."""
+    """Return ``value`` with its texts parsed as plain words of a file: Snakemake passes --config values as text."""
     if isinstance(value, dict):
         return {key: as_in_a_file(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -101,7 +101,7 @@ def as_in_a_file(value: Any) -> Any:
 
 
 def check(value: Any, name: str) -> None:
-    """Refuse values that no setting can have (see the module), anywhere in ``value``.
+    """Refuse content of ``value`` that this module does not allow.
 
     Messages begin with ``name`` and the key.
 
@@ -117,14 +117,14 @@ def _check(value: Any, name: str, key: str, depth: int, count: Iterator[int]) ->
     if next(count) > MOST:
         raise ConfigError(f"{at}: more than {MOST} values, anchors unfolded")
     if isinstance(value, dict):
-        for name_of, part in value.items():
-            if not isinstance(name_of, str):
-                raise ConfigError(f"{at}: key {name_of!r} is not a text; write it in quotes")
-            _check_text(name_of, f"{at}: key")
-            _check(part, name, f"{key}.{name_of}" if key else name_of, depth + 1, count)
+        for key_text, part in value.items():
+            if not isinstance(key_text, str):
+                raise ConfigError(f"{at}: key {key_text!r} is not a text; write it in quotes")
+            _check_text(key_text, f"{at}: key")
+            _check(part, name, f"{key}.{key_text}" if key else key_text, depth + 1, count)
     elif isinstance(value, list):
-        for place, part in enumerate(value):
-            _check(part, name, f"{key}[{place}]", depth + 1, count)
+        for index, part in enumerate(value):
+            _check(part, name, f"{key}[{index}]", depth + 1, count)
     elif isinstance(value, str):
         _check_text(value, at)
     elif isinstance(value, int | float) and not abs(value) <= LARGEST:

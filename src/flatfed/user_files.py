@@ -1,8 +1,8 @@
-"""A user's own algorithms and models: Python files in folders that config.yaml names.
+"""A user's algorithms and models: Python files in folders that config.yaml names.
 
-Each file is a module of the package that holds FlatFed's own, ``flatfed.algorithms`` or ``flatfed.models``, whose
-``__path__`` gets the folders. A file's name is its id; names that begin with an underscore are building blocks. The
-workflow hands the folders to its jobs in an environment variable.
+The folders extend the ``__path__`` of ``flatfed.algorithms`` or ``flatfed.models``, so each file is a module of that
+package. A file's name is its id; names that begin with an underscore are building blocks. The workflow passes the
+folders to its jobs in an environment variable.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NOT_LOCAL = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib"))
 
 
 class UserFiles:
-    """The modules of a ``kind``, "algorithm" or "model", in ``package``: those of the ids ``shipped``, and a user's.
+    """The modules of a ``kind``, "algorithm" or "model", in ``package``: the ``shipped`` ids and the user's modules.
 
-    ``setting``: the key of config.yaml that names the user's folders; ``variable``: the environment variable that holds
-    them, separated as in PATH.
+    ``setting``: the key of config.yaml for the user's folders; ``variable``: the environment variable for them,
+    separated as in PATH.
     """
 
     def __init__(self, kind: str, package: str, shipped: Iterable[str]):
@@ -37,67 +37,67 @@ class UserFiles:
 
     @property
     def path(self) -> list[str]:
-        """The package's folder, and the user's."""
+        """The package's folder, then the user's folders."""
         return sys.modules[self.package].__path__
 
     def look_in(self, folders: Iterable[str | Path], where: str) -> list[str]:
         """Add the files of ``folders``; return the folders' absolute paths.
 
-        Raises ConfigError, beginning with ``where``, for a folder that does not exist or a file called as a module that
-        is there already.
+        :raises ConfigError: beginning with ``where``; a folder does not exist, or a file has the name of an existing
+            module.
         """
-        found = []
+        paths = []
         for folder in folders:
             path = Path(folder).resolve()
             if not path.is_dir():
                 raise ConfigError(f"{where}: {str(folder)!r} is not a folder; wanted: one of {self.kind}s, a file each")
             if str(path) not in self.path:
-                taken = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
+                module_names = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
                 for module in pkgutil.iter_modules([str(path)]):
-                    if module.name in taken:
+                    if module.name in module_names:
                         file = f"{where}: {path / module.name}.py"
                         raise ConfigError(f"{file}: {self.package} has {module.name!r} already; rename the file")
                 self.path.append(str(path))
-            found.append(str(path))
-        return found
+            paths.append(str(path))
+        return paths
 
     def look_in_environment(self) -> None:
-        """Add the folders that the environment variable names."""
+        """Add the files of the folders in the environment variable."""
         folders = os.environ.get(self.variable, "").split(os.pathsep)
         self.look_in(filter(None, folders), f"environment variable {self.variable}")
 
     def names(self) -> list[str]:
         """Return all ids, sorted."""
-        found = pkgutil.iter_modules(self.path[1:])
-        return sorted({*self.shipped, *(one.name for one in found if not (one.ispkg or one.name.startswith("_")))})
+        infos = pkgutil.iter_modules(self.path[1:])
+        return sorted({*self.shipped, *(info.name for info in infos if not (info.ispkg or info.name.startswith("_")))})
 
     def own_files(self, name: str) -> list[Path]:
-        """Return the user's files of ``name``: its own and the ``_*.py`` in its folder; [] for one of FlatFed."""
+        """Return the user's files of ``name``: its file and the ``_*.py`` in its folder; [] for a module of FlatFed."""
         for folder in map(Path, self.path[1:]):
             if (folder / f"{name}.py").is_file():
                 return [folder / f"{name}.py", *sorted(folder.glob("_*.py"))]
         return []
 
-    def unknown(self, name: Any, known: Iterable[str], where: str) -> ConfigError:
-        """Return the error for an id that is not ``known``; it says how FlatFed finds one of the user's own."""
-        own = f"one of your own is found in a folder that `{self.setting}` in config.yaml names"
-        return ConfigError(f"{unknown(self.kind, name, known, where)}; {own}")
+    def unknown(self, name: Any, ids: Iterable[str], where: str) -> ConfigError:
+        """Return the error for an id that is not ``ids``, with the setting for the user's folders."""
+        hint = f"one of your own is found in a folder that `{self.setting}` in config.yaml names"
+        return ConfigError(f"{unknown(self.kind, name, ids, where)}; {hint}")
 
     def load(self, name: str) -> ModuleType:
-        """Return the module ``name``. One line on stderr names files that a user's file imports beside its digest.
+        """Return the module ``name``; warn on stderr about imported user files that its digest does not cover.
 
         :raises ConfigError: the file cannot be imported.
         """
         spec, before = importlib.util.find_spec(f"{self.package}.{name}"), set(sys.modules)
         try:
             module = importlib.import_module(spec.name)
-        except Exception as error:  # the file may be a user's, and do anything
-            what = f"this {self.kind} cannot be imported: {type(error).__name__}: "
-            raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else what}{error}") from error
-        own = self.own_files(name)
-        if own and (others := sorted(local_files(sys.modules.keys() - before) - set(own))):
-            more = f"{spec.origin} needs {', '.join(map(str, others))}: a change there makes no run stale"
-            print(f"flatfed: warning: {more}; code in `_*.py` of its folder does", file=sys.stderr)
+        except Exception as error:  # a user's file can raise anything
+            problem = f"this {self.kind} cannot be imported: {type(error).__name__}: "
+            raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else problem}{error}") from error
+        user_files = self.own_files(name)
+        if user_files and (uncovered := sorted(local_files(sys.modules.keys() - before) - set(user_files))):
+            warning = f"{spec.origin} needs {', '.join(map(str, uncovered))}: a change there makes no run stale"
+            print(f"flatfed: warning: {warning}; code in `_*.py` of its folder does", file=sys.stderr)
         return module
 
 

@@ -1,4 +1,4 @@
-"""The configuration under config/, resolved into runs, cells, tables and figures. Pure data; imports no torch."""
+"""The configuration in config/, resolved into runs, cells, tables and figures. Pure data; does not import torch."""
 
 from flatfed.experiment.cell_specs import cell, cells, table_runs
 from flatfed.experiment.experiment import Experiment

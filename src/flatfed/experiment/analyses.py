@@ -1,4 +1,4 @@
-"""How analyses of finished runs are made."""
+"""The settings of analyses of finished runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from flatfed.experiment.catalog import Catalog
 
-#: Kind of analysis -> its settings where a protocol's ``analysis:`` says nothing, by scale.
+#: Kind of analysis -> scale -> its default settings, which a protocol's ``analysis:`` overrides.
 DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "surface": {
         "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
@@ -25,7 +25,7 @@ def settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 
 
-def options(catalog: Catalog, kind: str, scale: str, protocol: str, **own: Any) -> list[str]:
-    """Return these settings, and the ``own`` in their place, as options of the command, words of a shell each."""
-    found = {**settings(catalog, kind, scale, protocol), **own}
-    return [word for name, value in found.items() for word in (f"--{name}", str(value))]
+def options(catalog: Catalog, kind: str, scale: str, protocol: str, **overrides: Any) -> list[str]:
+    """Return the settings with ``overrides`` as command-line options."""
+    values = {**settings(catalog, kind, scale, protocol), **overrides}
+    return [word for name, value in values.items() for word in (f"--{name}", str(value))]

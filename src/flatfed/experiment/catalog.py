@@ -1,4 +1,4 @@
-"""The files under config/, and those of one's own: read, checked against their schemas and against each other."""
+"""The files of config/ and of the user: read, then checked against the schemas and against each other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flatfed.experiment.checks import check_id
 from flatfed.experiment.known import Entries
 from flatfed.strict_yaml import read
 
-#: Keys of a file of tables that are no part of a table; their entries are those of the catalog's files of these names.
+#: Keys of a table file that declare entries of the catalog, as the files of these names do.
 SECTIONS = ("datasets", "protocols", "splits", "algorithms")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """The ``content`` that a ``file`` declares under an id: at this ``key`` of it, "" where it is the whole file."""
+    """The ``content`` of an id, declared in ``file`` at ``key`` ("": the whole file)."""
 
     content: dict[str, Any]
     file: str
@@ -36,10 +36,10 @@ class Declared:
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All that is declared, by id, validated; protocols include their labelled variants, by scale.
+    """All validated declarations by id; protocols include their labelled variants.
 
-    ``sources``: dataset -> the source that this machine reads.
-    ``split_places``: split -> file and key of its entry, for messages.
+    ``sources``: dataset -> its source on this machine. ``split_places``: split -> file and key of its entry, for
+    messages.
     """
 
     datasets: Entries[dict[str, Any]]
@@ -64,110 +64,110 @@ class Catalog:
         return self.algorithms[row]["label"]
 
     def deal(self, scale: str, protocol: str, split: str) -> deals.Deal:
-        """Return how ``split`` deals the data, and who takes part."""
+        """Return the partition, client sampling and topology of ``split``."""
         return deals.of_split(split, self.protocols[protocol], scale, self)
 
     def hyperparameters(
         self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return (training settings, parameters) of an algorithm or variant, with values ``chosen`` by tuning."""
+        """Return (training settings, parameters) of an algorithm or variant, with the values ``chosen`` by tuning."""
         return settings.of_algorithm(self.values(scale, protocol), row, self.algorithms[row], chosen)
 
 
 def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
-    """Read the catalog in ``root``/config, and tables and what is declared with them in ``table_folders``.
+    """Return the catalog of ``root``/config and of the files in ``table_folders``.
 
-    ``data``: sources of datasets on this machine, in place of those declared; ``where`` both were asked for. An entry
-    with a mistake, and all that names it, is refused: with file, key, value, what is allowed and the nearest match.
+    ``data``: dataset -> its source on this machine, which overrides the declared one; ``where``: the location of both
+    settings, for messages. Refuses invalid entries and entries that refer to them, with the reason.
 
-    :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is no YAML file of entries, or there is
-        no such table folder or dataset of ``data``.
+    :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is not a YAML mapping of entries, or a
+        table folder or dataset of ``data`` does not exist.
     """
     declared = {section: _section(root, section) for section in SECTIONS}
     tables = _add(root, table_folders, declared)
     for name in registry.names():
         check_id(name, "algorithm_folders: the file of an algorithm")
-        # A file alone is enough for a row.
+        # An algorithm file without an entry is a valid row.
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared({}, "config/algorithms.yaml", name)
-    datasets, protocols, splits, algorithms = (Entries(None, of.refused, of.unread) for of in declared.values())
+    datasets, protocols, splits, algorithms = (Entries(None, part.refused, part.unread) for part in declared.values())
     for name in data:
         known.check("dataset", name, declared["datasets"].declared, f"{where}: data")
     sources, seen = {}, {}
-    for name, one in declared["datasets"].items():
+    for name, entry in declared["datasets"].items():
         with datasets.refusing(name):
-            datasets[name], sources[name] = _dataset(name, one, data.get(name), where)
-    for name, one in declared["splits"].items():
+            datasets[name], sources[name] = _dataset(name, entry, data.get(name), where)
+    for name, entry in declared["splits"].items():
         with splits.refusing(name):
             checks.check_split(name, declared["splits"], seen)
-            splits[name] = defaults.split(one.content)
-    for name, one in declared["algorithms"].items():
+            splits[name] = defaults.split(entry.content)
+    for name, entry in declared["algorithms"].items():
         with algorithms.refusing(name):
-            checks.check_algorithm(name, one.content, one.where)
+            checks.check_algorithm(name, entry.content, entry.where)
             plain = declared["algorithms"][name.partition("~")[0]].content
-            algorithms[name] = defaults.algorithm(name, one.content, plain)
-    for name, one in declared["protocols"].items():
+            algorithms[name] = defaults.algorithm(name, entry.content, plain)
+    for name, entry in declared["protocols"].items():
         with protocols.refusing(name):
-            under = f"{one.key}." if one.key else ""
-            found = settings.variants(name, one.content, one.file, under)
-            protocols.update({protocol.id: protocol for protocol in found})
+            prefix = f"{entry.key}." if entry.key else ""
+            variants = settings.variants(name, entry.content, entry.file, prefix)
+            protocols.update({protocol.id: protocol for protocol in variants})
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
             known.check("protocol", name.partition("~")[0], protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
-    places = {name: one.where for name, one in declared["splits"].items()}
-    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, places)
+    files = {name: entry.where for name, entry in declared["splits"].items()}
+    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, files)
 
 
 def _section(root: Path, section: str) -> Entries[Declared]:
-    """Return the entries of a ``section`` in config/ by id; ConfigError for a file that is no mapping with entries."""
+    """Return the entries of a ``section`` in config/ by id; ConfigError if a file is not a mapping of entries."""
     if section == "protocols":
         return _files(root, "protocols", "protocol")
     where = f"config/{section}.yaml"
     entries = read(root / where, where)
     if not entries or not isinstance(entries, dict):
         schemas.validate(entries, section, where)
-    found: Entries[Declared] = Entries()
+    valid: Entries[Declared] = Entries()
     for name, entry in entries.items():
-        with found.refusing(name):
+        with valid.refusing(name):
             schemas.validate({name: entry}, section, where)
-            found[name] = Declared(entry, where, name)
-    return found
+            valid[name] = Declared(entry, where, name)
+    return valid
 
 
 def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
-    """Add what the files of tables declare to what is ``declared``, by section, and return the tables by id.
+    """Add the declarations of table files to ``declared``, by section, and return the tables by id.
 
-    A file with a mistake, or that declares an id otherwise than another file, is refused as a whole: an id of it has
-    its message, unless another file declares the id too.
+    Refuses the whole file if it has a mistake or declares an id differently from another file. Its ids get the message
+    unless another file declares them too.
     """
     tables: Entries[Declared] = Entries()
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
     unread = ""
     for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
-        found: list[tuple[str, str, dict[str, Any]]] = []
+        added: list[tuple[str, str, dict[str, Any]]] = []
         try:
             check_id(path.stem, where)
             content = read(path, where)
             sections = _sections(content)
-            found = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
+            added = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
             _check_file(content, where)
             table = {key: value for key, value in content.items() if key not in sections}
             if table and path.stem in tables.declared:
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
-            for section, name, entry in found:
+            for section, name, entry in added:
                 if section == "datasets":
                     entry["source"] = data_sources.of_project(entry["source"], path)
-                if (other := declared[section].get(name)) and other.content != entry:
-                    already = f"{name!r} is declared already, in {other.where}, with other values"
+                if (earlier := declared[section].get(name)) and earlier.content != entry:
+                    already = f"{name!r} is declared already, in {earlier.where}, with other values"
                     raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
         except ConfigError as error:
-            for of, name in [(tables, path.stem), *((declared[section], name) for section, name, _ in found)]:
-                of.refused.setdefault(name, str(error))
-            unread += "" if found else f"; a file that may declare it cannot be used: {error}"
+            for ids, name in [(tables, path.stem), *((declared[section], name) for section, name, _ in added)]:
+                ids.refused.setdefault(name, str(error))
+            unread += "" if added else f"; a file that may declare it cannot be used: {error}"
             continue
-        for section, name, entry in found:
+        for section, name, entry in added:
             declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
         if table:
             tables[path.stem] = Declared(defaults.table(table), where)
@@ -176,39 +176,39 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     return tables
 
 
-def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
-    """Return the dataset ``name`` and the source that this machine reads: ``given`` in ``where``, else its own."""
-    source, place = one.content["source"], f"{one.where}.source"
-    data_sources.check_source(source, place)
-    if given:
+def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
+    """Return dataset ``name`` and its source on this machine: the ``override`` of ``where``, or the declared one."""
+    source, location = declared.content["source"], f"{declared.where}.source"
+    data_sources.check_source(source, location)
+    if override:
         at = f"{where}: data.{name}"
-        schemas.refuse(schemas.mistakes(given, "source", ("data", name)), where)
-        data_sources.check_source(given, at)
-        data_sources.check_cut(given, source, at, place)
-        data_sources.check_there(given, at)
-        source, place = given, at
-    dataset = defaults.dataset(name, one.content, source, one.where)
-    checks.check_dataset(dataset, one.where)
+        schemas.refuse(schemas.mistakes(override, "source", ("data", name)), where)
+        data_sources.check_source(override, at)
+        data_sources.check_cut(override, source, at, location)
+        data_sources.check_there(override, at)
+        source, location = override, at
+    dataset = defaults.dataset(name, declared.content, source, declared.where)
+    checks.check_dataset(dataset, declared.where)
     source = data_sources.at_home(source)
-    if given:
-        data_sources.check_order(source, {**dataset, **source.get("images", {})}, place)
+    if override:
+        data_sources.check_order(source, {**dataset, **source.get("images", {})}, location)
     else:
-        data_sources.check_said(source, dataset, one.where)
-    data_sources.check_domains(source, dataset, place)
+        data_sources.check_said(source, dataset, declared.where)
+    data_sources.check_domains(source, dataset, location)
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 
 def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
     """Return the files of config/<folder> by id: the name without .yaml."""
-    found: Entries[Declared] = Entries()
+    valid: Entries[Declared] = Entries()
     for path in _yaml_files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
-        with found.refusing(path.stem):
+        with valid.refusing(path.stem):
             check_id(path.stem, where)
             content = read(path, where)
             schemas.validate(content, schema, where)
-            found[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)
-    return found
+            valid[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)
+    return valid
 
 
 def _yaml_files(folder: Path) -> list[Path]:
@@ -218,13 +218,13 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 def _sections(content: Any) -> dict[str, dict[str, Any]]:
     """Return the sections of a file's ``content`` by name."""
-    there = content if isinstance(content, dict) else {}
-    return {name: there[name] for name in SECTIONS if isinstance(there.get(name), dict)}
+    mapping = content if isinstance(content, dict) else {}
+    return {name: mapping[name] for name in SECTIONS if isinstance(mapping.get(name), dict)}
 
 
 def _check_file(content: Any, where: str) -> None:
-    """Refuse the ``content`` of a file called ``where`` by its schema: all that it lacks in one mistake."""
-    errors, own = schemas.mistakes(content, "table"), _sections(content)
-    if own and own.keys() == content.keys():  # declarations alone
+    """Check the ``content`` of the file ``where`` against the table schema."""
+    errors, sections = schemas.mistakes(content, "table"), _sections(content)
+    if sections and sections.keys() == content.keys():  # no table, only declarations
         errors = [error for error in errors if error.absolute_path or error.validator != "required"]
     schemas.refuse(errors, where)

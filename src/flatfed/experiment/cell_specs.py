@@ -1,4 +1,4 @@
-"""The cells of a table: the sources of each, its base row, the printed number."""
+"""The cells of a table: their sources, base rows and printed numbers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def cells(experiment: Experiment, scale: str, table: str, columns: list[str] | N
 
     :raises ConfigError: no such scale, table or column.
     """
-    found, chosen = scales.table(experiment, scale, table, columns)
-    return [_cell(experiment, scale, found, column, row) for row in found.entries.values() for column in chosen]
+    layout, chosen = scales.table(experiment, scale, table, columns)
+    return [_cell(experiment, scale, layout, column, row) for row in layout.entries.values() for column in chosen]
 
 
 def cell(experiment: Experiment, scale: str, table: str, column: str, row: str) -> CellSpec:
@@ -27,8 +27,8 @@ def cell(experiment: Experiment, scale: str, table: str, column: str, row: str) 
 
     :raises ConfigError: no such scale, table, column or row.
     """
-    found, [chosen] = scales.table(experiment, scale, table, [column])
-    return _cell(experiment, scale, found, chosen, known.look_up("row", row, found.entries, f"table {table}"))
+    layout, [chosen] = scales.table(experiment, scale, table, [column])
+    return _cell(experiment, scale, layout, chosen, known.look_up("row", row, layout.entries, f"table {table}"))
 
 
 def table_runs(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> list[Run]:
@@ -72,7 +72,7 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
 
 
 def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Run]:
-    """Return the runs of a row in a column, seed by seed, those of a seed's several splits together."""
+    """Return the runs of a row in a column, ordered by seed, then by split."""
     return [
         run_specs.resolved(experiment, RunIds(scale, column.protocol, split, row.algorithm, seed))
         for seed in run_specs.seeds(experiment, scale, column.protocol, table.settings.get("seeds"))
@@ -91,7 +91,7 @@ def _sources(experiment: Experiment, scale: str, table: Table, column: Column, r
 
 
 def target(catalog: Catalog, scale: str, column: Column) -> float | None:
-    """Return the column's target accuracy at ``scale`` as a fraction, None where its metric has none."""
+    """Return the column's target accuracy at ``scale`` as a fraction, None if its metric has no target."""
     if column.target is None:
         return None
     return settings.target(catalog.values(scale, column.protocol), column.split, column.target, column.id)
@@ -100,32 +100,32 @@ def target(catalog: Catalog, scale: str, column: Column) -> float | None:
 def printed(
     catalog: Catalog, reference: Reference | None, column: Column, row: Row, metric: str
 ) -> Printed | None:
-    """Return what the paper printed for a cell, None where it printed nothing.
+    """Return the printed number of a cell, or None.
 
-    The number is looked up by what the cell is of; ``reference:`` of the column and of the row say what the printed
-    table has otherwise, and their variants stand together, as in ``topology=ring;Q=4``.
+    The keys are the cell's metric, dataset, partition and algorithm. ``reference:`` of the column and the row override
+    them; their variants are joined, as in ``topology=ring;Q=4``.
     """
     if reference is None:
         return None
     unit = "" if column.unit == "number" else column.unit
     goal = target(catalog, "paper", column)
-    what: dict[str, Any] = {"metric": METRICS[metric].printed_as, "unit": unit, "algorithm": row.algorithm or ""}
-    what["target"] = "" if goal is None else 100 * goal
+    fields: dict[str, Any] = {"metric": METRICS[metric].printed_as, "unit": unit, "algorithm": row.algorithm or ""}
+    fields["target"] = "" if goal is None else 100 * goal
     if "protocol" in row.settings:
-        what["dataset"] = catalog.values("paper", row.settings["protocol"])["dataset"]
+        fields["dataset"] = catalog.values("paper", row.settings["protocol"])["dataset"]
     elif column.splits:
-        what["dataset"] = catalog.values("paper", column.protocol)["dataset"]
+        fields["dataset"] = catalog.values("paper", column.protocol)["dataset"]
         if len(column.splits) == 1:
             clients = catalog.deal("paper", column.protocol, column.split).partition["clients"]
-            what |= keys_of_split(catalog.splits[column.split], clients)
-    what |= {**column.reference, **row.reference}
+            fields |= keys_of_split(catalog.splits[column.split], clients)
+    fields |= {**column.reference, **row.reference}
     variants = column.reference.get("variant", _relation(column, row)), row.reference.get("variant")
-    what["variant"] = ";".join(filter(None, variants))
-    return reference.printed(what)
+    fields["variant"] = ";".join(filter(None, variants))
+    return reference.printed(fields)
 
 
 def _relation(column: Column, row: Row) -> str:
-    """Return the variant under which the reference files keep what is relative to a base row, "" for none."""
+    """Return the variant of numbers relative to a base row in the reference files, or ""."""
     if column.relative is None or column.unit == "V":
         return ""
     base = column.base_of(row.id)

@@ -1,4 +1,4 @@
-"""What entries of the configuration must be beside what their schemas say: each by itself, and against each other."""
+"""Checks of configuration entries beyond their schemas: within one entry, and against other entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}")
 
 
 def check_id(name: str, where: str) -> None:
-    """Refuse an id that cannot stand in a path and in a shell command."""
+    """Refuse an id that is not safe in a path or in a shell command."""
     if ID.fullmatch(name) is None:
         allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit"
         raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
@@ -39,24 +39,24 @@ def check_dataset(dataset: dict[str, Any], where: str) -> None:
 
 
 def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> None:
-    """Refuse a split that names no other one, whose graph cannot be, or that was ``seen`` under another id."""
+    """Refuse a split that refers to an unknown split, has an impossible graph, or was ``seen`` under another id."""
     split, where = splits[name].content, splits[name].where
-    # How many images a domain split deals is known when the data are there, and not before.
-    federated = {id_: one for id_, one in splits.items() if one.content["scheme"] not in ("central", "domain")}
+    # The number of images of a domain split depends on the downloaded data.
+    federated = {id_: entry for id_, entry in splits.items() if entry.content["scheme"] not in ("central", "domain")}
     for key in ("steps_of", "images_of"):
         if key in split:
             known.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
-    if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
+    if "topology" in split and "clients" in split:  # in a domain split, clients depend on the dataset
         graphs.check(deals.topology(split), split["clients"], f"{where}.topology")
     content = {**defaults.SPLIT, **split, "label": None}
     same = seen.setdefault(json.dumps(content, sort_keys=True), name)
     if same != name:
-        other = f"split {same!r} under another id ({splits[same].where})"
-        raise ConfigError(f"{where}: is {other}; a split has one id, so that its runs are made once")
+        duplicate = f"split {same!r} under another id ({splits[same].where})"
+        raise ConfigError(f"{where}: is {duplicate}; a split has one id, so that its runs are made once")
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
-    """Refuse an algorithm without a file, and a variant that sets what is no setting of it."""
+    """Refuse an algorithm without a file, and a variant with a setting that the algorithm does not have."""
     base = name.partition("~")[0]
     known.check_algorithm(base, registry.names(), where)
     settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
@@ -68,7 +68,7 @@ def check_protocol(
     algorithms: Entries[dict[str, Any]],
     splits: Entries[dict[str, Any]],
 ) -> None:
-    """Refuse a protocol that names what does not exist, or whose model cannot take its images."""
+    """Refuse a protocol that refers to unknown ids, or whose model cannot process its images."""
     for scale, values in protocol.scales.items():
         where = f"{protocol.file}: {protocol.key(scale)}"
         dataset = values["dataset"]
@@ -78,12 +78,12 @@ def check_protocol(
         _check_patterns(values, algorithms, splits, where)
         _check_client_test(values, datasets[dataset], where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
-            wanted = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
-            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {wanted}")
+            expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
+            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {expected}")
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a model that is not there or cannot take the images."""
+    """Refuse an unknown model, or one that cannot process the images."""
     model, shape = values["model"], tuple(dataset["shape"])
     options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
     if "weights" in model:
@@ -93,13 +93,13 @@ def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) ->
 
 
 def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:
-    """Refuse values of algorithms, set or tried, that these do not take."""
-    given = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
+    """Refuse set, searched or tuned values that the algorithms do not accept."""
+    overridden = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
     tried = {"searched": values.get("searched", {}), "tune.grids": values.get("tune", {}).get("grids", {})}
     for key, grids in tried.items():
         for name, grid in grids.items():
-            given += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
-    for key, name, overrides in given:
+            overridden += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
+    for key, name, overrides in overridden:
         if name not in algorithms.declared:
             known.check_algorithm(name, algorithms, f"{where}{key}")
         settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
@@ -108,28 +108,28 @@ def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]
 def _check_patterns(
     values: dict[str, Any], algorithms: Entries[dict[str, Any]], splits: Entries[dict[str, Any]], where: str
 ) -> None:
-    """Refuse a pattern of splits or rows that none of them matches."""
-    wanted = [("split", pattern, "targets") for pattern in values.get("targets", {})]
+    """Refuse a pattern that matches no split or row."""
+    patterns = [("split", pattern, "targets") for pattern in values.get("targets", {})]
     for name, entry in values["unstated"].items():
         for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, dict) else ():
-            wanted += [(kind, pattern, f"unstated.{name}.{key}") for pattern in entry.get(key, [])]
-    for kind, pattern, key in wanted:
+            patterns += [(kind, pattern, f"unstated.{name}.{key}") for pattern in entry.get(key, [])]
+    for kind, pattern, key in patterns:
         ids = algorithms if kind == "algorithm" else splits
         if not settings.matching(pattern, ids.declared):
             known.check(kind, pattern, ids, f"{where}{key}")
 
 
 def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a number of test images of each client that nobody asks for, or that the ``dataset`` does not have."""
+    """Refuse ``client_test_images`` that no evaluation set uses, or that exceed the images of the ``dataset``."""
     key, sets = "client_test_images", values["evaluation"]["sets"]
-    asked = "clients" in sets or ("nodes" in sets and key in values)
-    if asked and key not in values:
+    required = "clients" in sets or ("nodes" in sets and key in values)
+    if required and key not in values:
         raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, each with test images of its own")
-    if key in values and not asked:
+    if key in values and not required:
         raise ConfigError(f"{where}{key}: means nothing without clients or nodes among evaluation.sets")
     # Splits that leave a domain out test on images of both parts.
     most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
-    if asked and values[key] > most:
+    if required and values[key] > most:
         raise ConfigError(
             f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
             f"{values['dataset']!r}, are wanted"

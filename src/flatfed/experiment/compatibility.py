@@ -1,4 +1,4 @@
-"""What fits what: a split and the dataset of a protocol, an algorithm and a split."""
+"""Compatibility of splits with the datasets of protocols, and of algorithms with splits."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from flatfed.experiment import known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.runs import graphs
 
-#: Clients that join a round by independent draws, on average, at least: a round that nobody joins is drawn again.
+#: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
 FEWEST = 0.1
 
 
 def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
-    """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if there is none."""
+    """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if it does not exist."""
     return known.look_up("protocol", name, catalog.protocols, f"{where}: protocol")
 
 
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
-    """Refuse a split that does not fit the dataset of protocol ``name`` at a scale of it; ``where`` asked for it."""
+    """Refuse a split that does not fit the datasets of protocol ``name`` at its scales; ``where`` requests it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
-    for other in (declared[key] for key in ("images_of", "steps_of") if key in declared):
-        check(name, other, catalog, where)
-    place = catalog.split_places[split]
+    for related_split in (declared[key] for key in ("images_of", "steps_of") if key in declared):
+        check(name, related_split, catalog, where)
+    location = catalog.split_places[split]
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
         data = catalog.values("paper", name)["dataset"]
-        at = f"{place}.domain (dataset {data!r}, {name}; asked for in {where})"
+        at = f"{location}.domain (dataset {data!r}, {name}; asked for in {where})"
         known.check("domain", declared["domain"], domains, at)
     for scale in protocol.scales:
         dataset, deal = catalog.dataset(scale, name), catalog.deal(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
         of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
         if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
-            raise ConfigError(f"{place}: {len(domains)} domains are wanted {of}, which has {has}")
+            raise ConfigError(f"{location}: {len(domains)} domains are wanted {of}, which has {has}")
         spec, clients = deal.partition, deal.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         size = "clients" if "clients" in declared else "clients_per_domain"
@@ -49,17 +49,17 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
             (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {of}"),
         ):
             if wrong:
-                raise ConfigError(f"{place}.{key}: {declared[key]} is not allowed; {allowed}")
+                raise ConfigError(f"{location}.{key}: {declared[key]} is not allowed; {allowed}")
         if deal.topology is not None:
-            graphs.check(deal.topology, clients, f"{place}.topology")
+            graphs.check(deal.topology, clients, f"{location}.topology")
 
 
 @functools.lru_cache(4096)
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
-    """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has.
+    """Refuse an algorithm that cannot train on a split in a protocol, at any of the protocol's scales.
 
-    :raises ConfigError: a decentralised algorithm without a topology, one with a server on a topology, a centralised
-        one on several clients, or more gossip steps than the topology has.
+    :raises ConfigError: a decentralised algorithm without a topology, an algorithm with a server on a topology, a
+        centralised algorithm on several clients, or more gossip steps than the topology has.
     """
     content = catalog.splits[split]
     for scale in catalog.protocols[protocol].scales:
@@ -72,9 +72,9 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             allowed = ", ".join(graphs.GRAPHS)
             raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
         if not kind.decentralised and topology is not None:
-            others = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
+            peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
             graph = topology["graph"]
-            raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {others}")
+            raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {peers}")
         if kind.central and content["scheme"] != "central":
             scheme = content["scheme"]
             raise ConfigError(f"{at}: it has all data at one place, as splits of scheme central do, not {scheme}")
@@ -83,11 +83,11 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
 
 
 def own_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
-    """Return the split that ``algorithm`` is trained on in ``protocol`` where others are on ``split``.
+    """Return the split that ``algorithm`` trains on in ``protocol``.
 
-    Decentralised ones have a topology, and so a split of their own: ``pattern``, in which * stands for the others'.
+    ``split`` for algorithms with a server; for decentralised algorithms ``pattern``, with ``split`` in place of *.
 
-    :raises ConfigError: there is no such split, or the algorithm cannot be trained on it.
+    :raises ConfigError: the split does not exist, or the algorithm cannot train on it.
     """
     if registry.load(algorithm.partition("~")[0]).decentralised:
         split = pattern.replace("*", split)

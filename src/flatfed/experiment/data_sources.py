@@ -1,4 +1,4 @@
-"""Sources of datasets: their keys, whether they are there, and what is read of those on disk."""
+"""Sources of datasets: their keys, their existence, and the content of sources on disk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError
 from flatfed.files import digest_json
 
-END = 4096  # bytes at the end of a file that its listing reads
+END = 4096  # bytes at the end of a file that `listing` reads
 
-#: Kind of source -> what its ``path`` must be, and the test of it.
+#: Kind of source -> the required content of its ``path``, and the existence test.
 ON_DISK = {
     "npz": (
         "a file with train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
@@ -29,27 +29,27 @@ ON_DISK = {
 
 
 def check_source(source: dict[str, Any], where: str) -> None:
-    """Refuse a source whose values do not fit each other."""
-    if told := misfit(source):
-        raise ConfigError(f"{where}.{told}")
+    """Refuse a source with inconsistent values."""
+    if message := misfit(source):
+        raise ConfigError(f"{where}.{message}")
 
 
-def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, place: str) -> None:
-    """Refuse a ``source`` of ``where`` that squeezes images where the one ``declared`` in ``place`` cuts them out."""
+def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, base: str) -> None:
+    """Refuse a ``source`` of ``where`` that squeezes images if the one ``declared`` in ``base`` crops them."""
     if "resize" in declared and source["source"] == declared["source"] and "resize" not in source:
         raise ConfigError(
-            f"{where}.resize: is missing; {place} has {declared['resize']} beside size {declared['size']}, and without "
+            f"{where}.resize: is missing; {base} has {declared['resize']} beside size {declared['size']}, and without "
             f"it images are squeezed (of images that are square already, say resize: {source['size']})"
         )
 
 
 def files(source: dict[str, Any]) -> list[str]:
-    """Return the keys of the single files that a ``source`` is read from; a new one is read again."""
+    """Return the keys of a ``source`` that name single files; FlatFed rereads files that change."""
     return [key for key in ("path", "order") if key in source and (key == "order" or source["source"] == "npz")]
 
 
 def listing(source: dict[str, Any]) -> str | None:
-    """Return a digest of the sizes, times and ends of a source's files, of a folder that of its images; None without.
+    """Return a digest of the sizes, times and ends of a source's files, or of a folder's images; None if not on disk.
 
     An .npz file ends with the checksums of its arrays.
     """
@@ -63,60 +63,60 @@ def listing(source: dict[str, Any]) -> str | None:
 
 
 def check_there(source: dict[str, Any], where: str) -> None:
-    """Refuse a ``source`` on disk, declared in ``where``, that is not there, or a file for a folder and the reverse."""
+    """Refuse a ``source`` on disk, declared in ``where``, whose path is missing or of the wrong kind."""
     if source["source"] not in ON_DISK:
         return
     layout, exists = ON_DISK[source["source"]]
     path = Path(at_home(source)["path"])
     if not exists(path):
-        found = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
-        raise ConfigError(f"{where}.path: {source['path']!r} {found}; wanted: {layout}")
+        problem = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
+        raise ConfigError(f"{where}.path: {source['path']!r} {problem}; wanted: {layout}")
 
 
 def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:
-    """Refuse an ``order`` of a ``source``, declared in ``where``, that is none, or not of ``counts`` images."""
+    """Refuse an invalid ``order`` of a ``source``, declared in ``where``, or one not of ``counts`` images."""
     if "order" in source:
         from flatfed.data import order
 
-        for part, places in order.read(source["order"], f"{where}.order").ranks.items():
-            if len(places) != counts[part]:
-                orders = f"{source['order']} orders {len(places)} {part} images, not {counts[part]}"
-                raise ConfigError(f"{where}.order: {orders}")
+        for part, ranks in order.read(source["order"], f"{where}.order").ranks.items():
+            if len(ranks) != counts[part]:
+                mismatch = f"{source['order']} orders {len(ranks)} {part} images, not {counts[part]}"
+                raise ConfigError(f"{where}.order: {mismatch}")
 
 
 def at_home(source: dict[str, Any]) -> dict[str, Any]:
-    """Return ``source`` with the user's home in the place of a ``~`` that its paths begin with."""
+    """Return ``source`` with the user's home in place of a leading ``~`` of its paths."""
     return {**source, **{key: str(Path(source[key]).expanduser()) for key in PATHS if key in source}}
 
 
 def of_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return the ``source``, declared in ``file``, with paths that begin in the file's project.
+    """Return the ``source``, declared in ``file``, with its relative paths resolved in the file's project.
 
-    The project is the nearest folder above the file with a Snakefile, without one the folder of the file.
+    The project is the nearest folder above the file with a Snakefile, or else the folder of the file.
     """
     here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
-    project = next((one for one in folders if [*one.glob("Snakefile"), *one.glob("workflow/Snakefile")]), folders[0])
+    project = next((up for up in folders if [*up.glob("Snakefile"), *up.glob("workflow/Snakefile")]), folders[0])
     paths = {key: project / Path(source[key]).expanduser() for key in PATHS if key in source}
-    # Snakemake fetches a dataset again whose path reads differently.
+    # Snakemake fetches a dataset again if its path is written differently.
     short = {key: path.relative_to(here) if path.is_relative_to(here) else path for key, path in paths.items()}
     return {**source, **{key: str(path) for key, path in short.items()}}
 
 
 def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a dataset, declared in ``where``, of another shape or number of classes than its folder of images has."""
+    """Refuse a dataset, declared in ``where``, whose shape or number of classes differs from its image folder."""
     if source["source"] != "imagefolder":
         return
     train, size = Path(source["path"]) / "train", source["size"]
-    there = {"shape": [dataset["shape"][0], size, size]}
+    actual = {"shape": [dataset["shape"][0], size, size]}
     if not source.get("domains") and train.is_dir():
-        there["classes"] = len(counting.subfolders(train))
-    for key, value in there.items():
+        actual["classes"] = len(counting.subfolders(train))
+    for key, value in actual.items():
         if dataset[key] != value:
             raise ConfigError(f"{where}.{key}: {dataset[key]}, but its source makes {value}")
 
 
 def check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
+    """Refuse a source whose domains differ from those of ``dataset``, or whose existing folder lacks a domain."""
     if source.get("domains"):
         if "domains" not in dataset:
             raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains`")

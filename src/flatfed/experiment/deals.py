@@ -1,4 +1,4 @@
-"""How a split deals the data of a protocol at a scale, and who takes part in a round."""
+"""The partition, client sampling and topology of a split in a protocol at a scale."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Deal:
-    """What a run description says of a split: ``partition`` without seed, ``sampling`` of clients, ``topology`` if any.
+    """The split in a run description: ``partition`` without seed, client ``sampling``, and ``topology`` or None.
 
-    ``images``: how many training images there are.
+    ``images``: the number of training images.
     """
 
     partition: dict[str, Any]
@@ -34,13 +34,12 @@ class Deal:
 def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Deal:
     """Return the deal of ``split`` in ``protocol`` at ``scale``.
 
-    At preview scale clients and participation are multiplied as the protocol says, the classes per client shrink in
-    proportion to the classes (10 of 100 are 2 of 20), and a domain is the one at the same place: the first stands for
-    the first. A protocol that evaluates every client or node by itself has test images drawn for each, as many as it
-    says.
+    At preview scale the protocol's factors multiply clients and participation, the classes per client shrink with the
+    number of classes (10 of 100 are 2 of 20), and a held-out domain keeps its index. ``client_test_images`` of the
+    protocol adds test images for each client or node.
     """
     entry, values = catalog.splits[split], protocol.scales[scale]
-    dataset, printed = (catalog.datasets[each["dataset"]] for each in (values, protocol.scales["paper"]))
+    dataset, printed = (catalog.datasets[settings["dataset"]] for settings in (values, protocol.scales["paper"]))
     scheme, classes = entry["scheme"], dataset["classes"]
     clients = entry["clients"] if scheme != "domain" else entry["clients_per_domain"]
     if scheme != "central":
@@ -68,7 +67,7 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> De
 
 
 def topology(entry: dict[str, Any], clients_times: float = 1) -> dict[str, Any] | None:
-    """Return the graph of a split's ``entry``, or None; neighbours are multiplied as clients are."""
+    """Return the graph of a split's ``entry``, or None; ``clients_times`` multiplies the neighbours."""
     if "topology" not in entry:
         return None
     spec = {"graph": entry["topology"]}

@@ -1,7 +1,7 @@
-"""What an entry need not say: filled in here, once, so that all others read whole entries.
+"""Default values of configuration entries. Other modules read complete entries.
 
-A protocol that names a paper leaves nothing to defaults, nor does a dataset that is not on disk to be counted
-(the schemas).
+With ``paper:``, no defaults apply to a protocol. A dataset that is not on disk must declare its counts (see the
+schemas).
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
 
-#: A protocol of one's own: FedSMOO's set-up (5.1 and official code) but for its augmentation, since cropped or flipped
-#: images are not of the same class in every data set.
+#: A user's protocol: FedSMOO's set-up (5.1 and official code) without its augmentation, since cropping or flipping can
+#: change the class of an image.
 PROTOCOL = schemas.defaults("protocol")
 
-#: A split: keys that its scheme does not have mean nothing there.
+#: A split; keys that its scheme does not have are ignored.
 SPLIT: dict[str, Any] = {
     **{"balanced": False, "replacement": True, "assignment": "different_classes"},
     **{"sampling": "bernoulli", "sampler": "keyed"},
 }
 
-#: The numbers of a table of results where neither it nor a group of its columns names a metric.
+#: The metric of a table of results that names none.
 NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
 
-#: Keys of a metric in a group of columns that has one alone.
+#: Keys of a metric in a column group with a single metric.
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
-#: Mean and standard deviation of every channel, of pixels scaled to 0..1: what is between black and white is -2..2.
+#: Mean and standard deviation of every channel, of pixels scaled to 0..1: normalised pixels are in -2..2.
 MEAN, DEVIATION = 0.5, 0.25
 
-#: Scheme -> what a split of it is called; braces hold its keys.
+#: Scheme -> the label of its splits; braces hold keys of the split.
 LABELS = {
     "iid": "IID",
     "dirichlet": "Dirichlet {alpha:g}",
@@ -46,14 +46,14 @@ LABELS = {
 
 
 def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the ``entry`` of dataset ``name``, declared in ``where``, whole: what it leaves out is read of ``source``.
+    """Return the complete ``entry`` of dataset ``name``, declared in ``where``.
 
-    ``source`` is the one that this machine reads. Nothing is read where numbers of images, classes and shape are given.
+    Reads missing numbers of images, classes and shape from ``source``, the source on this machine.
 
-    :raises ConfigError: it is not there.
-    :raises DataError: it cannot be counted.
+    :raises ConfigError: the source does not exist.
+    :raises DataError: the images cannot be counted.
     """
-    whole = {"label": name, **entry}
+    complete = {"label": name, **entry}
     if absent := [key for key in ("classes", "shape", "train", "test") if key not in entry]:
         keys = ", ".join(absent)
         if source["source"] not in COUNTS:
@@ -62,47 +62,47 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
             data_sources.check_there(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
             raise ConfigError(f"{error}; or say {keys} in {where}") from None
-        found = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
-        if found["classes"] < 2:
-            raise ConfigError(f"{where}: {source['path']!r} holds {found['classes']} class; at least two are wanted")
-        whole |= {key: found[key] for key in absent}
-    channels = whole["shape"][0]
-    return {"mean": [MEAN] * channels, "std": [DEVIATION] * channels, **whole}
+        counts = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
+        if counts["classes"] < 2:
+            raise ConfigError(f"{where}: {source['path']!r} holds {counts['classes']} class; at least two are wanted")
+        complete |= {key: counts[key] for key in absent}
+    channels = complete["shape"][0]
+    return {"mean": [MEAN] * channels, "std": [DEVIATION] * channels, **complete}
 
 
 def split(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``entry`` of a split, whole, with a label that says what it is where it has none."""
+    """Return the complete ``entry`` of a split; its scheme and keys give the default label."""
     return {"label": [LABELS[entry["scheme"]].format(**entry)], **SPLIT, **entry}
 
 
 def algorithm(name: str, entry: dict[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``entry`` of a row with a label where it has none: that of its ``plain`` row, and what it sets."""
+    """Return the complete ``entry`` of a row; the default label is that of its ``plain`` row with its settings."""
     label = plain.get("label", registry.load(name.partition("~")[0]).__name__)
-    own = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
-    return {"label": ", ".join(filter(None, (label, own))), **entry}
+    overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
+    return {"label": ", ".join(filter(None, (label, overrides))), **entry}
 
 
 def table(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a table's ``document`` with what its numbers are, and that nothing is printed, where it does not say."""
+    """Return the complete ``document`` of a table: by default the test accuracy, without printed numbers."""
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
     kind = document.get("kind", "results")
-    of = NUMBERS if kind == "results" and not (named or everywhere) else {}
-    return {"kind": kind, "reference": "none", **of, **document}
+    metric = NUMBERS if kind == "results" and not (named or everywhere) else {}
+    return {"kind": kind, "reference": "none", **metric, **document}
 
 
 def figure(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a figure's ``document`` with no paper, the test accuracy and no smoothing where it does not say."""
+    """Return the complete ``document`` of a figure: by default no paper, the test accuracy, no smoothing."""
     curves = {"metric": "test_accuracy", "smooth": {"preview": 0, "paper": 0}}
     of_kind = {"curves": curves, **{kind: {"metric": "test_accuracy"} for kind in ("sweep", "bars")}}
     return {"paper": "", **of_kind.get(document["kind"], {}), **document}
 
 
 def metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what stands under each split of a ``group`` of columns: its own metrics or, without any, the table's."""
+    """Return the metrics under each split of a ``group`` of columns: the group's or, without any, the table's."""
     for entry in (group, document):
-        found = entry.get("metrics") or [{key: entry[key] for key in ONE_METRIC if key in entry}]
-        if any(found):
+        entries = entry.get("metrics") or [{key: entry[key] for key in ONE_METRIC if key in entry}]
+        if any(entries):
             break
     common = {key: document[key] for key in ("metric", "unit") if key in document}
-    return [{**common, **one} for one in found]
+    return [{**common, **metric} for metric in entries]

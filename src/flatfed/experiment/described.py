@@ -1,6 +1,6 @@
-"""Tables that describe what is used, and train nothing: data sets, and searched hyper-parameters.
+"""Descriptive tables, which train nothing: datasets and searched hyper-parameters.
 
-Their columns, and the numbers in them, which are taken from the configuration.
+Their columns, and their numbers from the configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flatfed.papers.metrics.facts import FACTS
 
 
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the column of a table that describes datasets: one fact of each row's."""
+    """Return the column of a table of datasets: one fact per dataset."""
     fact = group.get("fact")
     known.check("fact", fact, FACTS["count"], f"{where}: fact")
     if "split" in group:
@@ -32,7 +32,7 @@ def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
 
 
 def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of a table of searched hyper-parameters: the grid's values, and the one chosen."""
+    """Return the columns of a table of searched hyper-parameters: the values of the grid, and the chosen value."""
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     if "variant" not in group["reference"]:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
@@ -40,21 +40,21 @@ def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, wh
     known.check("algorithm", group["algorithm"], searched, f"{where}: algorithm")
     grids = searched[group["algorithm"]].values()
     columns = []
-    for place in [*range(1, max(map(len, grids)) + 1), 0]:
-        name, variant = (f"grid{place}", f"grid;{place}") if place else ("best", "best")
-        headers = (group.get("header", group["id"]), "Grid search" if place else "Best")
+    for index in [*range(1, max(map(len, grids)) + 1), 0]:
+        name, variant = (f"grid{index}", f"grid;{index}") if index else ("best", "best")
+        headers = (group.get("header", group["id"]), "Grid search" if index else "Best")
         variant = f"{group['reference']['variant']};{variant}"
         columns.append(
             Column(
                 f"{group['id']}.{name}", protocol.id, (), "", "number", None, headers, group.get("part"),
-                reference={"variant": variant}, settings={**group, "place": place},
+                reference={"variant": variant}, settings={**group, "place": index},
             )
         )  # fmt: skip
     return columns
 
 
 def given(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return the number of a cell of a descriptive table, None where it means nothing for the row."""
+    """Return the number of a cell of a descriptive table, None if it does not apply to the row."""
     return (_of_dataset if column.metric else _searched)(catalog, scale, column, row)
 
 
@@ -71,13 +71,13 @@ def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float
 
 
 def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return the hyper-parameter of a row that a column's algorithm has, or a value of the grid it was chosen from."""
-    algorithm, key, place = column.settings["algorithm"], row.settings["key"], column.settings["place"]
+    """Return a row's hyper-parameter of the column's algorithm: the chosen value, or a value of its grid."""
+    algorithm, key, index = column.settings["algorithm"], row.settings["key"], column.settings["place"]
     if key not in registry.load(algorithm).parameters() and key not in settings.OWN_TRAINING:
         return None
-    if place:
+    if index:
         grid = catalog.values(scale, column.protocol)["searched"][algorithm].get(key, [])
-        number = grid[place - 1] if place <= len(grid) else None
+        number = grid[index - 1] if index <= len(grid) else None
     else:
         training, parameters = catalog.hyperparameters(scale, column.protocol, algorithm)
         number = parameters[key] if key in parameters else training[key]

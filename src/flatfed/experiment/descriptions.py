@@ -1,4 +1,4 @@
-"""The run of some ids: its folder, its files and the whole description that the trainer takes."""
+"""The run of given ids: its folder, its files, and its complete description for the trainer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from flatfed.runs.run import Run
 
 
 def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, float]) -> Run:
-    """Return the run of ``ids``, which exists, with the values ``chosen`` by tuning in place of the protocol's."""
+    """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
     scale, protocol, split = ids.scale, ids.protocol, ids.split
     values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
     deal, model = catalog.deal(scale, protocol, split), values["model"]
     training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
     length = {}
-    if "steps_of" in catalog.splits[split]:  # a round is as long as one of the split that it is measured by
+    if "steps_of" in catalog.splits[split]:  # a round has as many steps as in the reference split
         federated = catalog.deal(scale, protocol, catalog.splits[split]["steps_of"])
         length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
     emulated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")

@@ -1,4 +1,4 @@
-"""The experiment: what config/ declares and what config.yaml asks for."""
+"""The experiment: the declarations of config/ and the requests of config.yaml."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What config/ declares and what config.yaml asks for. Functions of this room resolve it into runs and cells.
+    """The declarations of config/ and the requests of config.yaml. This package resolves them into runs and cells.
 
-    ``config`` is the content of config.yaml with what the command line puts in its place; ``asked`` what it asks for.
-    ``environment``: variables that hand the folders of the user's own files to jobs. ``runs``: those resolved so far.
+    ``config``: the content of config.yaml with command-line overrides; ``asked``: the requested tables and figures.
+    ``environment``: variables that pass the folders of the user's files to jobs. ``runs``: cache of resolved runs.
     """
 
     root: Path
@@ -39,12 +39,12 @@ class Experiment:
 
     @property
     def scale(self) -> str:
-        """The scale that config.yaml asks for."""
+        """The requested scale."""
         return self.config["scale"]
 
     @property
     def tune(self) -> bool:
-        """Whether runs take the choices of tuning."""
+        """Whether runs use the choices of tuning."""
         return self.config.get("tune", False)
 
     @property
@@ -54,13 +54,13 @@ class Experiment:
 
     @cached_property
     def errata(self) -> Errata:
-        """The papers' contradictions: config/errata.yaml."""
+        """The contradictions of the papers: config/errata.yaml."""
         return Errata(self.root)
 
     def check(self) -> None:
         """Raise a ConfigError with all mistakes in the files, one line per file and key."""
-        of = self.catalog
-        entries = (of.datasets, of.splits, of.algorithms, of.protocols, self.tables, self.figures)
-        messages = [message for each in entries for message in each.refused.values()]
+        catalog = self.catalog
+        entries = (catalog.datasets, catalog.splits, catalog.algorithms, catalog.protocols, self.tables, self.figures)
+        messages = [message for section in entries for message in section.refused.values()]
         if first := {tuple(message.split(": ")[:2]): message for message in reversed(messages)}:
             raise ConfigError("\n".join(reversed(first.values())))

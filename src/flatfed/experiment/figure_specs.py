@@ -1,4 +1,4 @@
-"""The contents of a figure at a scale: its panels, its runs and the files that it reads."""
+"""The specification of a figure at a scale: panels, runs and input files."""
 
 from __future__ import annotations
 
@@ -17,88 +17,88 @@ from flatfed.runs.places import RunIds
 
 
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
-    """Return the contents of a figure at a scale; ConfigError if there is none."""
-    found, catalog = scales.figure(experiment, scale, figure), experiment.catalog
-    document, kind = found.settings, KINDS[found.kind]
-    drawn = [_panel(experiment, scale, found, panel) for panel in found.panels]
+    """Return the specification of a figure at a scale; ConfigError if it does not exist."""
+    layout, catalog = scales.figure(experiment, scale, figure), experiment.catalog
+    document, kind = layout.settings, KINDS[layout.kind]
+    drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
     runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
-    pairs = found.pairs(scale)
-    here = [
+    pairs = layout.pairs(scale)
+    settings = [
         set_ups.in_brief(catalog, scale, pairs, trained=kind.reads != "partitions"),
-        set_ups.same_data(experiment, scale, found),
+        set_ups.same_data(experiment, scale, layout),
     ]
-    measured = measures.defined(catalog, scale, found)
-    if found.kind == "eigenvalues":
-        measured += table_specs.of_hessians(catalog, scale, [run.protocol for run in runs])
+    definitions = measures.defined(catalog, scale, layout)
+    if layout.kind == "eigenvalues":
+        definitions += table_specs.of_hessians(catalog, scale, [run.protocol for run in runs])
     rows = dict.fromkeys(run.algorithm for run in runs)
     trained = [
         TrainedRow(entry.protocol, split, row, catalog.label(row))
-        for panel in found.panels
+        for panel in layout.panels
         for entry in panel.every(scale)
         for row, splits in entry.rows.items()
         for split in splits
     ]
     return FigureSpec(
-        figure=found.id,
-        kind=found.kind,
+        figure=layout.id,
+        kind=layout.kind,
         scale=scale,
         title=set_ups.retitled(catalog, scale, document["title"], pairs),
         panels=drawn,
         paper=document["paper"],
-        setting="; ".join(filter(None, here)),
-        caption=" ".join([*filter(None, [document.get("caption")]), *measured, *table_specs.of_rows(catalog, rows)]),
+        setting="; ".join(filter(None, settings)),
+        caption=" ".join([*filter(None, [document.get("caption")]), *definitions, *table_specs.of_rows(catalog, rows)]),
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=table_specs.of_tuning(experiment, scale, trained),
-        unstated=table_specs.left_open(experiment, scale, trained, _not_shown(found)) if scale == "paper" else [],
+        unstated=table_specs.left_open(experiment, scale, trained, _not_shown(layout)) if scale == "paper" else [],
         metric=document.get("metric"),
         smooth=document.get("smooth", {}).get(scale, 0),
         across=document.get("across", "rounds"),
     )
 
 
-def _not_shown(found: Figure) -> set[str]:
-    """Return keys of ``unstated:`` whose lines are untrue of a figure: of seeds where it has one, of what it sweeps."""
-    swept = {key for panel in found.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
-    return swept | ({"seeds", "spread"} if KINDS[found.kind].one_seed else set())
+def _not_shown(figure: Figure) -> set[str]:
+    """Return the keys of ``unstated:`` that do not apply to a figure: swept keys, and seeds if it shows one seed."""
+    swept = {key for panel in figure.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
+    return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
 
 
-def _panel(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> DrawnPanel:
-    """Return a panel of a figure with what it draws."""
+def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> DrawnPanel:
+    """Return a panel of a figure with its marks."""
     pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
     return DrawnPanel(
         title=set_ups.on_data(experiment.catalog, scale, panel.title, pairs),
-        marks=_marks(experiment, scale, found, panel),
-        metric=panel.metric if found.kind == "curves" else None,
+        marks=_marks(experiment, scale, figure, panel),
+        metric=panel.metric if figure.kind == "curves" else None,
         axis=PARAMETERS[panel.parameter].axis if panel.parameter else "",
-        levels=_rows(experiment, scale, found, [panel.levels]) if panel.levels else [],
+        levels=_rows(experiment, scale, figure, [panel.levels]) if panel.levels else [],
     )
 
 
-def _marks(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> list[Mark]:
-    """Return what a panel shows, in the order of its file."""
-    if KINDS[found.kind].reads == "partitions":
-        deals = [(one.label or "", one.protocol, one.splits[0]) for one in panel.entries]
-        seed, place = found.settings["seed"], experiment.places.partition
-        return [Mark(label=label, files=[place(scale, *pair, seed)]) for label, *pair in deals]
-    if found.kind == "sweep":
-        return _points(experiment, scale, found, panel)
-    rows = _rows(experiment, scale, found, panel.shown(scale))
-    if found.kind == "eigenvalues":
+def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
+    """Return the marks of a panel in the order of its file."""
+    if KINDS[figure.kind].reads == "partitions":
+        deals = [(entry.label or "", entry.protocol, entry.splits[0]) for entry in panel.entries]
+        seed, partition_path = figure.settings["seed"], experiment.places.partition
+        return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in deals]
+    if figure.kind == "sweep":
+        return _points(experiment, scale, figure, panel)
+    rows = _rows(experiment, scale, figure, panel.shown(scale))
+    if figure.kind == "eigenvalues":
         return [replace(row, files=[run.hessian for run in row.runs]) for row in rows]
-    if found.kind == "surface":
-        return [replace(row, files=[row.runs[0].surface(found.settings.get("set"))]) for row in rows]
-    if found.settings.get("across") == "communications":
+    if figure.kind == "surface":
+        return [replace(row, files=[row.runs[0].surface(figure.settings.get("set"))]) for row in rows]
+    if figure.settings.get("across") == "communications":
         return [replace(row, steps=row.runs[0].description["update"]["params"].get("gossip_steps", 1)) for row in rows]
     return rows
 
 
-def _rows(experiment: Experiment, scale: str, found: Figure, entries: Iterable[PanelEntry]) -> list[Mark]:
-    """Return the rows of ``entries`` with their runs, of the figure's seeds or of its one."""
+def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[PanelEntry]) -> list[Mark]:
+    """Return the rows of ``entries`` with their runs of the figure's seeds."""
     rows = []
     for entry in entries:
-        seeds = run_specs.seeds(experiment, scale, entry.protocol, found.settings.get("seeds"))
-        if KINDS[found.kind].one_seed:
-            seeds = [found.settings.get("seed", seeds[0])]
+        seeds = run_specs.seeds(experiment, scale, entry.protocol, figure.settings.get("seeds"))
+        if KINDS[figure.kind].one_seed:
+            seeds = [figure.settings.get("seed", seeds[0])]
         for row, splits in entry.rows.items():
             runs = [
                 [run_specs.resolved(experiment, RunIds(scale, entry.protocol, split, row, seed)) for split in splits]
@@ -109,27 +109,27 @@ def _rows(experiment: Experiment, scale: str, found: Figure, entries: Iterable[P
     return rows
 
 
-def _points(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> list[Mark]:
-    """Return the points of a sweep, row by row, each by the value of the parameter in its runs."""
+def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
+    """Return the points of a sweep, row by row; ``x`` is the value of the parameter in the runs."""
     points: dict[tuple[str, float], Mark] = {}
     for entry in panel.shown(scale):
-        for row, variant in zip(panel.rows, _rows(experiment, scale, found, [entry]), strict=True):
-            runs = [[_own(experiment, run, panel.parameter) for run in of_seed] for of_seed in variant.by_seed]
-            x, *others = sorted({round(_value(panel.parameter, run), 10) for of_seed in runs for run in of_seed})
+        for row, variant in zip(panel.rows, _rows(experiment, scale, figure, [entry]), strict=True):
+            runs = [[_plain_run(experiment, run, panel.parameter) for run in of_seed] for of_seed in variant.by_seed]
+            x, *further = sorted({round(_value(panel.parameter, run), 10) for of_seed in runs for run in of_seed})
             where = f"config/figures: {panel.parameter} of {variant.algorithm} in {entry.protocol} ({scale} scale)"
-            if others:
-                said = ", ".join(f"{value:g}" for value in (x, *others))
-                raise ConfigError(f"{where}: the runs of one point have {said}; one value is wanted, set by a variant")
+            if further:
+                xs = ", ".join(f"{value:g}" for value in (x, *further))
+                raise ConfigError(f"{where}: the runs of one point have {xs}; one value is wanted, set by a variant")
             if (row, x) in points:
                 raise ConfigError(f"{where}: two points of {row} have {x:g}; each value is wanted once")
             points[row, x] = Mark(label=experiment.catalog.label(row), algorithm=row, by_seed=runs, x=x)
     return [points[key] for key in sorted(points, key=lambda key: (panel.rows.index(key[0]), key[1]))]
 
 
-def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
-    """Return ``run``, a point of a sweep; of a variant that trains what its plain row does, the plain row's.
+def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
+    """Return ``run``, a point of a sweep, or the plain row's run if both train the same.
 
-    :raises ConfigError: what is swept would be a choice of tuning, whatever value the point is meant to stand for.
+    :raises ConfigError: tuning would choose the value of the swept parameter.
     """
     ids = (run.scale, run.protocol, run.split)
     search = tuning.search(experiment.catalog, *ids, run.algorithm)
@@ -146,16 +146,16 @@ def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
 
 
 def _label(label: str, run: Run) -> str:
-    """Return a ``label`` with what ``run`` itself has of the parameters in its braces: ``K = {local_epochs:g}``."""
-    wanted = [name for _, name, _, _ in string.Formatter().parse(label) if name]
-    return label.format(**{name: _value(name, run) for name in wanted})
+    """Return a ``label`` with the parameters of ``run`` in its braces: ``K = {local_epochs:g}``."""
+    parameters = [name for _, name, _, _ in string.Formatter().parse(label) if name]
+    return label.format(**{name: _value(name, run) for name in parameters})
 
 
 def _value(parameter: str, run: Run) -> float:
-    """Return what a run has of a parameter that figures show; ConfigError where its algorithm has none of that name."""
+    """Return a run's value of a parameter that figures show; ConfigError if its algorithm does not have it."""
     try:
         return PARAMETERS[parameter].value(run.description)
     except KeyError:
-        known = [*run.description["update"]["params"], "local_epochs", "learning_rate_decay", "clients"]
+        parameters = [*run.description["update"]["params"], "local_epochs", "learning_rate_decay", "clients"]
         where = f"config/figures: {run.algorithm} in {run.protocol}"
-        raise ConfigError(unknown("parameter", parameter, known, where)) from None
+        raise ConfigError(unknown("parameter", parameter, parameters, where)) from None

@@ -1,4 +1,4 @@
-"""Figures: from the YAML that says what the paper's figure shows to panels and what stands in them."""
+"""Figures: from their YAML files to panels and their entries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
 
 
 class Parameter(NamedTuple):
-    """What a sweep can vary: its ``value`` in a run's description, its axis, the keys of a row that it is made of."""
+    """A parameter of a sweep: its ``value`` in a run description, its axis label, and the keys of a row that set it."""
 
     value: Callable[[dict[str, Any]], float]
     axis: str
     keys: tuple[str, ...] = ()
 
 
-#: Parameters by the names that panels and labels have for them.
+#: Name in panels and labels -> parameter.
 PARAMETERS = {
     "active_clients": Parameter(
         lambda about: about["partition"]["clients"] * about["sampling"]["fraction"],
@@ -47,29 +47,29 @@ PARAMETERS = {
     ),
 }
 
-#: What a panel takes from its figure, and a series, point or partition from its panel.
+#: Keys that a panel inherits from its figure, and a series, point or partition from its panel.
 OF_FIGURE = ("protocol", "rows", "metric", "decentralised")
 OF_PANEL = ("protocol", "split", "splits", "rows", "metric", "decentralised")
 
 
 def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
-    """Return the figure ``name`` as it is ``declared``; ConfigError for what does not exist."""
+    """Return the figure ``name`` as ``declared``; ConfigError for unknown ids."""
     document, where = declared.content, declared.file
     kind_id, kind = document["kind"], KINDS[document["kind"]]
     shared = {key: document[key] for key in OF_FIGURE if key in document}
-    # Where the figure lists splits, one panel each.
-    panels = [{**shared, **own} for own in document.get("panels") or [{"split": each} for each in document["splits"]]]
+    # A list of splits gives one panel per split.
+    panels = [{**shared, **panel} for panel in document.get("panels") or [{"split": id_} for id_ in document["splits"]]]
     for metric in [entry["metric"] for entry in (document, *panels) if "metric" in entry]:
         known.check("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})")
-    for place, row in enumerate(document.get("rows", [])):
-        known.check_algorithm(row, catalog.algorithms, f"{where}: rows[{place}]")
+    for index, row in enumerate(document.get("rows", [])):
+        known.check_algorithm(row, catalog.algorithms, f"{where}: rows[{index}]")
     at = f"{where}: panels[{{}}]" if "panels" in document else where
-    found = [_panel(panel, kind_id, catalog, at.format(place)) for place, panel in enumerate(panels)]
-    return Figure(name, where, kind_id, tuple(found), document)
+    resolved = [_panel(panel, kind_id, catalog, at.format(index)) for index, panel in enumerate(panels)]
+    return Figure(name, where, kind_id, tuple(resolved), document)
 
 
 def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) -> Panel:
-    """Return a panel of a figure; ``panel`` has all that the figure says for it, too."""
+    """Return a panel of a figure; ``panel`` includes the keys inherited from the figure."""
     kind = KINDS[kind_id]
     known.check("parameter", panel.get("parameter", "rho"), PARAMETERS, f"{where}: parameter")
     shared = {key: panel[key] for key in OF_PANEL if key in panel}
@@ -85,9 +85,9 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
 
 
 def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> PanelEntry:
-    """Return a series, point or partition; ``entry`` has all that its panel says for it, too.
+    """Return a series, point or partition; ``entry`` includes the keys inherited from its panel.
 
-    :raises ConfigError: it lacks what it is of, or names what is not there.
+    :raises ConfigError: a required key is missing, or an id does not exist.
     """
     rows = [entry["row"]] if "row" in entry else entry.get("rows", [])
     rows = [f"{row}~{entry['variant']}" if "variant" in entry else row for row in rows]
@@ -110,13 +110,13 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
         compatibility.check(protocol.id, split, catalog, where)
         for row in rows if trained else ():
             known.check_algorithm(row, catalog.algorithms, f"{where}: rows")
-            own = compatibility.own_split(protocol.id, split, row, entry.get("decentralised", "*"), catalog, where)
-            trained_on[row] = (*trained_on.get(row, ()), own)
+            on = compatibility.own_split(protocol.id, split, row, entry.get("decentralised", "*"), catalog, where)
+            trained_on[row] = (*trained_on.get(row, ()), on)
     return PanelEntry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
 
 
 def _check_label(label: str, where: str) -> None:
-    """Refuse a label whose braces do not hold a parameter, with a format such as ``:g`` or ``:.2f`` or without."""
+    """Refuse a label with other braces than a parameter with an optional format such as ``:g`` or ``:.2f``."""
     try:
         parts = list(string.Formatter().parse(label))
     except ValueError as error:

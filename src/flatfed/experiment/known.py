@@ -1,4 +1,4 @@
-"""Names in the configuration that have to be those of something."""
+"""Look-up of ids in the configuration, with the errors for unknown ids."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TypeVar
 from flatfed import errors
 from flatfed.errors import ConfigError, FlatFedError
 
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
 Resolved = TypeVar("Resolved")
 
 
-class Entries(dict[str, Found]):
-    """Valid entries by id; ``refused``: id -> the message of an invalid one, raised where the entry is needed.
+class Entries(dict[str, Entry]):
+    """Valid entries by id; ``refused``: id -> the message of an invalid entry, raised when the entry is needed.
 
-    ``unread``: what the message for an unknown id adds about files that may declare it and cannot be read.
+    ``unread``: addition to the message for an unknown id: unreadable files that may declare it.
     """
 
     def __init__(
-        self, entries: Mapping[str, Found] | None = None, refused: Mapping[str, str] | None = None, unread: str = ""
+        self, entries: Mapping[str, Entry] | None = None, refused: Mapping[str, str] | None = None, unread: str = ""
     ):
         super().__init__(entries or {})
         self.refused, self.unread = dict(refused or {}), unread
 
-    def __missing__(self, name: str) -> Found:
+    def __missing__(self, name: str) -> Entry:
         mistake = self.mistake(name)
         raise ConfigError(mistake) if mistake else KeyError(name)
 
     @property
     def declared(self) -> list[str]:
-        """Return all ids, those of refused entries too."""
+        """Return all ids, including refused entries."""
         return [*self, *self.refused]
 
     def mistake(self, name: str) -> str | None:
@@ -41,15 +41,15 @@ class Entries(dict[str, Found]):
 
     @contextmanager
     def refusing(self, name: str) -> Iterator[None]:
-        """Refuse the entry ``name`` where the block raises an error that the user can solve."""
+        """Refuse the entry ``name`` if the block raises a FlatFedError."""
         try:
             yield
         except FlatFedError as error:
             self.pop(name, None)
             self.refused[name] = str(error)
 
-    def resolved(self, resolve: Callable[[str, Found], Resolved]) -> Entries[Resolved]:
-        """Return ``resolve(id, entry)`` of every entry; those for which it raises an error are refused."""
+    def resolved(self, resolve: Callable[[str, Entry], Resolved]) -> Entries[Resolved]:
+        """Return ``resolve(id, entry)`` of every entry; refuse entries for which it raises a FlatFedError."""
         entries: Entries[Resolved] = Entries(None, self.refused, self.unread)
         for name, entry in self.items():
             with entries.refusing(name):
@@ -57,12 +57,12 @@ class Entries(dict[str, Found]):
         return entries
 
 
-#: Kinds of ids that files of config/ with the kind's name declare.
+#: Kinds of ids that files of config/ declare; the file names begin with the kind.
 CATALOG = ("algorithm", "dataset", "figure", "protocol", "split", "table", "table or figure")
 
 
 def unknown(kind: str, name: object, ids: Collection[str], where: str, more: str = "") -> str:
-    """Return the message for an id that is not declared, ``more`` in it: of over 12 ids, three and the files of all."""
+    """Return the message for an undeclared id, with ``more``; for over 12 ids, it lists three and the files of all."""
     message = errors.unknown(kind, name, ids, where)
     if len(ids) > 12 and kind in CATALOG:
         first = errors.nearest(str(name), ids, kind in errors.NUMBERED)
@@ -73,23 +73,23 @@ def unknown(kind: str, name: object, ids: Collection[str], where: str, more: str
     return message + more + (ids.unread if isinstance(ids, Entries) else "")
 
 
-def check(kind: str, name: object, known: Collection[str], where: str, more: str = "") -> None:
-    """Refuse a ``name`` that ``where`` has for something of a ``kind``, and that is not ``known``.
+def check(kind: str, name: object, ids: Collection[str], where: str, more: str = "") -> None:
+    """Refuse a ``name`` of a ``kind``, requested in ``where``, that is not in ``ids``.
 
-    :raises ConfigError: with the nearest name that is and ``more``, or with the mistake in the entry of that name.
+    :raises ConfigError: the name is unknown (with the nearest name and ``more``), or its entry was refused.
     """
-    if name not in known:
-        mistake = known.mistake(name) if isinstance(known, Entries) else None
-        raise ConfigError(mistake or unknown(kind, name, known, where, more))
+    if name not in ids:
+        mistake = ids.mistake(name) if isinstance(ids, Entries) else None
+        raise ConfigError(mistake or unknown(kind, name, ids, where, more))
 
 
-def look_up(kind: str, name: str, known: Mapping[str, Found], where: str) -> Found:
-    """Return what is ``known`` by a ``name``; ConfigError as :func:`check`."""
-    check(kind, name, known, where)
-    return known[name]
+def look_up(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Entry:
+    """Return the entry ``name``; ConfigError as in :func:`check`."""
+    check(kind, name, entries, where)
+    return entries[name]
 
 
-def check_algorithm(name: str, known: Collection[str], where: str) -> None:
-    """Refuse an algorithm that is not ``known``; the message says how one of one's own is found."""
-    own = ", src/flatfed/algorithms, and folders of your own that `algorithm_folders` in config.yaml names"
-    check("algorithm", name, known, where, own)
+def check_algorithm(name: str, ids: Collection[str], where: str) -> None:
+    """Refuse an algorithm that is not in ``ids``; the message names the setting for the user's folders."""
+    folders = ", src/flatfed/algorithms, and folders of your own that `algorithm_folders` in config.yaml names"
+    check("algorithm", name, ids, where, folders)

@@ -1,4 +1,4 @@
-"""Reading config/ into an :class:`Experiment`."""
+"""Loading of config/ into an :class:`Experiment`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from flatfed.strict_yaml import read
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, places: Places = DEFAULT) -> Experiment:
-    """Read ``root``/config; ``places`` are the folders that all paths begin with.
+    """Return the experiment of ``root``/config; ``places``: the root folders of all paths.
 
-    ``config`` is the content of config.yaml as merged with the command line (None: the file alone). A mistake in an
-    entry is raised where the entry is needed, and by :meth:`Experiment.check`.
+    ``config``: the content of config.yaml merged with the command line (None: the file alone). A mistake in an entry
+    raises an error when the entry is needed, and in :meth:`Experiment.check`.
 
-    :raises ConfigError: a mistake in ``config`` or in a file that everything needs.
+    :raises ConfigError: a mistake in ``config`` or in a file that all entries need.
     """
     root = Path(root)
-    # Read in any case: Snakemake, which merges it into ``config``, lets a key given twice pass.
-    own = read(root / "config" / "config.yaml", selection.FILE)
-    selection.check(own, selection.FILE)
-    config = own if config is None else config
+    # Always read the file: Snakemake, which merges it into ``config``, accepts duplicate keys.
+    file_config = read(root / "config" / "config.yaml", selection.FILE)
+    selection.check(file_config, selection.FILE)
+    config = file_config if config is None else config
     selection.check(config)
-    if config.get("seeds_together") and len(config.get("seeds", [])) < 2:  # the file and the command line together
+    if config.get("seeds_together") and len(config.get("seeds", [])) < 2:  # seeds can come from the command line
         raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
-    environment = _own_folders(config)
+    environment = _user_folders(config)
     catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
     for name, protocol in list(catalog.protocols.items()):
         with catalog.protocols.refusing(name):
@@ -43,13 +43,13 @@ def load(root: str | Path, config: dict[str, Any] | None = None, places: Places 
     declared = catalog.tables.resolved(lambda name, entry: tables.table(name, entry, catalog, references))
     shown = catalog.figures.resolved(lambda name, entry: figures.figure(name, entry, catalog))
     asked = Asked(selection.tables(config, declared), selection.figures(config, shown))
-    # Tables fit the datasets as declared; a part of one, on this machine, need only do for what is asked for.
+    # Tables are checked against the declared datasets; smaller local data need only fit the requested tables.
     counted = replace(catalog, datasets=selection.counted(config, catalog.datasets))
     return Experiment(root, config, places, counted, references, declared, shown, asked, environment)
 
 
-def _own_folders(config: dict[str, Any]) -> dict[str, str]:
-    """Look for the user's own files in the folders of ``config``; return variables by which jobs find them, too."""
+def _user_folders(config: dict[str, Any]) -> dict[str, str]:
+    """Register the user's files in the folders of ``config``; return the environment variables for jobs."""
     for key in ("algorithm_folders", "model_folders", "table_folders"):
         for folder in config.get(key, []):
             if not Path(folder).is_dir():

@@ -1,11 +1,11 @@
-"""What the measures of a run's probes are (:mod:`flatfed.engine.probe`), in the words of a figure's caption."""
+"""Definitions of the measures of a run's probes (:mod:`flatfed.engine.probe`) for captions of figures."""
 
 from __future__ import annotations
 
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Figure
 
-#: Measure -> what it is; braces hold keys of a protocol's ``probe:``.
+#: Measure -> its definition; braces hold keys of a protocol's ``probe:``.
 DEFINITIONS = {
     "perturbation_drift": (
         "Perturbation drift: half the distance of two unit vectors, the client's perturbation and the gradient of F at "
@@ -28,13 +28,13 @@ F = (
 )
 
 
-def defined(catalog: Catalog, scale: str, found: Figure) -> list[str]:
-    """Return a sentence for every measure of the probes that a figure shows, and for the loss they are of."""
+def defined(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
+    """Return a sentence for every probe measure that a figure shows, and for the loss of these measures."""
     probes = [
         (panel.metric, catalog.values(scale, entry.protocol)["probe"])
-        for panel in found.panels
+        for panel in figure.panels
         for entry in panel.entries
         if panel.metric in DEFINITIONS
     ]
-    said = [DEFINITIONS[metric].format(**probe) for metric, probe in probes]
-    return list(dict.fromkeys([*said, *(F.format(**probe) for _, probe in probes)]))
+    definitions = [DEFINITIONS[metric].format(**probe) for metric, probe in probes]
+    return list(dict.fromkeys([*definitions, *(F.format(**probe) for _, probe in probes)]))

@@ -1,4 +1,4 @@
-"""What the configuration resolves to: runs, cells, tables, figures. Plain data."""
+"""The types of the resolved configuration: cells, tables, figures. Plain data."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of a cell's numbers for one row; the metric of the cell decides which one it reads.
+    """The sources of a cell's numbers for one row; the cell's metric decides which source it reads.
 
-    ``runs`` are in the order of the seeds; a mean over splits has several runs per seed, one after the other. ``timed``
-    is the run whose timing.json is read, ``update`` the name and the parameters of an algorithm, ``given`` a number.
+    ``runs`` are ordered by seed, then by split for a mean over splits. ``timed``: the run whose timing.json is read.
+    ``update``: name and parameters of an algorithm. ``given``: a number.
     """
 
     runs: tuple[Run, ...] = ()
@@ -28,7 +28,7 @@ class Sources:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no source: such a cell is a combination that cannot exist."""
+        """Whether there is no source: the combination of row and column does not exist."""
         return self == Sources()
 
 
@@ -36,10 +36,9 @@ class Sources:
 class CellSpec:
     """The specification of one number of a table: a ``metric`` of :mod:`flatfed.papers.metrics` and its sources.
 
-    ``unit`` is the printed one; ``target`` an accuracy of this scale, a fraction; ``window`` the number of evaluated
-    rounds that are averaged at the end (1: the final round); ``rounds`` those of a finished run; ``accuracy`` the
-    column of metrics.csv that targets are compared with. ``relative`` is the relation to the row ``base``, taken seed
-    by seed.
+    ``unit``: the printed unit; ``target``: the target accuracy at this scale, a fraction; ``window``: the number of
+    final evaluated rounds that are averaged; ``rounds``: the length of a finished run; ``accuracy``: the column of
+    metrics.csv that is compared with targets; ``relative``: the comparison with the row ``base``, seed by seed.
     """
 
     table: str
@@ -62,7 +61,7 @@ class CellSpec:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that the cell reads, the base row's too, each once."""
+        """The runs that the cell reads, including the base row's, without duplicates."""
         return list({run.path: run for run in (*self.sources.runs, *self.base_sources.runs)}.values())
 
     @property
@@ -77,7 +76,7 @@ class CellSpec:
 
     @property
     def inputs(self) -> list[str]:
-        """The files that the cell reads, each once."""
+        """The files that the cell reads, without duplicates."""
         files = [run.timing for run in self.timed]
         files += [run.hessian for run in self.runs if self.analysed]
         files += [file for run in self.runs for file in (run.partition, *run.files)]
@@ -86,10 +85,10 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A data set whose images are counted when a table is made (:mod:`flatfed.tables.trained_on`).
+    """A dataset whose images are counted when a table is built (:mod:`flatfed.tables.trained_on`).
 
-    ``manifest`` is its dataset.json, None if none is read; ``images`` is the declared number of images, ``of`` that of
-    the published set; ``shape`` is (channels, height, width).
+    ``manifest``: its dataset.json, or None; ``images``: the declared number of images; ``of``: the number of images of
+    the published dataset; ``shape``: (channels, height, width).
     """
 
     manifest: str | None
@@ -100,9 +99,9 @@ class DatasetSpec:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: an algorithm; in a descriptive table the ``settings`` of its entry say what else.
+    """A row of a table: an algorithm or, in a descriptive table, the subject that ``settings`` define.
 
-    ``reference`` holds what the printed table says of the row otherwise than is said here.
+    ``reference``: keys of the printed table that differ for this row.
     """
 
     id: str
@@ -116,11 +115,10 @@ class Row:
 class Column:
     """A column of a table: a metric of one protocol and split, or of the mean over several splits.
 
-    ``headers`` are the paper's header levels, outermost first; ``part`` is the block of the table it stands in;
-    ``target`` is the name of the target accuracy in the protocol (t1, t2), None where the metric has none.
-    ``relative`` says how a row is taken against its ``base`` row (an id, or ids by row). ``decentralised_metric``
-    is the metric of decentralised rows where it is another.
-    ``reference`` as in :class:`Row`; ``settings`` as in the YAML, for descriptive tables.
+    ``headers``: the paper's header levels, outermost first; ``part``: the block of the table with this column;
+    ``target``: the name of the target accuracy in the protocol (t1, t2), or None. ``relative``: the comparison of a row
+    with its ``base`` row (an id, or row -> id). ``decentralised_metric``: the metric of decentralised rows, if
+    different. ``reference`` as in :class:`Row`; ``settings`` as in the YAML.
     """
 
     id: str
@@ -139,20 +137,20 @@ class Column:
 
     @property
     def split(self) -> str | None:
-        """The split, the first where there are several, None where there is none."""
+        """The first split, or None."""
         return self.splits[0] if self.splits else None
 
     def base_of(self, row: str) -> str | None:
-        """Return the id of the row that ``row`` is taken against, None where it is taken against none."""
+        """Return the id of the base row of ``row``, or None."""
         return self.base.get(row) if isinstance(self.base, Mapping) else self.base
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``settings`` is its ``file``, validated.
+    """A table: ``settings`` is the validated content of its ``file``.
 
-    ``reference`` is the name of the printed numbers, or None. ``trained_on``: (column, row) -> the column's splits, or
-    those that the decentralised row has in their place.
+    ``reference``: the name of the printed numbers, or None. ``trained_on``: (column, row) -> the splits that the row
+    trains on; those of decentralised rows differ from the column's.
     """
 
     id: str
@@ -168,11 +166,10 @@ class Table:
 class TableSpec:
     """The layout of a table at a scale.
 
-    ``title`` is in the paper's words, ``paper`` the place where it is printed; ``printed``: whether the paper's numbers
-    are shown next to ours; ``setting``: data, clients, model and rounds of this scale, with ``{name}`` for each of the
-    ``datasets``; ``metric`` is the quantity in words, to which the ``unit`` is added. ``paper_targets``: column id ->
-    printed target as a fraction. ``notes`` are the lines under the table; ``flags`` the errata that the reference's
-    notes cite as flag:B1.
+    ``title``: the paper's title; ``paper``: the number of the printed table; ``printed``: whether the table shows paper
+    numbers; ``setting``: data, clients, model and rounds of this scale, with ``{name}`` for each of the ``datasets``;
+    ``metric``: the quantity in words, without the ``unit``. ``paper_targets``: column id -> printed target as a
+    fraction. ``notes``: the lines under the table; ``flags``: the errata that the reference's notes cite as flag:B1.
     """
 
     table: str
@@ -192,19 +189,19 @@ class TableSpec:
     flags: Mapping[str, str] = field(default_factory=dict)
 
 
-#: A table that is asked for and the ids of its columns, None for all.
+#: A requested table and the ids of its columns, None for all.
 AskedTable = tuple[str, list[str] | None]
 
 
 class Asked(NamedTuple):
-    """What is asked for: tables and figures."""
+    """The requested tables and figures."""
 
     tables: list[AskedTable]
     figures: list[str]
 
 
 class TrainedRow(NamedTuple):
-    """What a table or figure shows of a row: in which protocol and on which split its algorithm is trained."""
+    """A training that a table or figure shows: an algorithm in a protocol on a split, with its label."""
 
     protocol: str
     split: str
@@ -214,10 +211,10 @@ class TrainedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class PanelEntry:
-    """What a panel shows of one protocol: its deals of ``splits`` or, where something is trained, ``rows``.
+    """A part of a panel with one protocol: partitions of ``splits`` or trained ``rows``.
 
-    ``rows``: row -> the splits that it is trained on, whose mean is shown; decentralised rows may have their own.
-    ``label`` is that of a line, None for the row's own; ``preview``: whether the preview scale shows it.
+    ``rows``: row -> its training splits, over which results are averaged; decentralised rows may have other splits.
+    ``label``: the label of a line, None for the row's label; ``preview``: whether the preview scale shows it.
     """
 
     protocol: str
@@ -228,17 +225,17 @@ class PanelEntry:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The protocol with each split that something is trained on, or that is dealt."""
+        """The protocol with each training split or, without rows, each partition."""
         trained = [split for splits in self.rows.values() for split in splits]
         return [(self.protocol, split) for split in trained or self.splits]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure: its ``entries`` are lines, points, partitions or models, in their order.
+    """A panel of a figure: its ``entries`` are lines, points, partitions or models, in order.
 
-    Of a sweep, ``parameter`` is what varies, ``rows`` has a line each, which all points mark in this order, and
-    ``levels`` are rows that do not have the parameter.
+    For a sweep, ``parameter`` is the varied parameter, ``rows`` has one row per line, and ``levels`` has rows without
+    the parameter.
     """
 
     title: str
@@ -259,7 +256,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: ``settings`` is its ``file``, validated."""
+    """A figure of a paper: ``settings`` is the validated content of its ``file``."""
 
     id: str
     file: str
@@ -269,7 +266,7 @@ class Figure:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols that it shows, in their order."""
+        """The protocols that it shows, in order."""
         return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.every("paper")))
 
     def pairs(self, scale: str) -> list[tuple[str, str]]:
@@ -279,9 +276,9 @@ class Figure:
 
 
 def digest(*contents: Any) -> str:
-    """Return a digest of specifications: Snakemake reruns a job when the digest of its content changes.
+    """Return a digest of specifications: Snakemake reruns a job when the digest changes.
 
-    A run counts with its folder, its partition and the values that decide its numbers.
+    The digest of a run covers its folder, its partition and the values that determine its results.
     """
     return digest_json(_plain(contents))[:16]
 
@@ -290,7 +287,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Run):
         return [value.path, value.partition, value.mark]
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""The contents of a figure at a scale: its panels, the runs that they show, and its texts."""
+"""The types of a figure specification: panels, marks with their runs, and texts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What a panel shows of one row: a line, a bar, a point or a surface; or one partition, without runs.
+    """A mark of a panel: the line, bar, point or surface of one row; or a partition, without runs.
 
-    ``by_seed``: for each seed the runs whose mean the row's number is; ``files`` are drawn in place of the runs' own: a
-    partition, a landscape, or the Hessian of each run. ``x`` is the value of what is swept; ``steps`` are the exchanges
-    of a round, by which rounds are multiplied where the axis counts communications.
+    ``by_seed``: the runs of each seed, over which the row's number is averaged. ``files``: files drawn instead of the
+    runs' files: a partition, a landscape, or the Hessian of each run. ``x``: the value of the swept parameter.
+    ``steps``: communications per round, for an axis of communications.
     """
 
     label: str
@@ -28,16 +28,16 @@ class Mark:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs, seed by seed."""
+        """The runs, ordered by seed."""
         return [run for runs in self.by_seed for run in runs]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnPanel:
-    """A panel and its ``marks``, in their order.
+    """A panel and its ``marks``, in order.
 
-    ``metric`` is that of curves, None for the figure's; of a sweep, ``axis`` is the parameter in words and ``levels``
-    are rows that do not depend on it.
+    ``metric``: the metric of curves, None for the figure's. For a sweep, ``axis`` is the label of the parameter, and
+    ``levels`` are rows that do not depend on it.
     """
 
     title: str
@@ -52,9 +52,9 @@ class FigureSpec:
     """A figure at a scale.
 
     ``title``, ``paper`` and ``setting`` as in a table. ``tuning`` and ``unstated`` list the tuned hyper-parameters and
-    the choices that the paper leaves open. ``metric`` is the metric of the axes where a panel has none; ``smooth`` the
-    width of a Hanning window in evaluated rounds, odd, 0 for none; ``across``: "rounds" or "communications", the unit
-    of the horizontal axis of curves.
+    the choices that the paper does not state. ``metric``: the default metric of the panels; ``smooth``: the width of a
+    Hanning window in evaluated rounds, odd, 0 for none; ``across``: "rounds" or "communications", the horizontal axis
+    of curves.
     """
 
     figure: str
@@ -74,12 +74,12 @@ class FigureSpec:
 
     @property
     def analysed(self) -> bool:
-        """Whether the figure reads Hessians or losses at the models of its runs."""
+        """Whether the figure reads Hessians or loss surfaces at the models of its runs."""
         return KINDS[self.kind].reads == "analyses"
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks of all panels, and the levels."""
+        """The marks and levels of all panels."""
         return [mark for panel in self.panels for mark in (*panel.marks, *panel.levels)]
 
     @property
@@ -89,7 +89,7 @@ class FigureSpec:
 
     @property
     def inputs(self) -> list[str]:
-        """The files that the figure reads, each once."""
+        """The files that the figure reads, without duplicates."""
         files = [file for mark in self.marks for file in mark.files]
         files += [file for run in self.runs.values() for file in (run.partition, *run.files)]
         return list(dict.fromkeys(files))

@@ -1,4 +1,4 @@
-"""The contents of the report of a scale: tables, figures, their runs, and the configuration."""
+"""The specification of the report of a scale: tables, figures, their runs, and the configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReportFigure:
 
 @dataclass(frozen=True)
 class ReportSpec:
-    """The report: ``configuration`` is the effective one, ``left_out`` has a line for every absent table and figure."""
+    """The report: the effective ``configuration``; ``left_out`` has a line for every missing table and figure."""
 
     scale: str
     tables: list[ReportTable]
@@ -41,14 +41,14 @@ class ReportSpec:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs of all tables and figures, each once."""
+        """The runs of all tables and figures, without duplicates."""
         tabled = {run.path: run for table in self.tables for cell in table.cells for run in cell.runs}
         drawn = {path: run for figure in self.figures for path, run in figure.spec.runs.items()}
         return list((tabled | drawn).values())
 
 
 def specification(experiment: Experiment, scale: str) -> ReportSpec:
-    """Return the report on the tables and figures that config.yaml asks for at ``scale``."""
+    """Return the specification of the report on the requested tables and figures at ``scale``."""
     shown, places = scales.there(experiment, scale, experiment.asked), experiment.places
     tables = [
         ReportTable(

@@ -1,4 +1,4 @@
-"""Runs by their ids, and the data sets, weights and partitions that they train on."""
+"""Runs by id, and the specifications of their datasets, weights and partitions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LARGEST_SEED = 2**32 - 1
 
 
 def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
-    """Return what makes resources/<name>: name, classes, shape, numbers of images, source and any domains.
+    """Return the dataset specification of resources/<name>: name, classes, shape, image counts, source, any domains.
 
-    :raises ConfigError: there is no such dataset.
+    :raises ConfigError: the dataset does not exist.
     """
     dataset = known.look_up("dataset", name, catalog.datasets, "resources")
     kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
@@ -28,13 +28,13 @@ def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
 
 
 def weights_name(places: Places, name: str) -> str:
-    """Return ``name``, that of pre-trained weights; ConfigError if there are none of that name."""
+    """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
     known.check("weights", name, pretrained.PUBLISHED, str(Path(places.weights(name)).parent))
     return name
 
 
 def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
-    """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one.
+    """Return the specification of a partition; variants of a protocol share the partitions of the plain protocol.
 
     :raises ConfigError: no such scale, protocol, split or seed, or a split that does not fit the protocol.
     """
@@ -61,9 +61,9 @@ def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm
 
 
 def resolved(experiment: Experiment, ids: RunIds) -> Run:
-    """Return the run of ``ids`` that a table or figure names, and that fit each other as data sets are declared.
+    """Return the run of ``ids`` of a checked table or figure.
 
-    :raises ConfigError: the split does not fit the images that this machine has.
+    :raises ConfigError: the split does not fit the images on this machine.
     """
     if ids not in experiment.runs:
         catalog, places = experiment.catalog, experiment.places
@@ -74,6 +74,6 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
 
 
 def seeds(experiment: Experiment, scale: str, protocol: str, own: Any = None) -> list[int]:
-    """Return the seeds of a table or figure: config.yaml's, else its ``own`` (by scale), else the protocol's."""
+    """Return the seeds of config.yaml, else the ``own`` seeds of a table or figure, else the protocol's."""
     values = scales.values(experiment, scale, protocol)
     return experiment.config.get("seeds") or (own.get(scale) if isinstance(own, dict) else own) or values["seeds"]

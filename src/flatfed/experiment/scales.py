@@ -1,6 +1,6 @@
-"""What there is at a scale.
+"""The protocols, tables and figures that exist at a scale.
 
-A protocol without ``preview:`` has the paper scale alone, and so has all that shows it; a table may name its own.
+A protocol without ``preview:``, and its tables and figures, exist at paper scale alone; a table may list its scales.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from flatfed.runs.places import SCALES
 def values(experiment: Experiment, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
     """Return all settings of ``protocol`` at ``scale``.
 
-    :raises ConfigError: either does not exist, for the ``target`` of that scale's folder.
+    :raises ConfigError: the protocol or scale does not exist; the message names the ``target`` path.
     """
     declared = known.look_up("protocol", protocol, experiment.catalog.protocols, "config/protocols")
-    _refuse(scale, _lacking(experiment, scale, [protocol], target or f"runs/{protocol}"))
+    _refuse(scale, _why_none(experiment, scale, [protocol], target or f"runs/{protocol}"))
     return known.look_up("scale", scale, declared.scales, "results")
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
-    """Return table ``name`` and those of its columns with the ids ``columns``, None for all.
+    """Return table ``name`` and its columns with the ids ``columns``, None for all.
 
-    :raises ConfigError: there is no such table or column, or not at this scale.
+    :raises ConfigError: the table or column does not exist, or not at this scale.
     """
     known.check("scale", scale, SCALES, "results")
-    found = known.look_up("table", name, experiment.tables, "config/tables")
-    chosen = [known.look_up("column", column, found.columns, f"table {name}") for column in columns or found.columns]
-    _refuse(scale, _table_lacking(experiment, scale, name, columns))
-    return found, chosen
+    layout = known.look_up("table", name, experiment.tables, "config/tables")
+    chosen = [known.look_up("column", column, layout.columns, f"table {name}") for column in columns or layout.columns]
+    _refuse(scale, _why_no_table(experiment, scale, name, columns))
+    return layout, chosen
 
 
 def figure(experiment: Experiment, scale: str, name: str) -> Figure:
-    """Return figure ``name``; ConfigError if there is none, or not at this scale."""
+    """Return figure ``name``; ConfigError if it does not exist at this scale."""
     known.check("scale", scale, SCALES, "results")
-    found = known.look_up("figure", name, experiment.figures, "config/figures")
-    _refuse(scale, _figure_lacking(experiment, scale, name))
-    return found
+    layout = known.look_up("figure", name, experiment.figures, "config/figures")
+    _refuse(scale, _why_no_figure(experiment, scale, name))
+    return layout
 
 
 def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
@@ -52,47 +52,47 @@ def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
     return list(dict.fromkeys(filter(None, [*of_columns, *of_rows])))
 
 
-def there(experiment: Experiment, scale: str, asked: Asked) -> Asked:
-    """Return what there is at ``scale`` of what was ``asked`` for."""
-    tables = [each for each in asked.tables if not _table_lacking(experiment, scale, *each)]
-    return Asked(tables, [name for name in asked.figures if not _figure_lacking(experiment, scale, name)])
+def there(experiment: Experiment, scale: str, requested: Asked) -> Asked:
+    """Return the ``requested`` tables and figures that exist at ``scale``."""
+    tables = [entry for entry in requested.tables if not _why_no_table(experiment, scale, *entry)]
+    return Asked(tables, [name for name in requested.figures if not _why_no_figure(experiment, scale, name)])
 
 
 def every(experiment: Experiment, scale: str) -> Asked:
-    """Return all tables and figures that there are at ``scale``; ConfigError for a mistake in any file."""
+    """Return all tables and figures that exist at ``scale``; ConfigError for a mistake in any file."""
     experiment.check()
     return there(experiment, scale, experiment.everything)
 
 
-def left_out(experiment: Experiment, scale: str, asked: Asked) -> list[str]:
-    """Return a line for each table and figure ``asked`` for that is not there at ``scale``."""
-    said = [_table_lacking(experiment, scale, *each) for each in asked.tables]
-    said += [_figure_lacking(experiment, scale, name) for name in asked.figures]
-    return [f"Left out: {line}" for line in said if line]
+def left_out(experiment: Experiment, scale: str, requested: Asked) -> list[str]:
+    """Return a line for each ``requested`` table and figure that does not exist at ``scale``."""
+    reasons = [_why_no_table(experiment, scale, *entry) for entry in requested.tables]
+    reasons += [_why_no_figure(experiment, scale, name) for name in requested.figures]
+    return [f"Left out: {line}" for line in reasons if line]
 
 
-def _refuse(scale: str, lacking: str) -> None:
-    """Raise a ConfigError where something is ``lacking`` at a scale that exists."""
-    if scale in SCALES and lacking:
-        raise ConfigError(lacking)
+def _refuse(scale: str, reason: str) -> None:
+    """Raise a ConfigError with the ``reason``, if any, at an existing scale."""
+    if scale in SCALES and reason:
+        raise ConfigError(reason)
 
 
-def _table_lacking(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
-    """Return why table ``name``, or some of its columns, is not to be had at ``scale``; "" where it is."""
+def _why_no_table(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
+    """Return why table ``name``, or some of its columns, does not exist at ``scale``, or ""."""
     table, target = experiment.tables[name], f"tables/{name}.md"
     only = table.settings.get("scales", SCALES)
     if scale not in only:
         return _instead(experiment, scale, target, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
-    return _lacking(experiment, scale, of_table(table, columns), target)
+    return _why_none(experiment, scale, of_table(table, columns), target)
 
 
-def _figure_lacking(experiment: Experiment, scale: str, name: str) -> str:
-    """Return why figure ``name`` is not to be had at ``scale``; "" where it is."""
-    return _lacking(experiment, scale, experiment.figures[name].protocols, f"figures/{name}.png")
+def _why_no_figure(experiment: Experiment, scale: str, name: str) -> str:
+    """Return why figure ``name`` does not exist at ``scale``, or ""."""
+    return _why_none(experiment, scale, experiment.figures[name].protocols, f"figures/{name}.png")
 
 
-def _lacking(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> str:
-    """Return why ``target``, which is of ``protocols``, is not to be had at ``scale``; "" where it is."""
+def _why_none(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> str:
+    """Return why ``target``, which needs ``protocols``, does not exist at ``scale``, or ""."""
     declared = (experiment.catalog.protocols[name] for name in protocols)
     where = [f"{protocol.id} ({protocol.file})" for protocol in declared if scale not in protocol.scales]
     if not where:
@@ -102,6 +102,6 @@ def _lacking(experiment: Experiment, scale: str, protocols: Iterable[str], targe
 
 
 def _instead(experiment: Experiment, scale: str, target: str, why: str, other: str) -> str:
-    """Say ``why`` there is no ``target`` at a scale, and which one to ask for: that of the ``other`` scale."""
+    """Return the message why ``target`` does not exist at ``scale``, with the target of the ``other`` scale."""
     results = experiment.places.results
     return f"{results}/{scale}/{target}: {why}, so that there is none; ask for {results}/{other}/{target}"

@@ -1,4 +1,4 @@
-"""config/config.yaml: what is asked for, and where data come from on this machine."""
+"""config/config.yaml: the requested tables and figures, and the data sources of this machine."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from flatfed.experiment.known import Entries
 from flatfed.experiment.model import Asked, AskedTable, Figure, Table
 from flatfed.experiment.tuning import Search
 
-#: The configuration can come from the file, the command line or both; messages say so.
+#: Location of the configuration in messages: the file, the command line or both.
 FILE = "config/config.yaml"
 WHERE = f"{FILE} or --config"
 
 
 def check(config: Any, where: str = WHERE) -> None:
-    """Refuse a configuration, from ``where``, with a wrong key, type or value; ConfigError says which."""
+    """Check a configuration, from ``where``; ConfigError for a wrong key, type or value."""
     strict_yaml.check(config, where)
     schemas.validate(config, "config", where)
 
 
 def check_file(path: Path) -> None:
-    """Refuse a config.yaml at ``path``, where there is one, that cannot be read or has a wrong key, type or value."""
+    """Check the config.yaml at ``path``, if it exists; ConfigError if it is unreadable or has a mistake."""
     if path.exists():
         check(strict_yaml.read(path, FILE), FILE)
 
 
-def tables(config: dict[str, Any], there: Entries[Table]) -> list[AskedTable]:
-    """Return the tables asked for and their columns, in the tables' own order; None for those of a refused table.
+def tables(config: dict[str, Any], entries: Entries[Table]) -> list[AskedTable]:
+    """Return the requested tables and their columns, in table order; None for the columns of a refused table.
 
-    :raises ConfigError: no such table or column, or a table is asked for twice.
+    :raises ConfigError: a table or column does not exist, or a table is requested twice.
     """
     chosen: dict[str, list[str] | None] = {}
-    for place, entry in enumerate(config["tables"]):
-        where = f"{WHERE}: tables[{place}]"
+    for index, entry in enumerate(config["tables"]):
+        where = f"{WHERE}: tables[{index}]"
         name, patterns = (entry, ["*"]) if isinstance(entry, str) else (entry["table"], entry["columns"])
-        known.check("table", name, there.declared, where)
+        known.check("table", name, entries.declared, where)
         if name in chosen:
             raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
-        if name not in there:
+        if name not in entries:
             chosen[name] = None
             continue
-        columns = there[name].columns
+        columns = entries[name].columns
         for pattern in patterns:
             if not settings.matching(pattern, columns):
                 raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
@@ -56,41 +56,41 @@ def tables(config: dict[str, Any], there: Entries[Table]) -> list[AskedTable]:
 
 
 def with_columns(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
-    """Return tables that are asked for by name, with the columns that config.yaml names of them; None: all."""
+    """Return the tables ``names`` with their columns in config.yaml, None for all."""
     chosen = dict(experiment.asked.tables)
     return [(name, chosen.get(name)) for name in names]
 
 
 def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
-    """Return the configuration's scale, or "paper" where none of the tables ``names`` has that one."""
-    asked = Asked([(name, None) for name in names if name in experiment.tables], [])
-    there = scales.there(experiment, experiment.scale, asked)
-    return experiment.scale if there.tables or not asked.tables else "paper"
+    """Return the configuration's scale, or "paper" if none of the tables ``names`` exists at that scale."""
+    requested = Asked([(name, None) for name in names if name in experiment.tables], [])
+    existing = scales.there(experiment, experiment.scale, requested)
+    return experiment.scale if existing.tables or not requested.tables else "paper"
 
 
-def figures(config: dict[str, Any], there: Entries[Figure]) -> list[str]:
-    """Return the figures asked for; ConfigError if there is no such figure."""
-    for place, name in enumerate(config["figures"]):
-        known.check("figure", name, there.declared, f"{WHERE}: figures[{place}]")
+def figures(config: dict[str, Any], entries: Entries[Figure]) -> list[str]:
+    """Return the requested figures; ConfigError if a figure does not exist."""
+    for index, name in enumerate(config["figures"]):
+        known.check("figure", name, entries.declared, f"{WHERE}: figures[{index}]")
     return list(config["figures"])
 
 
 def counted(config: dict[str, Any], datasets: Entries[dict[str, Any]]) -> Entries[dict[str, Any]]:
-    """Return ``datasets`` with the numbers of images that sources of ``data:`` declare in place of the entries' own.
+    """Return ``datasets`` with the image counts of ``data:`` in place of the declared counts.
 
-    ``declared_images`` is the number that the entry itself declares.
+    ``declared_images`` keeps the number of images that the entry declares.
     """
-    own = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
+    counts = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
     return datasets.resolved(
-        lambda name, entry: {**entry, "declared_images": entry["train"] + entry["test"], **own.get(name, {})}
+        lambda name, entry: {**entry, "declared_images": entry["train"] + entry["test"], **counts.get(name, {})}
     )
 
 
-def searches(experiment: Experiment, scale: str, asked: Asked) -> list[Search]:
-    """Return the searches whose choices the runs of tables and figures ``asked`` for take, each once."""
+def searches(experiment: Experiment, scale: str, requested: Asked) -> list[Search]:
+    """Return the searches that the runs of ``requested`` tables and figures need, without duplicates."""
     untuned = replace(experiment, config={**experiment.config, "tune": False})
-    cells = [cell for table in asked.tables for cell in cell_specs.cells(untuned, scale, *table)]
-    figures = [figure_specs.figure_spec(untuned, scale, name) for name in asked.figures]
+    cells = [cell for table in requested.tables for cell in cell_specs.cells(untuned, scale, *table)]
+    figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
     runs = [run for cell in cells for run in (*cell.runs, *cell.timed)]
     runs += [run for figure in figures for run in figure.runs.values()]
     return tuning.searches_of(experiment.catalog, experiment.places, runs)

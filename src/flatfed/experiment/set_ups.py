@@ -1,7 +1,7 @@
-"""What was really trained, in one line: data, clients, model and rounds of the set-ups of a table or figure.
+"""One-line descriptions of the set-ups of a table or figure: data, clients, model and rounds.
 
-The numbers of images are not known here: ``{name}`` stands for that of a dataset, which is counted where the table or
-figure is made (:mod:`flatfed.tables.trained_on`).
+``{name}`` is the placeholder for the number of images of a dataset, which is counted when the table or figure is built
+(:mod:`flatfed.tables.trained_on`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import DatasetSpec, Figure
 from flatfed.runs import graphs
 
-#: Keys of a protocol at a scale that do not change what is trained.
+#: Keys of a protocol that do not change its trainings.
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
 
 
-#: What a title may say of a deal -> where its number stands.
+#: Property of a partition or client sampling -> pattern of its number in a title.
 NUMBERS = {
     "clients": r"\d+(?=( and \d+)* clients)",
     "active": r"\d+(?=% of)",
@@ -31,18 +31,18 @@ NUMBERS = {
 def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     """Return one line on data, clients, model and rounds of (protocol, split)s.
 
-    At preview scale, the paper's data sets that each set-up stands for are named first where there are several.
+    At preview scale, each set-up begins with the paper's datasets that it replaces, if there are several.
     """
-    stands_for: dict[str, dict[str, None]] = {}
+    replaced: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
         parts = _set_up(catalog, scale, protocol, split, trained=True)
-        stands_for.setdefault(", ".join(parts.values()), {})[_dataset(catalog, "paper", protocol)] = None
-    several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
-    return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
+        replaced.setdefault(", ".join(parts.values()), {})[_dataset(catalog, "paper", protocol)] = None
+    several = scale != "paper" and len({name for names in replaced.values() for name in names}) > 1
+    return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in replaced.items())
 
 
 def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return :func:`on_data`, with the training data and the number of clients where the title names neither.
+    """Return :func:`on_data`, with the dataset and the number of clients unless the title names them.
 
     "Test accuracy on CIFAR-10 after 800 rounds" becomes "Test accuracy on digits after 20 rounds, 30 clients".
     """
@@ -52,26 +52,26 @@ def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str
     data = _data(catalog, scale, pairs)
     named = " / ".join(data) in replaced
     clients = _from_to(catalog.deal(scale, *pair).partition["clients"] for pair in pairs)
-    # The panels of a figure name each of three and more.
+    # With three or more datasets, the panels of a figure name them.
     unnamed = [" / ".join(data)] * (not named and len(data) < 3) + [f"{clients} clients"] * ("clients" not in replaced)
     return (", " if named else ": ").join(filter(None, [replaced, ", ".join(unnamed)]))
 
 
 def on_data(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return a paper's title of (protocol, split)s with ``scale``'s own data, rounds, target and :data:`NUMBERS`.
+    """Return a paper's title of (protocol, split)s with the data, rounds, target and :data:`NUMBERS` of ``scale``.
 
-    A number that is not the same in all pairs stays.
+    A number that differs between pairs remains.
     """
     if scale == "paper" or not pairs:
         return text
-    here: dict[tuple[str, str], set[str]] = {}
+    replacements: dict[tuple[str, str], set[str]] = {}
     for pair in pairs:
-        paper, own = (_numbers(catalog, each, *pair) for each in ("paper", scale))
+        paper, scaled = (_numbers(catalog, at, *pair) for at in ("paper", scale))
         for key, number in paper.items():
-            here.setdefault((key, number), set()).add(own[key])
-    same = {key: min(numbers) for key, numbers in here.items() if len(numbers) == 1}
-    for key, place in NUMBERS.items():
-        text = re.sub(place, lambda found, key=key: same.get((key, found[0]), found[0]), text)
+            replacements.setdefault((key, number), set()).add(scaled[key])
+    same = {key: min(numbers) for key, numbers in replacements.items() if len(numbers) == 1}
+    for key, pattern in NUMBERS.items():
+        text = re.sub(pattern, lambda match, key=key: same.get((key, match[0]), match[0]), text)
     text = re.sub(r"\d+(?= rounds)", _from_to(catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs), text)
     text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
     labels = (re.escape(entry["label"]) for entry in catalog.datasets.values())
@@ -85,63 +85,63 @@ def _data(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> list[st
 
 def _from_to(numbers: Iterable[int]) -> str:
     """Return the least and the largest number, "30" or "14 to 20"."""
-    found = set(numbers)
-    return " to ".join(map(str, sorted({min(found), max(found)})))
+    distinct = set(numbers)
+    return " to ".join(map(str, sorted({min(distinct), max(distinct)})))
 
 
 def _numbers(catalog: Catalog, scale: str, protocol: str, split: str) -> dict[str, str]:
-    """Return what :data:`NUMBERS` names of a deal at a scale."""
+    """Return the properties in :data:`NUMBERS` of a split at a scale."""
     deal = catalog.deal(scale, protocol, split)
     active = f"{100 * deal.sampling['fraction']:g}"
     return {"active": active, **{key: str(deal.partition[key]) for key in NUMBERS if key in deal.partition}}
 
 
 def in_brief(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
-    """Return :func:`setting` for a figure's foot: what all set-ups share, then the values of each part that differs."""
-    found = [_set_up(catalog, scale, protocol, split, trained) for protocol, split in pairs]
-    keys = dict.fromkeys(key for parts in found for key in parts)
-    values = {key: list(dict.fromkeys(parts.get(key, "") for parts in found)) for key in keys}
-    shared = ", ".join(each[0] for each in values.values() if len(each) == 1)
-    differing = (" / ".join(filter(None, each)) for each in values.values() if len(each) > 1)
+    """Return :func:`setting` for a figure's foot: the shared parts of all set-ups, then the values of other parts."""
+    set_ups = [_set_up(catalog, scale, protocol, split, trained) for protocol, split in pairs]
+    keys = dict.fromkeys(key for parts in set_ups for key in parts)
+    values = {key: list(dict.fromkeys(parts.get(key, "") for parts in set_ups)) for key in keys}
+    shared = ", ".join(texts[0] for texts in values.values() if len(texts) == 1)
+    differing = (" / ".join(filter(None, texts)) for texts in values.values() if len(texts) > 1)
     return "; ".join(filter(None, [shared, *differing]))
 
 
 def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
-    """Return by name where the datasets of (protocol, split)s are counted, and what is declared of them."""
-    found = {}
+    """Return name -> specification of the datasets of (protocol, split)s."""
+    specs = {}
     for protocol, _ in pairs:
         name, entry = experiment.catalog.values(scale, protocol)["dataset"], experiment.catalog.dataset(scale, protocol)
         images = entry["train"] + entry["test"]
-        found[name] = DatasetSpec(experiment.places.manifest(name), images, entry["declared_images"], entry["shape"])
-    return found
+        specs[name] = DatasetSpec(experiment.places.manifest(name), images, entry["declared_images"], entry["shape"])
+    return specs
 
 
-def same_data(experiment: Experiment, scale: str, found: Figure) -> str:
-    """Say which data sets of the paper are the same at ``scale``, and which panels of a figure therefore; or "".
+def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
+    """Return which datasets of the paper, and which panels, are identical at ``scale``, or "".
 
-    Those of the figure itself, and of others of its kind, beside which it lies in the paper.
+    Compares the protocols of the figure with all figures of its kind.
     """
     catalog = experiment.catalog
-    beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in other.protocols}
-    said = []
-    for protocol in found.protocols:
-        settled = _settled(catalog, scale, protocol)
-        twins = [one for one in sorted(beside) if _settled(catalog, scale, one) == settled]
-        names = dict.fromkeys(_dataset(catalog, "paper", one) for one in twins)
+    protocols = {id_ for peer in experiment.figures.values() if peer.kind == figure.kind for id_ in peer.protocols}
+    lines = []
+    for protocol in figure.protocols:
+        settled = _training_settings(catalog, scale, protocol)
+        twins = [id_ for id_ in sorted(protocols) if _training_settings(catalog, scale, id_) == settled]
+        names = dict.fromkeys(_dataset(catalog, "paper", id_) for id_ in twins)
         if len(names) < 2:
             continue
         same: dict[str, list[str]] = {}
-        for panel in found.panels:
-            entries = [replace(one, protocol=twins[0]) if one.protocol in twins else one for one in panel.every(scale)]
+        for panel in figure.panels:
+            entries = [replace(e, protocol=twins[0]) if e.protocol in twins else e for e in panel.every(scale)]
             content = replace(panel, title="", entries=tuple(entries), levels=None)
             same.setdefault(repr(content), []).append(panel.title)
-        repeated = [f"panels {' and '.join(alike)} are the same" for alike in same.values() if len(alike) > 1]
-        said.append(": ".join([f"{' and '.join(names)} are the same data here", *repeated]))
-    return "; ".join(dict.fromkeys(said))
+        repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
+        lines.append(": ".join([f"{' and '.join(names)} are the same data here", *repeated]))
+    return "; ".join(dict.fromkeys(lines))
 
 
-def _settled(catalog: Catalog, scale: str, protocol: str) -> dict[str, Any]:
-    """Return what a protocol settles at a scale of data and training; what is measured of them is nothing to them."""
+def _training_settings(catalog: Catalog, scale: str, protocol: str) -> dict[str, Any]:
+    """Return a protocol's settings of data and training at a scale. Evaluation sets are ignored."""
     values = catalog.values(scale, protocol)
     settled = {key: value for key, value in values.items() if key not in REMARKS}
     return {**settled, "evaluation": {key: value for key, value in values["evaluation"].items() if key != "sets"}}
@@ -152,7 +152,7 @@ def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
 
 
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
-    """Return what there is to say of a set-up, by what it is about; of its deal alone where nothing is ``trained``."""
+    """Return subject -> text of a set-up; the partition alone if nothing is ``trained``."""
     values = catalog.values(scale, protocol)
     deal = catalog.deal(scale, protocol, split)
     clients, central = deal.partition["clients"], deal.partition["scheme"] == "central"
@@ -172,8 +172,8 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
     if graph := deal.topology:
         from flatfed.engine.topology import Topology  # with numpy
 
-        of = f" of {graph.get('neighbours')}"
+        detail = f" of {graph.get('neighbours')}"
         if graph["graph"] in graphs.STATIC:
-            of = f" (spectral gap {Topology(graph, clients, 0).spectral_gap():.4f})"
-        parts["graph"] = f"decentralised rows: {graph['graph']}{of}"
+            detail = f" (spectral gap {Topology(graph, clients, 0).spectral_gap():.4f})"
+        parts["graph"] = f"decentralised rows: {graph['graph']}{detail}"
     return parts

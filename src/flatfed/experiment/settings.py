@@ -1,4 +1,4 @@
-"""From what the files say to what holds: a protocol at a scale, an algorithm in a protocol."""
+"""The effective settings of a protocol at a scale, and of an algorithm in a protocol."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from flatfed.experiment import known
 from flatfed.experiment.defaults import PROTOCOL
 from flatfed.papers.quantity import TEST
 
-#: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
+#: Training keys that an algorithm may override; all rows of a table share the other keys.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
 
-#: The largest parameter of an algorithm, learning rates and the like: the schemas' bound for numbers without another.
+#: The largest parameter of an algorithm, as in the schemas.
 LARGEST_PARAMETER = 1_000_000
 
-#: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
+#: Keys of a protocol whose mappings are merged key by key; an override replaces other values.
 MERGED = {"evaluation", "probe", "analysis", "executor", "unstated"}
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol or labelled variant: ``scales`` holds all its settings at each scale, paper and, if any, preview.
+    """A protocol or labelled variant: ``scales`` has its settings at paper scale and, if declared, preview scale.
 
-    It is declared in ``file``, ``under`` the start of a key path, "" where the file is the protocol's alone.
+    ``file`` declares it; ``under`` is the start of its key path, "" if the file declares this protocol alone.
     """
 
     id: str
@@ -39,53 +39,53 @@ class Protocol:
     under: str = ""
 
     def key(self, scale: str) -> str:
-        """Return the start of the key path at which ``scale``'s settings are declared: "", "preview." and so on."""
+        """Return the start of the key path of ``scale``'s settings: "", "preview." and so on."""
         variant = self.id.partition("~")[2]
         return self.under + (f"variants.{variant}." if variant else "") + ("preview." if scale == "preview" else "")
 
 
 def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
-    """Return the protocol ``name``, declared in ``file`` ``under`` the start of a key path, and its labelled variants.
+    """Return the protocol ``name``, declared in ``file`` at the key path ``under``, and its labelled variants.
 
-    :raises ConfigError: a variant has a preview, and the protocol none.
+    :raises ConfigError: a variant has a preview, but the protocol does not.
     """
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
     plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
     if "paper" not in document:
         plain = overlay(PROTOCOL, plain)
-    found = []
+    protocols = []
     for label, variant in {"": {}, **document.get("variants", {})}.items():
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
-        scales = {"paper": paper}  # the first one, so that a mistake is reported where it was written
+        scales = {"paper": paper}  # first, so a mistake is reported at its own location
         if "preview" in document:
             scales["preview"] = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
         elif "preview" in variant:
             raise ConfigError(f"{file}: {under}variants.{label}.preview: means nothing; the protocol has no `preview`")
-        found.append(Protocol(f"{name}~{label}" if label else name, file, paper["label"], scales, under))
-    return found
+        protocols.append(Protocol(f"{name}~{label}" if label else name, file, paper["label"], scales, under))
+    return protocols
 
 
 def overlay(base: dict[str, Any], over: dict[str, Any], merged: Set[str] = MERGED) -> dict[str, Any]:
     """Return ``base`` with the values of ``over``; the mappings ``merged`` and each algorithm's block are merged."""
-    both = base.keys() & over.keys()
-    mappings = {key: {**base[key], **over[key]} for key in both & merged}
-    if "algorithms" in both:
+    shared = base.keys() & over.keys()
+    mappings = {key: {**base[key], **over[key]} for key in shared & merged}
+    if "algorithms" in shared:
         mappings["algorithms"] = overlay(base["algorithms"], over["algorithms"], over["algorithms"].keys())
     return {**base, **over, **mappings}
 
 
 def matching(pattern: str, ids: Iterable[str]) -> list[str]:
-    """Return the ``ids`` that ``pattern`` means, in their order; * stands for any text."""
+    """Return the ``ids`` that match ``pattern``, in order; * matches any text."""
     return [id_ for id_ in ids if fnmatchcase(id_, pattern)]
 
 
 def matching_any(patterns: Iterable[str], *ids: str) -> bool:
-    """Return whether one of ``patterns`` means one of ``ids``; * stands for any text."""
+    """Return whether one of ``patterns`` matches one of ``ids``; * matches any text."""
     return any(fnmatchcase(id_, pattern) for pattern in patterns for id_ in ids)
 
 
 def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> None:
-    """Refuse what is neither a training key that ``algorithm`` may set nor a parameter of it, or out of bounds."""
+    """Refuse keys that ``algorithm`` cannot set, and values out of bounds."""
     parameters = registry.load(algorithm).parameters()
     for key, value in overrides.items():
         if key in parameters:
@@ -103,28 +103,28 @@ def of_algorithm(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, parameters) of ``algorithm`` under a protocol's ``values`` at some scale.
 
-    Later ones win: the file's defaults and the protocol; the protocol's block for the algorithm; for a variant, what
-    it sets (``entry``) and the protocol's block for the variant; what was ``chosen`` by tuning. All parameters are
-    there: a changed default shows.
+    Later sources override earlier ones: the file's defaults and the protocol; the protocol's block for the algorithm;
+    for a variant, its ``entry`` and the protocol's block for the variant; the values ``chosen`` by tuning. The result
+    contains all parameters, including defaults.
     """
     base = algorithm.partition("~")[0]
-    own = {**values["algorithms"].get(base, {})}
+    overrides = {**values["algorithms"].get(base, {})}
     if algorithm != base:
-        own |= entry["set"] | values["algorithms"].get(algorithm, {})
-    own |= chosen
+        overrides |= entry["set"] | values["algorithms"].get(algorithm, {})
+    overrides |= chosen
     declared = registry.load(base).parameters()
     parameters = {
-        name: parameter.check(own.get(name, parameter.default), f"{algorithm}: {name}")
+        name: parameter.check(overrides.get(name, parameter.default), f"{algorithm}: {name}")
         for name, parameter in declared.items()
     }
     shared = ("rounds", "augmentation", "precision", "checkpoint_every", *OWN_TRAINING)
-    return {key: own.get(key, values[key]) for key in shared}, parameters
+    return {key: overrides.get(key, values[key]) for key in shared}, parameters
 
 
 def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
-    """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError naming ``where`` if there is none."""
+    """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError naming ``where`` without one."""
     for pattern, goals in values["targets"].items():
         if fnmatchcase(split, pattern):
             return known.look_up("target", name, goals, where)
-    there = ", ".join(values["targets"]) or "none"
-    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {there}")
+    patterns = ", ".join(values["targets"]) or "none"
+    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {patterns}")

@@ -1,4 +1,4 @@
-"""Tables: from the YAML that reads like the paper's to rows and columns."""
+"""Tables: from their YAML files to rows and columns."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from flatfed.papers.units import UNITS, units_of
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
-    """Return the table ``name`` as it is ``declared``.
+    """Return the table ``name`` as ``declared``.
 
     :raises ConfigError: a row, protocol, split, metric, unit, target or reference does not exist, two columns have
-        the same id, or a row cannot be trained where a column wants it.
+        the same id, or a row cannot train on a column's split.
     """
     document, where = declared.content, declared.file
     kind = document["kind"]
     rows = {}
-    for place, entry in enumerate(document["rows"]):
-        row = _row(entry, kind, catalog, f"{where}: rows[{place}]")
+    for index, entry in enumerate(document["rows"]):
+        row = _row(entry, kind, catalog, f"{where}: rows[{index}]")
         if row.id in rows:
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
     reference = None if document["reference"] == "none" else document["reference"]
     known.check("reference", document["reference"], ["none", *references], f"{where}: reference")
-    for algorithm, place in references[reference].algorithms.items() if reference else ():
-        known.check_algorithm(algorithm, catalog.algorithms, f"{place} (of {where})")
+    for algorithm, line in references[reference].algorithms.items() if reference else ():
+        known.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
     columns: dict[str, Column] = {}
-    for place, group in enumerate(document["columns"]):
-        at = f"{where}: columns[{place}]"
+    for index, group in enumerate(document["columns"]):
+        at = f"{where}: columns[{index}]"
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
@@ -48,7 +48,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
 
 
 def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
-    """Return a row: an algorithm by its id or a mapping with a label of its own; a thing described, by its id."""
+    """Return a row: an algorithm, given by its id or by a mapping with a label, or the subject of a descriptive row."""
     if isinstance(entry, str):
         entry = {"row": entry}
     id_ = entry["row"]
@@ -66,8 +66,8 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group: split by split, metric by metric, target by target.
 
-    Their ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin as the group's. A dataset or
-    metric that all columns of the table share is left out, unless there are targets.
+    Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id. They omit a dataset
+    or metric that all columns of the table share, except with targets.
     """
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     splits = group.get("splits", [])
@@ -75,23 +75,23 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         known.check("split", split, catalog.splits, f"{where}: splits")
         compatibility.check(protocol.id, split, catalog, where)
     metrics = defaults.metrics(group, document)
-    for one in metrics:
-        _check_metric(one, protocol, splits, where)
-    every = [one for other in document["columns"] for one in defaults.metrics(other, document)]
-    several_metrics = len({(one.get("metric"), one.get("relative")) for one in every}) > 1
-    several_datasets = len({_dataset(other, catalog) for other in document["columns"]} - {None}) > 1
+    for entry in metrics:
+        _check_metric(entry, protocol, splits, where)
+    all_metrics = [entry for columns in document["columns"] for entry in defaults.metrics(columns, document)]
+    several_metrics = len({(entry.get("metric"), entry.get("relative")) for entry in all_metrics}) > 1
+    several_datasets = len({_dataset(columns, catalog) for columns in document["columns"]} - {None}) > 1
     dataset = protocol.scales["paper"]["dataset"]
     header = group.get("header", catalog.datasets[dataset]["label"])
 
-    def column(splits: tuple[str, ...], one: dict[str, Any], target: str | None) -> Column:
-        metric, own_relation = one["metric"], METRICS[one["metric"]].relative
-        relative = one.get("relative", own_relation)
+    def column(splits: tuple[str, ...], entry: dict[str, Any], target: str | None) -> Column:
+        metric, fixed = entry["metric"], METRICS[entry["metric"]].relative
+        relative = entry.get("relative", fixed)
         stem = group.get("id") or f"{dataset}-" * several_datasets + (splits[0] if splits else metric)
         if (several_metrics or target) and splits:
-            stem += f".{metric}" + (f"_{relative}" if relative and not own_relation else "")
+            stem += f".{metric}" + (f"_{relative}" if relative and not fixed else "")
             stem += f"-{target}" if target else ""
         label = catalog.splits[splits[0]]["label"] if splits and not group.get("mean") else []
-        under = one.get("label", METRICS[metric].words if several_metrics else "")
+        under = entry.get("label", METRICS[metric].words if several_metrics else "")
         if target:
             goal = settings.target(protocol.scales["paper"], splits[0], target, protocol.file)
             under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
@@ -100,12 +100,12 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         else:
             headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
         return Column(
-            stem, protocol.id, splits, metric, one["unit"], target, headers, group.get("part"), relative,
-            one.get("base"), one.get("decentralised"), group.get("reference", {}), group,
+            stem, protocol.id, splits, metric, entry["unit"], target, headers, group.get("part"), relative,
+            entry.get("base"), entry.get("decentralised"), group.get("reference", {}), group,
         )  # fmt: skip
 
-    places = [tuple(splits)] if group.get("mean") else [(split,) for split in splits] or [()]
-    return [column(each, one, target) for each in places for one in metrics for target in one.get("targets", [None])]
+    parts = [tuple(splits)] if group.get("mean") else [(split,) for split in splits] or [()]
+    return [column(part, entry, goal) for part in parts for entry in metrics for goal in entry.get("targets", [None])]
 
 
 def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
@@ -113,50 +113,50 @@ def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
     return protocol.scales["paper"]["dataset"] if protocol else None
 
 
-def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iterable[str], where: str) -> None:
-    """Refuse a metric that there is not, or that is not measured in ``protocol``, at any scale it has.
+def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: Iterable[str], where: str) -> None:
+    """Refuse a metric that does not exist, or that ``protocol`` does not measure at one of its scales.
 
-    :raises ConfigError: also for another metric's unit, for targets that are missing or too many, and without a base.
+    :raises ConfigError: also for a wrong unit, missing or excess targets, and a missing base row.
     """
-    metric, targets, unit = one.get("metric"), one.get("targets", []), one.get("unit", "")
+    metric, targets, unit = entry.get("metric"), entry.get("targets", []), entry.get("unit", "")
     known.check("metric", metric, METRICS, f"{where}: metric")
     if METRICS[metric].source != "declared" and not splits:
         raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} is of runs, so on splits")
     if METRICS[metric].needs_target != bool(targets):
-        wanted = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
-        raise ConfigError(f"{where}: metric {metric!r} {wanted}")
+        problem = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
+        raise ConfigError(f"{where}: metric {metric!r} {problem}")
     for name, split in itertools.product(targets, splits):
         for scale, values in protocol.scales.items():
             settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-    relative = one.get("relative", METRICS[metric].relative)
+    relative = entry.get("relative", METRICS[metric].relative)
     known.check("unit", unit, UNITS, f"{where}: unit")
     if UNITS[unit].stored != unit_of(metric, relative):
         allowed = ", ".join(units_of(unit_of(metric, relative)))
-        what = f"{metric} taken as a {relative}" if relative else metric
-        raise ConfigError(f"{where}: unit: {unit!r} is not one of {what}; allowed: {allowed}")
-    if relative and "base" not in one:
+        quantity = f"{metric} taken as a {relative}" if relative else metric
+        raise ConfigError(f"{where}: unit: {unit!r} is not one of {quantity}; allowed: {allowed}")
+    if relative and "base" not in entry:
         raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is taken against a base row")
     names = [metric]
-    if "decentralised" in one:  # what rows without a server show under the same printed name
+    if "decentralised" in entry:  # the metric of rows without a server, with the same printed name
         printed = METRICS[metric].printed_as
-        alike = {name for name, entry in METRICS.items() if (entry.printed_as, entry.source) == (printed, "runs")}
-        known.check("metric", one["decentralised"], alike - {metric}, f"{where}: metrics.decentralised ({printed})")
-        names.append(one["decentralised"])
+        peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
+        known.check("metric", entry["decentralised"], peers - {metric}, f"{where}: metrics.decentralised ({printed})")
+        names.append(entry["decentralised"])
     if splits:
         _check_evaluated(names, protocol, where)
 
 
 def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) -> None:
-    """Refuse a metric of images that the protocol does not evaluate, at either scale."""
+    """Refuse a metric of images that the protocol does not evaluate at one of its scales."""
     for (scale, values), name in itertools.product(protocol.scales.items(), names):
-        evaluated, of = values["evaluation"]["sets"], f"{protocol.id} ({scale} scale, {protocol.file})"
+        evaluated, location = values["evaluation"]["sets"], f"{protocol.id} ({scale} scale, {protocol.file})"
         if name == "node_test_accuracy" and "client_test_images" not in values:
-            what = "how many test images of its own labels each node has"
-            raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {of}: {what}")
+            meaning = "how many test images of its own labels each node has"
+            raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}: {meaning}")
         for column in METRICS[name].columns:
             if (needed := SETS.get(column, evaluated[0])) not in evaluated:
-                wanted = f"{needed!r} among evaluation.sets of {of}, which evaluates {', '.join(evaluated)}"
-                raise ConfigError(f"{where}: metric {name!r} needs {wanted}")
+                expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
+                raise ConfigError(f"{where}: metric {name!r} needs {expected}")
 
 
 _BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search}
@@ -173,9 +173,9 @@ def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) ->
 def _trained_on(
     columns: Iterable[Column], rows: Iterable[Row], catalog: Catalog, where: str
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return (column, row) -> the splits that the row is trained on there: decentralised rows may have their own.
+    """Return (column, row) -> the splits that the row trains on; those of decentralised rows can differ.
 
-    :raises ConfigError: a row cannot be trained on a split that it stands under.
+    :raises ConfigError: a row cannot train on a split of its column.
     """
     trained_on = {}
     for column, row in itertools.product((column for column in columns if column.splits), rows):
@@ -188,7 +188,7 @@ def _trained_on(
 
 
 def metric_of(column: Column, row: Row) -> str:
-    """Return the metric that ``row`` shows in a column: decentralised rows may have one of their own."""
+    """Return the metric of ``row`` in a column; decentralised rows can have another metric."""
     if column.decentralised_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
         return column.decentralised_metric
     return column.metric or row.settings["metric"]

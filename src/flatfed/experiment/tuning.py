@@ -1,9 +1,9 @@
-"""What a paper tuned without saying what it chose: the grids under ``tune:``, the runs that try them, the choices made.
+"""Tuning of hyper-parameters that a paper does not state: the grids under ``tune:``, their runs, and the choices.
 
-A search is one choice: every point of a row's grid is trained once, on the training images less a validation part of
-every client's, and the point with the best accuracy on the validation parts is chosen: of all of them together, or the
-mean over clients, as the protocol's ``accuracy`` is. The test images have no part in it. With ``tune: true`` in
-config.yaml, runs take the choices recorded; without it, what the protocol says.
+A search trains every point of a row's grid once, without a validation part of every client's training images. It
+chooses the point with the best accuracy on the validation parts, pooled or averaged over clients as the protocol's
+``accuracy``. It does not use the test images. With ``tune: true`` in config.yaml, runs use the recorded choices;
+otherwise they use the protocol's values.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from flatfed.runs.choice import Point, Search, TuningChoice
 from flatfed.runs.places import Places, RunIds
 from flatfed.runs.run import Run
 
-#: Values of a key that are tried at preview scale: the first ones of its grid.
+#: Number of values per key at preview scale: the first values of its grid.
 PREVIEW_VALUES = 3
 
 
 def check(protocol: settings.Protocol, catalog: Catalog) -> None:
-    """Refuse a ``tune:`` that cannot be carried out; that its keys and values fit its rows is checked elsewhere.
+    """Refuse an impossible ``tune:``; :mod:`flatfed.experiment.checks` checks its keys and values.
 
-    :raises ConfigError: there is no such split, the dataset or a row does not fit it, or its clients have too few
+    :raises ConfigError: the split does not exist, does not fit the dataset or a row, or its clients have too few
         images.
     """
     tune = protocol.scales["paper"].get("tune", {})
@@ -46,7 +46,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
 
 
 def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
-    """Refuse a validation share that is less than one image of a client's."""
+    """Refuse a validation share of less than one image per client."""
     values = protocol.scales[scale]
     deal = catalog.deal(scale, protocol.id, split)
     images = deal.images // deal.partition["clients"]
@@ -59,121 +59,121 @@ def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: C
 
 
 def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) -> Search | None:
-    """Return the search whose choice the run of these ids takes, None where the paper tuned nothing of it.
+    """Return the search whose choice the run of these ids uses, or None.
 
-    Labelled variants take the choice of the protocol and of the row that they are variants of. Where ``tune:`` names a
-    split, the choice is made on that one for all; else every split has a choice of its own.
+    Labelled variants use the search of their plain protocol and row. If ``tune:`` names a split, all splits use its
+    search; otherwise every split has its own search.
 
-    :raises ConfigError: the clients of the split have too few images to hold a part of them out.
+    :raises ConfigError: the clients of the split have too few images for a validation part.
     """
     plain = catalog.protocols[protocol.partition("~")[0]]
     tune = plain.scales[scale].get("tune", {"grids": {}})
     owner = next((name for name in (row, row.partition("~")[0]) if name in tune["grids"]), None)
     if owner is None:
         return None
-    place = tune.get("split", split)
-    _check_share(plain, place, scale, catalog)
+    tuned_split = tune.get("split", split)
+    _check_share(plain, tuned_split, scale, catalog)
     most = PREVIEW_VALUES if scale == "preview" else None
     grid = {key: tried[:most] for key, tried in tune["grids"][owner].items()}
-    of = {"scale": scale, "protocol": plain.id, "split": place, "row": owner}
-    return Search(**of, seed=tune["seed"], validation=tune["validation"], grid=grid)
+    ids = {"scale": scale, "protocol": plain.id, "split": tuned_split, "row": owner}
+    return Search(**ids, seed=tune["seed"], validation=tune["validation"], grid=grid)
 
 
 def keys(values: dict[str, Any]) -> set[str]:
-    """Return the keys that a protocol's ``values`` give grids of, for whatever row."""
+    """Return the keys of all grids in a protocol's ``values``."""
     return {key for grid in values.get("tune", {"grids": {}})["grids"].values() for key in grid}
 
 
-def open_keys(catalog: Catalog, found: Search | None, protocol: str, row: str) -> list[str]:
-    """Return the keys of a search that a run of ``protocol`` and ``row`` takes its choice of: those it does not set."""
-    if found is None:
+def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) -> list[str]:
+    """Return the keys of a search whose chosen values a run of ``protocol`` and ``row`` uses: those it does not set."""
+    if source is None:
         return []
-    own = {}
-    if row != found.row:
-        of_protocol = catalog.values(found.scale, protocol)["algorithms"].get(row, {})
-        own = {**catalog.algorithms[row].get("set", {}), **of_protocol}
-    both = (catalog.hyperparameters(found.scale, name, found.row) for name in (found.protocol, protocol))
-    before, after = ({**training, **parameters} for training, parameters in both)
-    return [key for key in found.grid if key not in own and before[key] == after[key]]
+    overrides = {}
+    if row != source.row:
+        of_protocol = catalog.values(source.scale, protocol)["algorithms"].get(row, {})
+        overrides = {**catalog.algorithms[row].get("set", {}), **of_protocol}
+    settings_pair = (catalog.hyperparameters(source.scale, name, source.row) for name in (source.protocol, protocol))
+    before, after = ({**training, **parameters} for training, parameters in settings_pair)
+    return [key for key in source.grid if key not in overrides and before[key] == after[key]]
 
 
 def searches_of(catalog: Catalog, places: Places, runs: Iterable[Run]) -> list[Search]:
-    """Return the searches whose choices ``runs`` take, each once."""
-    found = {}
+    """Return the searches whose choices ``runs`` use, without duplicates."""
+    searches = {}
     for ids in dict.fromkeys((run.scale, run.protocol, run.split, run.algorithm) for run in runs):
-        one = search(catalog, *ids)
-        if open_keys(catalog, one, ids[1], ids[3]):
-            found[one.folder(places)] = one
-    return list(found.values())
+        candidate = search(catalog, *ids)
+        if open_keys(catalog, candidate, ids[1], ids[3]):
+            searches[candidate.folder(places)] = candidate
+    return list(searches.values())
 
 
 def search_at(catalog: Catalog, places: Places, scale: str, protocol: str, split: str, row: str) -> Search:
     """Return the search in ``results/<scale>/tuning/<protocol>/<split>/<row>``.
 
-    :raises ConfigError: nothing is tuned there.
+    :raises ConfigError: this folder has no search.
     """
     where = f"{places.results}/{scale}/tuning"
     known.check("protocol", protocol, catalog.protocols, where)
     known.check("split", split, catalog.splits, where)
     known.check("algorithm", row, catalog.algorithms, where)
-    found = search(catalog, scale, protocol, split, row)
-    if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
-        elsewhere = "nothing of it" if found is None else f"that in {found.folder(places)}"
+    actual = search(catalog, scale, protocol, split, row)
+    if actual is None or (actual.protocol, actual.split, actual.row) != (protocol, split, row):
+        elsewhere = "nothing of it" if actual is None else f"that in {actual.folder(places)}"
         raise ConfigError(f"{places.search(scale, protocol, split, row)}: the paper tuned {elsewhere}")
-    return found
+    return actual
 
 
-def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
-    """Return the run that tries ``point``: the ordinary one with the point's values, on a validation part.
+def run(catalog: Catalog, places: Places, source: Search, point: str) -> Run:
+    """Return the run that tries ``point``: the plain run with the point's values and a validation part.
 
     :raises ConfigError: the grid has no such point.
     """
-    points = found.combinations()
-    known.check("point", point, points, found.folder(places))
-    ids = RunIds(found.scale, found.protocol, found.split, found.row, found.seed)
+    points = source.combinations()
+    known.check("point", point, points, source.folder(places))
+    ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
     plain = descriptions.resolve(catalog, places, ids, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
-    accuracy = catalog.values(found.scale, found.protocol)["accuracy"]
-    own = ["clients"] if accuracy == "client_test_accuracy" else []
-    description["evaluation"] = {**description["evaluation"], "sets": ["validation", *own]}
-    description["validation"] = found.validation
-    return replace(plain, path=f"{found.folder(places)}/{point}", description=description)
+    accuracy = catalog.values(source.scale, source.protocol)["accuracy"]
+    client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
+    description["evaluation"] = {**description["evaluation"], "sets": ["validation", *client_sets]}
+    description["validation"] = source.validation
+    return replace(plain, path=f"{source.folder(places)}/{point}", description=description)
 
 
-def choice_spec(catalog: Catalog, places: Places, found: Search) -> TuningChoice:
-    """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
-    values, points = catalog.values(found.scale, found.protocol), []
-    for name, point in found.combinations().items():
-        tried = run(catalog, places, found, name)
+def choice_spec(catalog: Catalog, places: Places, source: Search) -> TuningChoice:
+    """Return the input of ``flatfed choose``: the search, and the run of every point with its digest."""
+    values, points = catalog.values(source.scale, source.protocol), []
+    for name, point in source.combinations().items():
+        tried = run(catalog, places, source, name)
         points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
     accuracy = values["accuracy"].replace("test", "validation")
-    return TuningChoice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
+    return TuningChoice(**vars(source), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
 
-def choice_path(places: Places, found: Search) -> str:
-    """Return the path of a choice."""
-    return f"{found.folder(places)}/choice.json"
+def choice_path(places: Places, source: Search) -> str:
+    """Return the path of the choice of a search."""
+    return f"{source.folder(places)}/choice.json"
 
 
 def chosen(catalog: Catalog, places: Places, ids: RunIds) -> dict[str, float]:
-    """Return the values that the run of ``ids`` takes from the choices made; none where nothing of it is tuned.
+    """Return the tuned values that the run of ``ids`` uses; empty without tuning.
 
-    :raises ConfigError: a choice that it takes is not there, or not the one that the configuration asks for.
+    :raises ConfigError: a choice that it needs is missing or stale.
     """
-    found = search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
-    keys = open_keys(catalog, found, ids.protocol, ids.algorithm)
-    return {key: _recorded(catalog, places, found.scale, found.protocol, found.split, found.row)[key] for key in keys}
+    query = search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
+    keys = open_keys(catalog, query, ids.protocol, ids.algorithm)
+    return {key: _recorded(catalog, places, query.scale, query.protocol, query.split, query.row)[key] for key in keys}
 
 
 @functools.cache
 def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
     """Return the values chosen by the search of ``ids``: scale, protocol, split and row.
 
-    :raises ConfigError: nothing is recorded yet, or a choice for another grid, seed, share or set-up.
+    :raises ConfigError: the choice is missing, or was made with another grid, seed, share or set-up.
     """
-    found = search_at(catalog, places, *ids)
-    path = choice_path(places, found)
-    again = f"snakemake --cores all --config scale={found.scale} -- {path}"
+    query = search_at(catalog, places, *ids)
+    path = choice_path(places, query)
+    again = f"snakemake --cores all --config scale={query.scale} -- {path}"
     try:
         recorded = choices.read(path)
     except FileNotFoundError:
@@ -183,15 +183,15 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
         ) from None
     except DataError as error:
         raise ConfigError(str(error)) from error
-    wanted = choice_spec(catalog, places, found)
+    expected = choice_spec(catalog, places, query)
     for key in ("grid", "seed", "validation", "window", "accuracy"):
-        had, now = getattr(recorded, key), getattr(wanted, key)
+        had, now = getattr(recorded, key), getattr(expected, key)
         if had != now:
-            said = f"was chosen with {key} {json.dumps(had)}, but the configuration has {json.dumps(now)}"
-            raise ConfigError(f"{path}: {said}; make it again: {again}")
-    if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted.points]:
-        raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; make it again: {again}")
-    if recorded.chosen not in found.combinations().values():
-        wrong = f"chosen is {json.dumps(recorded.chosen)}, no point of the grid"
-        raise ConfigError(f"{path}: {wrong}; make it again: {again}")
+            difference = f"was chosen with {key} {json.dumps(had)}, but the configuration has {json.dumps(now)}"
+            raise ConfigError(f"{path}: {difference}; make it again: {again}")
+    if [p.description_digest for p in recorded.points] != [p.description_digest for p in expected.points]:
+        raise ConfigError(f"{path}: was chosen in another set-up than {query.protocol} now has; make it again: {again}")
+    if recorded.chosen not in query.combinations().values():
+        problem = f"chosen is {json.dumps(recorded.chosen)}, no point of the grid"
+        raise ConfigError(f"{path}: {problem}; make it again: {again}")
     return recorded.chosen

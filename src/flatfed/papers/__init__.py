@@ -1,1 +1,1 @@
-"""What the papers printed: numbers, units, what they are of, and where they contradict themselves."""
+"""The printed results of the papers: numbers, units, metrics and contradictions."""

@@ -1,4 +1,4 @@
-"""What the papers printed: config/reference/*.csv, looked up by what a number is of."""
+"""The printed numbers of the papers, config/reference/*.csv, by metric, dataset, partition and algorithm."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from flatfed.errors import ConfigError, absent, unknown
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import UNITS
 
-#: What a note says of an erratum that its number has.
+#: The citation of an erratum in a note.
 FLAG = re.compile(r"flag:([A-Z]\d+)")
 
-#: A printed hyper-parameter grid has several numbers under one key; their place is added to the key.
+#: Variant suffix of a printed hyper-parameter grid: its numbers get their position as an additional suffix.
 GRID = ";grid"
 
-#: A scheme's name in a split -> its name in the reference files, and the split's key that is the parameter there.
+#: Partition scheme -> its name in the reference files, and the split's key that holds its parameter.
 PARTITIONS = {
     "dirichlet": ("dirichlet", "alpha"),
     "pathological": ("pathological", "classes_per_client"),
-    "shards": ("pathological", "shards_per_client"),  # DFedSAM, Table 3: shards of sorted labels, each of one class
+    "shards": ("pathological", "shards_per_client"),  # DFedSAM, Table 3: shards of sorted labels, one class per shard
     "domain": ("domain", "domain"),
 }
 
 
-#: The columns that a reference file must have; the first ten say what the number is of.
+#: The required columns of a reference file; the first ten are the key of a number.
 COLUMNS = (
     *("metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm"),
     *("variant", "target", "value", "std", "notes"),
@@ -40,21 +40,21 @@ KEYS = COLUMNS[:10]
 
 
 class PrintedLine(namedtuple("PrintedLine", COLUMNS)):
-    """A line of a reference file, every field as it is written: what its number is of, and the number."""
+    """A line of a reference file with the fields as text."""
 
     @property
     def number(self) -> float:
-        """The printed value; ValueError where none is printed."""
+        """The printed value; ValueError if there is none."""
         return float(self.value)
 
 
-#: What a number can be of, and in what; a plain number has no unit.
+#: Column -> allowed values; a plain number has an empty unit.
 NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed number in its printed unit; where "-" is printed, the value is None and there are no decimals."""
+    """A printed number in its printed unit; for a printed "-", value and decimals are None."""
 
     value: float | None
     spread: float | None = None
@@ -62,7 +62,7 @@ class Printed:
     decimals: int | None = None
 
     def stored(self, unit: str) -> tuple[float | None, float | None]:
-        """Return value and spread in the unit that cells store, where they are printed in ``unit``."""
+        """Return value and spread, printed in ``unit``, in the unit that cells store."""
         factor = UNITS[unit].factor
         return tuple(None if number is None else number / factor for number in (self.value, self.spread))
 
@@ -70,12 +70,12 @@ class Printed:
 class Reference:
     """The numbers of one printed table.
 
-    ``lines``: those of its file. ``numbers``: what a number is of (as :data:`KEYS`, comparable) -> the number.
-    ``algorithms``: those of which numbers are printed -> where the first stands.
+    ``lines``: the lines of its file. ``numbers``: :data:`KEYS` as comparable values -> the number. ``algorithms``:
+    algorithms with printed numbers -> the location of the first.
     """
 
     def __init__(self, path: Path, name: str):
-        """Read the CSV file ``path``, called ``name`` in messages; ConfigError where it is not one."""
+        """Read the CSV file ``path``, called ``name`` in messages; ConfigError for other content."""
         self.lines: list[PrintedLine] = []
         self.numbers: dict[tuple[float | str, ...], Printed] = {}
         self.algorithms: dict[str, str] = {}
@@ -96,36 +96,36 @@ class Reference:
         if None in row or None in row.values():
             short = "too many" if None in row else "too few"
             raise ConfigError(f"{where}: {short} fields; one for each column of the first line is wanted")
-        for column, known in NAMES.items():
-            if row[column] not in known:
-                raise ConfigError(unknown(column, row[column], known - {""}, where))
+        for column, allowed in NAMES.items():
+            if row[column] not in allowed:
+                raise ConfigError(unknown(column, row[column], allowed - {""}, where))
         line = PrintedLine(**{column: row[column] for column in COLUMNS})
         self.lines.append(line)
         if line.algorithm:
             self.algorithms.setdefault(line.algorithm, where)
         key = _key(line._asdict())
         if line.variant.endswith(GRID):
-            places = (line._replace(variant=f"{line.variant};{place}") for place in itertools.count(1))
-            key = next(key for key in (_key(one._asdict()) for one in places) if key not in self.numbers)
+            lines = (line._replace(variant=f"{line.variant};{index}") for index in itertools.count(1))
+            key = next(key for key in (_key(candidate._asdict()) for candidate in lines) if key not in self.numbers)
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
         decimals = len(line.value.partition(".")[2]) if line.value else None
         numbers = _number(line.value, f"{where}: value"), _number(line.std, f"{where}: std")
         self.numbers[key] = Printed(*numbers, line.notes, decimals)
 
-    def printed(self, what: Mapping[str, Any]) -> Printed | None:
-        """Return the number of ``what`` (a value for each of ``KEYS``, an absent one being empty), or None."""
-        return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **what}))
+    def printed(self, fields: Mapping[str, Any]) -> Printed | None:
+        """Return the number of ``fields``, values of ``KEYS`` (missing keys are empty), or None."""
+        return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **fields}))
 
 
 def read_all(root: Path) -> dict[str, Reference]:
-    """Return the printed tables in ``root``/config/reference by name; ConfigError where one is not a table."""
-    paths = sorted((root / "config" / "reference").glob("[!.]*.csv"))  # not an editor's lock or swap file
+    """Return the printed tables in ``root``/config/reference by name; ConfigError for an invalid file."""
+    paths = sorted((root / "config" / "reference").glob("[!.]*.csv"))  # skips an editor's lock and swap files
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
 def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
-    """Return the keys of the reference files that say how data are dealt to ``clients`` clients by a split's entry."""
+    """Return the partition keys of the reference files for a split's entry with ``clients`` clients."""
     partition, parameter = PARTITIONS.get(split["scheme"], (split["scheme"], ""))
     return {
         "partition": partition,
@@ -136,9 +136,7 @@ def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
 
 
 def comparable(value: Any) -> float | str:
-    """Return a number as a float, rounded so that 100 times a fraction is the percentage; text as it is.
-
-    Numbers compare as numbers, whatever their decimals; everything else as text.
+    """Return a number as a float, rounded to allow for floating-point error, and other text unchanged.
     """
     if value in ("", None):
         return ""
@@ -149,7 +147,7 @@ def comparable(value: Any) -> float | str:
 
 
 def _number(text: str, where: str) -> float | None:
-    """Return the number that ``text`` is, None where nothing is printed."""
+    """Return ``text`` as a number, None for an empty text."""
     try:
         number = float(text) if text else None
     except ValueError:
@@ -159,5 +157,5 @@ def _number(text: str, where: str) -> float | None:
     return number
 
 
-def _key(what: Mapping[str, Any]) -> tuple[float | str, ...]:
-    return tuple(comparable(what[name]) for name in KEYS)
+def _key(fields: Mapping[str, Any]) -> tuple[float | str, ...]:
+    return tuple(comparable(fields[name]) for name in KEYS)

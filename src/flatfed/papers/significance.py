@@ -1,9 +1,9 @@
-"""What seeds can tell from chance: exact sign flips of paired differences, Holm's correction.
+"""Significance over seeds: exact sign-flip tests of paired differences, with Holm's correction.
 
-All algorithms of a seed see the same clients, batches and augmentation, so that numbers are compared seed by seed. If
-two rows do not differ, each seed's difference is as likely to have the other sign: of the 2^n ways to give n
-differences their signs, the test counts those whose mean is as far from zero as what was found (Fisher 1935). It
-assumes nothing of how the differences are distributed, and with few seeds it says that it cannot say anything.
+All algorithms of a seed use the same clients, batches and augmentation, so FlatFed compares them seed by seed. If two
+rows do not differ, both signs of each difference are equally likely. The test counts the patterns among the 2^n signs
+of n differences whose mean is at least as far from zero as the observed mean (Fisher 1935). It assumes no distribution
+of the differences. With few seeds no result is significant.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-#: A difference is told from chance where its p is at most this.
+#: A difference is significant if its p is at most this level.
 LEVEL = 0.05
 
-#: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn.
+#: The largest number of seeds with all patterns of signs; for more seeds, 2^MOST random patterns.
 MOST = 16
 
-#: The seed of these draws: the same answer every time.
+#: The seed of the random patterns.
 SEED = 7
 
 
 def least_seeds() -> int:
-    """Return the number of seeds under which not even the strongest result of a test can be told from chance.
+    """Return the least number of seeds for which a test can be significant.
 
     >>> least_seeds()
     6
@@ -35,10 +35,10 @@ def least_seeds() -> int:
 
 
 def sign_flip(differences: Sequence[float]) -> float:
-    """Return the two-sided p of ``differences``, one a seed: the share of patterns of signs as extreme as theirs.
+    """Return the two-sided p of ``differences``, one per seed: the share of sign patterns at least as extreme.
 
-    Of more than ``MOST`` seeds 2^``MOST`` patterns stand for all.
-    Sums of differences that agree to a billionth of their absolute sum count as equal. ValueError: one is no number.
+    More than ``MOST`` seeds: a sample of 2^``MOST`` patterns. Sums that agree to a billionth of the absolute sum count
+    as equal. ValueError: a difference is not finite.
     """
     import numpy as np
 
@@ -50,26 +50,26 @@ def sign_flip(differences: Sequence[float]) -> float:
 
 
 def _signs(seeds: int) -> np.ndarray:
-    """Return patterns of signs (seeds, patterns): all with the first one +, whose mirror images count the same."""
+    """Return sign patterns (seeds, patterns): those with + first, since their mirror images count the same."""
     import numpy as np
 
     if seeds > MOST:
         signs = 2.0 * np.random.default_rng(SEED).integers(0, 2, (seeds, 1 << MOST)) - 1
-        signs[:, 0] = 1  # what was found is among them
+        signs[:, 0] = 1  # includes the observed pattern
         return signs
     patterns = np.arange(1 << max(0, seeds - 1))
     return 1.0 - 2 * ((patterns >> np.arange(seeds)[:, None]) & 1)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Return the p of several tests, corrected so that one false claim among them all is as rare as in one (Holm 1979).
+    """Return the p of several tests, corrected for the family-wise error rate (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(ps)), key=lambda place: ps[place])
+    order = sorted(range(len(ps)), key=lambda index: ps[index])
     corrected, highest = [1.0] * len(ps), 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[place]))
-        corrected[place] = highest
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
+        corrected[index] = highest
     return corrected

@@ -1,4 +1,4 @@
-"""Units: what a paper prints, what a cell stores, how a number is written."""
+"""Printed units, stored units, and the formatting of numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Unit:
-    """A printed unit: the unit that cells store, how many printed ones make one stored, and how it is written.
+    """A printed unit: the stored unit of cells, the factor from stored to printed, and the format.
 
-    ``decimals`` are those of the papers' tables; None: the paper's own, else four significant figures. ``words`` follow
-    the name of a quantity, as in "Test accuracy in percent".
+    ``decimals``: as in the papers' tables; None: those of the paper's number, else four significant figures.
+    ``words`` follow the name of a quantity, as in "Test accuracy in percent".
     """
 
     stored: str
@@ -37,39 +37,39 @@ UNITS = {
     "V": Unit("ratio", 1.0, 2, " in units of the base row's total"),
 }
 
-#: Units whose numbers are whole where they are no mean.
+#: Units whose numbers are integers unless they are means.
 WHOLE = ("rounds", "count")
 
-#: Units of amounts that a small set-up has a tiny part of: the papers' decimals would show nothing.
+#: Units of amounts that can be tiny in a small set-up: the papers' decimals would print zero.
 AMOUNTS = ("s", "minutes", "GB", "GB_params")
 
 
 def units_of(stored: str) -> list[str]:
-    """Return the printed units of what cells store in the unit ``stored``."""
+    """Return the printed units of the stored unit ``stored``."""
     return [name for name, unit in UNITS.items() if unit.stored == stored]
 
 
 def written(value: float | None, spread: float | None, unit: str, decimals: int | None = None) -> str:
     """Write a stored value in the printed ``unit``: "79.52 ± 0.13", "79.52" without a spread, "" without a value.
 
-    ``decimals`` are those of the paper's number, for a unit that has none of its own. Whole rounds that are no mean
-    have no decimals: "259". Amounts too small for the paper's decimals have two significant figures: "0.00012".
+    ``decimals``: those of the paper's number, for a unit without decimals. Integer rounds have no decimals: "259".
+    Amounts too small for the paper's decimals have two significant figures: "0.00012".
     """
     if value is None:
         return ""
-    places = _places(value, unit, decimals)
+    digits = _decimals(value, unit, decimals)
     if spread is None and unit in WHOLE and value == int(value):
-        places = 0
-    return _with_spread(value, spread, unit, ".4g" if places is None else f".{places}f")
+        digits = 0
+    return _with_spread(value, spread, unit, ".4g" if digits is None else f".{digits}f")
 
 
-def many(count: int, thing: str) -> str:
-    """Write a number of things: "1 column", "4 columns"."""
-    return f"{count} {thing}{'s' * (count != 1)}"
+def many(count: int, noun: str) -> str:
+    """Write a count with its noun: "1 column", "4 columns"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def as_printed(value: float | None, spread: float | None, unit: str, decimals: int | None) -> str:
-    """Write a paper's number with the decimals that it is printed with; without them as :func:`written`."""
+    """Write a paper's number with its printed ``decimals``, or as :func:`written` if they are None."""
     if value is None or decimals is None:
         return written(value, spread, unit)
     return _with_spread(value, spread, unit, f".{decimals}f")
@@ -81,7 +81,7 @@ def _with_spread(value: float, spread: float | None, unit: str, form: str) -> st
 
 
 def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None) -> str:
-    """Write the value of every seed, as in "seed 1: 92.60, seed 2: –"; "" where there is not one value a seed."""
+    """Write the value of every seed, as in "seed 1: 92.60, seed 2: –"; "" without one value per seed."""
     if not values or len(values) != len(seeds):
         return ""
     texts = ("–" if value is None else written(value, None, unit, decimals) for value in values)
@@ -89,16 +89,16 @@ def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, d
 
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
-    """Write a stored difference with its sign; what is rounded to zero has "+"."""
-    number, places = value * UNITS[unit].factor, _places(0.0, unit, decimals)
-    text = f"{number:+.4g}" if places is None else f"{round(number, places) + 0.0:+.{places}f}"
+    """Write a stored difference with its sign; "+" if it rounds to zero."""
+    number, digits = value * UNITS[unit].factor, _decimals(0.0, unit, decimals)
+    text = f"{number:+.4g}" if digits is None else f"{round(number, digits) + 0.0:+.{digits}f}"
     return text.replace("-", "−")
 
 
-def _places(value: float, unit: str, decimals: int | None) -> int | None:
-    """Return the decimals that a stored ``value``, and its spread, are written with; None: four significant figures."""
-    own = UNITS[unit].decimals
+def _decimals(value: float, unit: str, decimals: int | None) -> int | None:
+    """Return the decimals for a stored ``value`` and its spread; None: four significant figures."""
+    unit_decimals = UNITS[unit].decimals
     number = abs(value * UNITS[unit].factor)
-    if unit in AMOUNTS and 0 < number < 10 ** (1 - own):
+    if unit in AMOUNTS and 0 < number < 10 ** (1 - unit_decimals):
         return 1 - math.floor(math.log10(number))
-    return decimals if own is None else own
+    return decimals if unit_decimals is None else unit_decimals

@@ -1,1 +1,1 @@
-"""What the Snakefile alone asks: targets, bars, last words, jobs forked from a warm process."""
+"""Helpers of the Snakefile: targets, progress bars, closing messages, jobs forked from a warm process."""

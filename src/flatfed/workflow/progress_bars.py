@@ -1,7 +1,7 @@
-"""Bars at the foot of the terminal on which Snakemake runs: one for each training under way.
+"""Progress bars at the bottom of Snakemake's terminal: one for each running training.
 
-Jobs write to logs, so that they can share a terminal. Every training writes its progress to its folder
-(:mod:`flatfed.engine.job.progress`), on whatever host it runs. Snakemake's own log goes above the bars.
+Jobs write to logs, since they share a terminal. Every training writes its progress to its folder
+(:mod:`flatfed.engine.job.progress`), on any host. Snakemake's log appears above the bars.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from flatfed.engine.job import progress
 
 
 def attach(logger: logging.Logger) -> None:
-    """Draw bars for the workflow that reports to ``logger``, if that writes to a terminal.
+    """Draw bars for the workflow that reports to ``logger``, if ``logger`` writes to a terminal.
 
-    They go when the logger's handlers are closed, at the latest when the process ends.
+    The bars disappear when the logger's handlers close, at the latest when the process ends.
     """
     shown = [handler for handler in logger.handlers if getattr(handler, "stream", None) and handler.stream.isatty()]
     if shown and os.environ.get("TERM", "dumb") != "dumb":
@@ -28,21 +28,21 @@ def attach(logger: logging.Logger) -> None:
 
 
 class Bars(logging.Handler):
-    """Follows Snakemake's events and draws bars below the lines of ``shown``, the handlers that log to the terminal."""
+    """Follows Snakemake's events and draws bars below the lines of ``shown``, the terminal's log handlers."""
 
     def __init__(self, shown: list[logging.StreamHandler]):
         super().__init__()
-        tqdm.set_lock(threading.RLock())  # tqdm's own lock serves several processes, and starts one
+        tqdm.set_lock(threading.RLock())  # tqdm's default lock starts another process
         for handler in shown:
             handler.setStream(DummyTqdmFile(handler.stream))
-        self.folders: dict[int, list[Path]] = {}  # job under way -> the folders of its outputs
+        self.folders: dict[int, list[Path]] = {}  # running job -> the folders of its outputs
         self.bars: dict[Path, tqdm] = {}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note the jobs that start and end."""
+        """Record the jobs that start and end."""
         match vars(record):
             case {"event": "job_info", "jobid": job, "output": names}:  # a name may end in " (update)"
                 self.folders[job] = sorted({Path(name.partition(" (")[0]).parent for name in names})
@@ -58,7 +58,7 @@ class Bars(logging.Handler):
         super().close()
 
     def draw(self) -> None:
-        """Draw a bar for each training under way; a narrow terminal shows only the end of its label."""
+        """Draw a bar for each running training; a narrow terminal shows only the end of its label."""
         states = {path: state for job in [*self.folders.values()] for path in job if (state := progress.read(path))}
         for folder in self.bars.keys() - states.keys():
             self.bars.pop(folder).close()

@@ -1,4 +1,4 @@
-"""The message for a target that no rule makes."""
+"""The error for a target that no rule produces."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from flatfed.runs.places import SCALES
 
 
 def files(experiment: Experiment) -> list[str]:
-    """Return the files of both scales that a person asks for: tables, figures and reports."""
+    """Return the files of both scales that users request: tables, figures and reports."""
     places = experiment.places
-    found = [places.errata]
+    paths = [places.errata]
     for scale in SCALES:
         tables, drawn = scales.there(experiment, scale, experiment.everything)
-        found += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]
-    return found
+        paths += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]
+    return paths
 
 
 def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
-    """Raise a ConfigError for ``target``, which no rule makes: the nearest rule or file, what can be asked for.
+    """Raise a ConfigError for ``target``, which no rule produces: the nearest target, and all kinds of targets.
 
-    What is like none of them, and lies elsewhere, may be made by a rule of the user's that is read later.
+    Accept a target outside the results that resembles no known one: a later rule of the user may produce it.
     """
-    known = files(experiment)
-    # Of a name alone, the first file of that name: preview before paper, where there are both.
-    by_name = {Path(file).stem: file for file in reversed(known)}
-    named = by_name.get(Path(target).stem) if not target.startswith("/") else None
-    near = named if "/" not in target and named else nearest(target, [*rules, *known, *by_name]) or named
+    paths = files(experiment)
+    # A bare name means the first file of that name: preview before paper.
+    by_name = {Path(file).stem: file for file in reversed(paths)}
+    same_name = by_name.get(Path(target).stem) if not target.startswith("/") else None
+    near = same_name if "/" not in target and same_name else nearest(target, [*rules, *paths, *by_name]) or same_name
     near = by_name.get(near, near)
     if near or target.startswith(f"{experiment.places.results}/"):
         raise ConfigError(

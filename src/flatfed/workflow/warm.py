@@ -1,11 +1,10 @@
-"""Start-up paid once: a process that has imported torch, of which training jobs are forks.
+"""A server that imports torch once and forks itself for each training job.
 
-A preview run may train for a second, and importing torch takes longer. Where the environment variable FLATFED_WARM
-names a socket and a process, ``<address>:<pid>``, a job asks the server behind the socket to fork itself and to do the
-work with the job's arguments, folder, environment and files. The first job starts the server; its umask, priority,
-limits and cores are those of all forks. The server ends with the process ``pid`` (Snakemake). The fork imports flatfed:
-it runs the source on the disk. A job by hand, without the variable, starts as any other program, and so does a job
-whose server has failed.
+A preview run may train for a second, and importing torch takes longer. If the environment variable FLATFED_WARM names
+a socket and a process, ``<address>:<pid>``, a job asks the server at the socket to fork. The fork uses the job's
+arguments, folder, environment and files, and imports flatfed from disk. The first job starts the server and determines
+the umask, priority, limits and cores of all forks. The server ends with the process ``pid`` (Snakemake). Without the
+variable, or after a failure of the server, a job starts as an ordinary process.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ import sys
 import threading
 
 VARIABLE = "FLATFED_WARM"
-COMMANDS = ("train", "hessian", "surface")  # those that import torch
+COMMANDS = ("train", "hessian", "surface")  # the commands that import torch
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run(arguments: list[str]) -> int | None:
-    """Have the server's fork run the command line ``arguments``; return its exit status, None where there is no server.
+    """Run the command line ``arguments`` in a fork of the server; return its exit status, None without a server.
 
-    SIGINT and SIGTERM are handed on to the fork, whose answer to them (a checkpoint, see
-    :mod:`flatfed.engine.job.interruption`) is waited for.
+    Forwards SIGINT and SIGTERM to the fork and waits until it ends (with a checkpoint, see
+    :mod:`flatfed.engine.job.interruption`).
     """
     if not arguments or arguments[0] not in COMMANDS:
         return None
-    # sys.path[0] belongs to `python -m`; the rest is what PYTHONPATH and the environment gave.
+    # sys.path[0] belongs to `python -m`; the rest is from PYTHONPATH and the environment.
     request = {"arguments": arguments, "environ": dict(os.environ), "path": sys.path, "cwd": os.getcwd()}
     try:
         connection = _connect(*request["environ"].pop(VARIABLE).rsplit(":", 1))
@@ -41,16 +40,16 @@ def run(arguments: list[str]) -> int | None:
         connection.sendall(f"{json.dumps(request)}\n".encode())
         answers = connection.makefile("r")
         child, signals = int(answers.readline()), []
-    except (OSError, ValueError):  # no server, or one that ended before it answered
+    except (OSError, ValueError):  # no server, or it ended before it answered
         return None
 
-    def hand_on(number: int, _: object) -> None:
+    def forward(number: int, _: object) -> None:
         signals.append(number)
         with contextlib.suppress(ProcessLookupError):  # the fork has just ended
             os.kill(child, number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, hand_on)
+        signal.signal(number, forward)
     status = answers.readline()
     if not status and not signals:
         print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
@@ -58,10 +57,10 @@ def run(arguments: list[str]) -> int | None:
 
 
 def _connect(address: str, owner: str) -> socket.socket:
-    """Return a connection to the server behind ``address``; OSError where there is none.
+    """Return a connection to the server at ``address``; OSError if there is none.
 
     The first job binds the socket and starts the server. Connections wait until the server has imported torch, and fail
-    as soon as it ends.
+    when it ends.
     """
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:  # another job may have bound it
         listener.bind(address)
@@ -79,7 +78,7 @@ def serve(owner: str) -> None:
     import safetensors.torch  # noqa: F401
     import torch
 
-    torch.func.vmap(torch.neg)(torch.zeros(2))  # loads what the first vmap does
+    torch.func.vmap(torch.neg)(torch.zeros(2))  # the first vmap imports more modules
     if len(os.listdir("/proc/self/task")) > 1:
         sys.exit("torch has started threads, which do not survive a fork")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
@@ -92,14 +91,14 @@ def serve(owner: str) -> None:
 
 
 def _work(connection: socket.socket) -> None:
-    """Do what ``connection`` asks for, as a process of its own would, and end this fork."""
+    """Run the request of ``connection`` as a separate process would, then end this fork."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
     for descriptor, file in enumerate(socket.recv_fds(connection, 1, 3)[1]):
-        os.dup2(file, descriptor)  # 0 was the listener: a server that ends leaves no fork that holds it
+        os.dup2(file, descriptor)  # replaces 0, the listener: no fork keeps the socket of an ended server open
     request = json.loads(connection.makefile().readline())
     connection.sendall(f"{os.getpid()}\n".encode())
-    # The fork ends when its job ends, for whatever reason.
+    # The fork ends when its job ends.
     threading.Thread(target=lambda: connection.recv(1) or os._exit(1), daemon=True).start()
     os.chdir(request["cwd"])
     os.environ.clear()

@@ -1,8 +1,8 @@
 """The papers' own contradictions, as data: config/errata.yaml.
 
-Nothing is corrected in the reference numbers. An erratum says which tables it concerns and, where the printed numbers
-show it, which of them contradict what; tests recompute these. A note ``flag:B1`` beside a printed number names the
-erratum of that cell; an erratum that no number is flagged with stands under its tables as a whole.
+The reference numbers remain as printed. An erratum lists its tables and, if the printed numbers show it, the
+contradicting numbers; tests recompute them. A note ``flag:B1`` at a printed number names the erratum of that cell; an
+erratum without flagged numbers appears under its tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WHERE = "config/errata.yaml"
 class Erratum:
     """One entry: ``says`` in one line, ``tables`` it concerns (ids), ``kind`` of schema.
 
-    ``finding``: the contradictions in the printed numbers, as the file has them; None where nothing can be recomputed.
+    ``finding``: the contradictions in the printed numbers, as in the file; None if tests cannot recompute them.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Erratum:
 
 
 class Errata:
-    """All ``entries`` of config/errata.yaml under ``root``, in the file's order; ``tables``: the printed ones."""
+    """All ``entries`` of config/errata.yaml under ``root``, in file order; ``tables``: printed table -> its lines."""
 
     def __init__(self, root: str | Path):
         """Read and check the entries.
@@ -47,12 +47,12 @@ class Errata:
         self.entries = [Erratum(name, **entry) for name, entry in document.items()]
         self.tables = {name: table.lines for name, table in reference.read_all(Path(root)).items()}
         for entry in self.entries:
-            for place, table in enumerate(entry.tables):
+            for index, table in enumerate(entry.tables):
                 if table not in self.tables:
-                    raise ConfigError(unknown("table", table, self.tables, f"{WHERE}: {entry.id}.tables[{place}]"))
+                    raise ConfigError(unknown("table", table, self.tables, f"{WHERE}: {entry.id}.tables[{index}]"))
 
     def flags(self, table: str) -> dict[str, str]:
-        """Return id -> line of the errata that single numbers of ``table`` are flagged with."""
+        """Return id -> line of the errata that flag numbers of ``table``."""
         flagged, says = self._flagged(table), {entry.id: entry.says for entry in self.entries}
         for name in flagged:
             if name not in says:
@@ -60,7 +60,7 @@ class Errata:
         return {name: line for name, line in says.items() if name in flagged}
 
     def notes(self, table: str) -> list[str]:
-        """Return the lines of the errata that concern ``table`` as a whole; agreements found are none."""
+        """Return the lines of the errata that concern the whole ``table``, without agreements."""
         flagged = self._flagged(table)
         return [
             f"{entry.id}: {entry.says}"

@@ -1,10 +1,10 @@
-"""What it takes: rounds, communication and seconds to a target, and what algorithms declare of a round."""
+"""Costs: rounds, communication and seconds to a target, and the declared costs of a round."""
 
 from __future__ import annotations
 
 from flatfed.papers.quantity import Reading, metric
 
-#: Bytes of one parameter as it is sent (float32).
+#: Bytes of one transmitted parameter (float32).
 PARAMETER = 4
 
 
@@ -15,10 +15,10 @@ PARAMETER = 4
     defined="A target counts as reached in the first round whose accuracy, unsmoothed, is at or above it.",
 )
 def rounds_to_target(reading: Reading) -> float | None:
-    """Communication rounds until the accuracy that the protocol names, unsmoothed, first is at or above the target.
+    """Communication rounds until the protocol's accuracy, unsmoothed, first reaches the target.
 
-    FedSMOO, Table 6, "communication rounds required to achieve the target test accuracy". A first crossing, not a
-    lasting one: the papers count rounds whose final accuracy lies below the target (FedSAM Table 1, FedRobust).
+    FedSMOO, Table 6, "communication rounds required to achieve the target test accuracy". Once
+    reached, a target stays reached, as in the papers, whose final accuracy can be below it (FedSAM Table 1, FedRobust).
     """
     return reading.at_crossing("round")
 
@@ -40,10 +40,10 @@ TRAFFIC = ("download_bytes", "upload_bytes")
 def communication_cost(reading: Reading) -> float | None:
     """Parameters until the target is reached, counted as the papers do: twice the larger of the two directions.
 
-    FedSMOO, Table 3: its costs are rounds times 1 or 2, where FedCM and MoFedSAM, two vectors down and one up, count 2.
+    FedSMOO, Table 3: costs are rounds times 1 or 2; FedCM and MoFedSAM, with two vectors down and one up, count 2.
     FedLESAM, Tables 5 and 9, "gigabytes of parameters": FedAvg's 156 at 723 rounds are its model, down and up, ten
     clients a round (to 4 %, unexplained); FedLESAM-D counts 2, as in its Table 7 (``Algorithm.counted``).
-    ``download_to_target`` and ``upload_to_target`` say what is really sent.
+    ``download_to_target`` and ``upload_to_target`` are the bytes really sent.
     """
     traffic = reading.at_crossing("download_bytes"), reading.at_crossing("upload_bytes")
     if None in traffic:
@@ -64,8 +64,8 @@ def upload_to_target(reading: Reading) -> float | None:
     return reading.at_crossing("upload_bytes")
 
 
-#: What a round's seconds hold: FedLESAM, Table 8, "including training, loading and evaluation"; the official code's
-#: clock runs while it evaluates all training and all test images, after every round.
+#: The seconds of a round: FedLESAM, Table 8, "including training, loading and evaluation"; the official code's clock
+#: includes an evaluation of all training and all test images after every round.
 WALL = (
     "Seconds of a round: training and loading of the expected number of clients, and an evaluation of all training and "
     "all test images after it, as the official code's clock runs."
@@ -82,7 +82,7 @@ def seconds_per_round(reading: Reading) -> float:
     *("seconds", "Wall-clock time to target", "round"), higher=False, source="timing", needs_target=True, defined=WALL
 )
 def total_seconds(reading: Reading) -> float | None:
-    """``seconds_per_round`` times ``rounds_to_target`` (FedSMOO, Table 7: exactly this product)."""
+    """``seconds_per_round`` times ``rounds_to_target`` (FedSMOO, Table 7: the same product)."""
     rounds = reading.at_crossing("round")
     return None if rounds is None else rounds * reading.timing["seconds_per_round"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flatfed.papers.quantity import enter
 
-#: Stored unit -> the facts that have it.
+#: Stored unit -> facts in that unit.
 FACTS = {
     "count": (
         *("clients", "total_samples", "train_samples", "test_samples", "classes", "domains"),

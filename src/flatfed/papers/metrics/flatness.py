@@ -1,6 +1,6 @@
 """Curvature of the training loss at a final model: hessian.json (FedSMOO, Table 2).
 
-No scaling of filters can change the scaled ones, of diag(|w|) H diag(|w|), which no paper prints.
+The scaled metrics, of diag(|w|) H diag(|w|), are invariant to the scaling of filters; no paper prints them.
 """
 
 from __future__ import annotations
