@@ -154,13 +154,13 @@ LESAM_FIRST = (
     "Alg. 1's first participation does not begin from w_old = 0",
 )
 LESAM_STALE = (
-    "engine/client_state.py",
+    "engine/received.py",
     "self.rounds[clients] = round_",
     "self.rounds[clients] = np.where(self.rounds[clients] < 0, round_, self.rounds[clients])",
     "a client remembers the first model that it received for ever",
 )
 LESAM_EVERYBODY = (
-    "engine/client_state.py",
+    "engine/received.py",
     "self.rounds[clients] = round_",
     "self.rounds[:] = round_",
     "clients remember models that they never received",

@@ -21,7 +21,7 @@ LIMITS = {
     "analysis": 877,
     "commands": 1290,
     "data": 1023,
-    "engine": 2902,
+    "engine": 2896,
     "experiment": 2232,
     "figures": 828,
     "models": 440,
