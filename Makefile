@@ -27,7 +27,7 @@ quickstart: $(INSTALLED)
 	@echo "Open results/preview/report.html. \`. $(BIN)/activate\` provides \`snakemake\` and \`flatfed\`."
 
 # As many files of tests at a time as there are cores, at most four: each takes up to 3 GB.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Of exhaustive families (tests/samples.py) a fixed sample.
 test: $(INSTALLED)

@@ -16,10 +16,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the tests of Slurm, which mostly wait; skip tests marked ``gpu`` where there is none, saying so."""
+    """Begin with Slurm's tests, which mostly wait, and long files; skip tests marked ``gpu`` if there is none."""
     from flatfed.gpus import visible
 
-    items.sort(key=lambda item: item.path.name != "test_slurm.py")
+    items.sort(key=lambda item: (item.path.name != "test_slurm.py", item.path.parent.name != "workflow"))
     if visible():
         return
     skip = pytest.mark.skip(reason="no GPU visible on this machine")
