@@ -23,11 +23,15 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from scipy.stats import ttest_1samp
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -39,10 +43,10 @@ from flatfed.engine.job.machine import pick_device  # noqa: E402
 from flatfed.engine.job.train import train  # noqa: E402
 from flatfed.errors import DataError, FlatFedError  # noqa: E402
 from flatfed.experiment import Experiment, run_specs  # noqa: E402
-from flatfed.papers.significance import REGION, Interval, interval  # noqa: E402
 from flatfed.runs import identity  # noqa: E402
 from flatfed.runs import record as records  # noqa: E402
 
+HALF_A_POINT = 0.5
 #: Name of a way to train -> precision, and whether it adds up in the other order.
 WAYS = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "noise floor": ("float32", True)}
 #: Executor -> the other one.
@@ -164,6 +168,22 @@ def differences(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     return [a - b for a, b in zip(ours, theirs, strict=True)]
 
 
+class Interval(NamedTuple):
+    """The mean of paired differences and its 95 % interval; infinite bounds for a single seed."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(gaps: Sequence[float]) -> Interval:
+    """Return the Student interval (95 %) of the mean of ``gaps``, one per seed."""
+    mean = statistics.fmean(gaps)
+    if len(gaps) < 2:
+        return Interval(mean, -math.inf, math.inf)
+    return Interval(mean, *ttest_1samp(gaps, 0).confidence_interval(0.95))
+
+
 def told(gap: Interval) -> str:
     """Write a mean of differences and its interval, in points."""
     return f"{gap.mean:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
@@ -171,7 +191,7 @@ def told(gap: Interval) -> str:
 
 def verdict(gap: Interval, floor: Interval) -> str:
     """Say whether bfloat16 passes, by its pooled differences and those of the noise floor."""
-    if gap.low > -100 * REGION and gap.high < 100 * REGION:
+    if gap.low > -HALF_A_POINT and gap.high < HALF_A_POINT:
         return f"passes: {told(gap)} lies within half a point"
     if gap.low <= 0 <= gap.high and gap.high - gap.low <= floor.high - floor.low:
         return f"passes: {told(gap)} holds zero and is no wider than the floor's {told(floor)}"

@@ -160,7 +160,7 @@ def test_tables_say_where_paper_and_official_code_part():
         ("fedsmoo2023_T1", "fedsmoo: the global perturbation s starts at zero"),
         ("fedlesam2024_T3", "seeds: two"),
         ("dfedsam2023_T1", "augmentation: random crop"),
-        ("dfedsam2023_T1", "dfedsam mgs: every gossip step"),
+        ("dfedsam2023_T1", "dfedsam mgs: each gossip step"),
         ("dfedsam2023_T3", "weight decay: 0.0005 for DFedSAM and DFedSAM-MGS"),
     ],
 )

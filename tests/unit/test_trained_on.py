@@ -83,7 +83,7 @@ def test_a_declared_subset_counts_wherever_images_are_counted(tmp_path: Path) ->
     steps = [run_specs.run(exp, *ids).description["local_steps"] for exp in (EXP, part)]
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
     with pytest.raises(
-        ConfigError, match=r"clients: 100 is not allowed; .*; at most 60, the training images of .*cifar10"
+        ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"
     ):
         few = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})
         assert run_specs.run(few, "preview", *IDS) == run_specs.run(EXP, "preview", *IDS), (
