@@ -89,7 +89,8 @@ def rehearse(
     step = replace(ctx, uniform=no_draws)
     e = _call(algorithm, "perturbation", w, gradient, step)
     if e is not None:
-        _check_rounding(algorithm, description, layout, initial, e)
+        if description["precision"] == "bfloat16":
+            _check_rounding(algorithm, description["model"]["name"], initial[: layout.tensors], e)
         _call(algorithm, "update_dual", e, step)
     d = _call(algorithm, "correct", gradient(w), w, step)
     before, version = w.clone(), w._version
@@ -109,20 +110,18 @@ def rehearse(
         _refuse(algorithm, "proximal", VALUE.format(_described(algorithm.proximal), "a number"))
 
 
-def _check_rounding(
-    algorithm: Algorithm, description: dict[str, Any], layout: Layout, initial: Tensor, e: Tensor
-) -> None:
-    """Refuse bfloat16 if it rounds the weights by more than four times the norm of the perturbation ``e``.
+def _check_rounding(algorithm: Algorithm, model: str, weights: Tensor, e: Tensor) -> None:
+    """Refuse bfloat16 if it rounds the ``weights`` of ``model`` by more than four times the norm of ``e``.
 
     On ResNet-18 a quarter of the rounding's norm keeps a cosine of 0.97 with float32's change of the gradient
     (benchmarks/perturbation.py).
     """
-    weights, radius = initial[: layout.tensors], float(e.norm(dim=1).max())
+    radius = float(e.norm(dim=1).max())
     shortest = float((weights - weights.to(torch.bfloat16)).norm()) / 4
-    if description["precision"] == "bfloat16" and 0 < radius < shortest:
+    if 0 < radius < shortest:
         raise ConfigError(
             f"algorithm {type(algorithm).__name__}: its perturbation has the norm {radius:.2g}, which is lost where "
-            f"bfloat16 rounds the weights of {description['model']['name']}; allowed: precision: float32, or a "
+            f"bfloat16 rounds the weights of {model}; allowed: precision: float32, or a "
             f"perturbation of norm 0 or from {shortest:.2g} up"
         )
 

@@ -93,7 +93,7 @@ class Meeting:
         self.turn.notify_all()
 
     def _run_all(self) -> None:
-        """Train all waiting runs; every one gets an error, so that none waits for ever."""
+        """Train all waiting runs; pass an error to each of them, so that none waits for ever."""
         present, self.waiting = self.waiting, []
         try:
             losses = merged(self.local_update, present)
