@@ -51,11 +51,12 @@ figures-page: $(INSTALLED)
 report-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py report
 
-# Write docs/results.md and its pictures, docs/disputed.md and docs/effects.md from results/published.
+# Write docs/results.md and its pictures, docs/disputed.md, docs/effects.md and docs/algorithms from results/published.
 results-page: $(INSTALLED)
 	$(BIN)/python studies/results.py
 	$(BIN)/python studies/disputed.py
 	$(BIN)/python studies/effects.py
+	$(BIN)/python studies/algorithms.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
+import algorithms as algorithm_pages
 import disputed
 import effects
 from flatfed import experiment
@@ -155,3 +156,9 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
             one, base = one["update"]["params"], base["update"]["params"]
             differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]
             assert len(differing) == (row in PAIRS["effects"])
+
+
+def test_the_pages_of_the_algorithms_are_what_the_script_writes():
+    pages = algorithm_pages.pages()
+    assert pages == {path.stem: path.read_text(encoding="utf-8") for path in algorithm_pages.PAGES.glob("*.md")}
+    assert "| `rho` | 0.1 |" in pages["fedsmoo"] and "| 100 | 84.55 | 80.82 |" in pages["fedsmoo"]

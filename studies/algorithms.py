@@ -1,0 +1,107 @@
+"""Write docs/algorithms: one page per algorithm with its formula, costs, choices, checks and results.
+
+    python studies/algorithms.py
+
+Reads the algorithms' files, config/reference and results/published.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import yaml
+from jinja2 import Template
+
+from effects import PUBLISHED, accuracies, effects, interval_text, verdict
+from flatfed import algorithms
+from flatfed.algorithms import Choice
+from results import read
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs/algorithms"
+METRICS = {("test_accuracy", "percent"): "test accuracy, %", ("rounds_to_target", "rounds"): "rounds to a target"}
+
+
+def printed() -> pd.DataFrame:
+    """Return the printed test accuracies and rounds to targets: one line per number, with its source and split."""
+    tables = {path.stem: pd.read_csv(path) for path in sorted((ROOT / "config/reference").glob("*.csv"))}
+    lines = pd.concat(tables, names=["source", None]).reset_index("source")
+    lines["metric"] = [METRICS.get(key) for key in zip(lines.metric, lines.unit, strict=True)]
+    lines = lines[lines.metric.notna() & lines.variant.isna() & lines.clients.notna()].copy()
+    parameter = lines.partition_param.astype("string").fillna("").str.removesuffix(".0")
+    split = (lines.partition.fillna("unstated") + " " + parameter).str.strip()
+    target = [f"{value:g} %" if pd.notna(value) else "" for value in lines.target]
+    return lines.assign(split=split, target=target, clients=lines.clients.astype(int))
+
+
+def published_tables(lines: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """Return (dataset, model, metric) -> printed numbers by (source, clients, target) and split."""
+    return {
+        setting: group.pivot_table("value", ["source", "clients", "target"], "split", aggfunc="last", sort=False)
+        for setting, group in lines.groupby(["dataset", "model", "metric"], sort=False)
+    }
+
+
+def choice_effects() -> pd.DataFrame:
+    """Return the measured effects of docs/effects.md: one line per pair of rows."""
+    pairs, effect_lines = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8")), []
+    for file in PUBLISHED:
+        lines = pd.read_csv(ROOT / file, dtype=str, keep_default_na=False)
+        table, labels = lines.table[0], dict(zip(lines.row, lines.label, strict=True))
+        differences, _, corrected = effects(accuracies(lines), pairs[table])
+        for row, by_seed in differences.items():
+            mean = by_seed.mean(axis=1)
+            effect_lines.append(
+                (row, table, labels[row], labels[pairs[table][row]], interval_text(mean), verdict(mean, corrected[row]))
+            )
+    return pd.DataFrame(effect_lines, columns=["row", "table", "choice", "base", "effect", "verdict"])
+
+
+def of_algorithm(lines: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
+    """Return the lines of algorithm ``name`` and of its variants (``name~...``)."""
+    return lines[lines[column].str.split("~").str[0] == name]
+
+
+def page(
+    name: str, template: Template, reference: pd.DataFrame, measured: pd.DataFrame, small_cnn: pd.DataFrame, runs: list
+) -> str:
+    """Return the page of algorithm ``name`` in Markdown."""
+    kind = algorithms.load(name)
+    title, _, body = inspect.getdoc(inspect.getmodule(kind)).partition("\n\n")
+    text, _, evidence = body.rpartition("Evidence: ")
+    return template.render(
+        name=name,
+        title=title.removesuffix("."),
+        text=re.sub(r"``(.*?)``", r"`\1`", text).strip("\n"),
+        evidence=evidence[:1].upper() + evidence[1:],
+        kind=kind,
+        stored=kind().stored_vectors(),
+        parameters=[(key, value, isinstance(value, Choice)) for key, value in kind.parameters().items()],
+        reductions=[(r, json.dumps(dict(r.params))[1:-1] or "its defaults") for r in kind.claims.reductions],
+        effects=of_algorithm(measured, "row", name).to_dict("records"),
+        published=published_tables(reference[reference.algorithm == name]),
+        runs=[run for run in runs if run.algorithm.split("~")[0] == name],
+        small_cnn=of_algorithm(small_cnn, "row", name),
+        root=ROOT,
+    )
+
+
+def pages() -> dict[str, str]:
+    """Return algorithm -> page."""
+    template = Template(
+        (ROOT / "studies/algorithm.md.jinja").read_text(encoding="utf-8"), trim_blocks=True, lstrip_blocks=True
+    )
+    small_cnn = pd.read_csv(ROOT / "results/published/cifar10-cnn/cifar10_cnn.csv")
+    small_cnn = small_cnn[small_cnn.status == "ok"]
+    sources = template, printed(), choice_effects(), small_cnn, read()
+    return {name: page(name, *sources) for name in sorted(algorithms.names())}
+
+
+if __name__ == "__main__":
+    PAGES.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
