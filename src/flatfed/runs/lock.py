@@ -1,10 +1,8 @@
-"""One process to a run folder: the one that trains there holds a lock, and a second stops before it touches anything.
+"""A lock on a run folder: one process trains there, a second one stops before it changes anything.
 
-The lock is the kernel's (``flock`` on the file ``.lock``), not the file: it goes with its process, however that ends,
-and what lies there after a SIGKILL or a power cut stops nobody. Among processes of one host it holds on every file
-system; between hosts on NFS (Linux makes it a lock of the server's, which frees one of a lost host when its lease ends,
-some 90 s), GPFS, BeeGFS and Lustre where it is mounted with ``flock``. A file system that refuses locks is named on
-stderr, and the run goes on without one.
+The kernel's lock (``flock`` on the file ``.lock``) ends with its process: a leftover file blocks nobody. It works on one
+host with every file system; between hosts on NFS (the server frees the lock of a lost host after about 90 s), and on
+GPFS, BeeGFS and Lustre mounted with ``flock``. Without locks, the run warns on stderr and continues.
 """
 
 from __future__ import annotations
@@ -23,24 +21,24 @@ from pathlib import Path
 from flatfed.errors import FlatFedError
 
 NAME = ".lock"
-PATIENCE = 5.0  # seconds that a killed process may take to go: Snakemake's retry begins at once
+PATIENCE = 5.0  # seconds for a killed process to exit: Snakemake retries at once
 HELD = (errno.EWOULDBLOCK, errno.EACCES)
 REFUSED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @contextlib.contextmanager
 def held(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of the run ``folder``, which is made if absent.
+    """Hold the lock of the run ``folder``, which is created if absent.
 
-    In the end the lock's file is removed, and the folder too if it was made here and is empty.
+    Afterwards removes the lock file, and the folder if this call created it and it is empty.
 
-    Raises FlatFedError, naming who trains there, where another process still does after ``PATIENCE`` seconds.
+    :raises FlatFedError: another process holds the lock for longer than ``PATIENCE``; the message names it.
     """
     path, holder = Path(folder) / NAME, "not known which"
-    made = not path.parent.exists()
+    created = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + PATIENCE
-    while (descriptor := _taken(path)) is None:
+    while (descriptor := _locked(path)) is None:
         if time.monotonic() >= deadline:
             with contextlib.suppress(OSError):
                 holder = path.read_text(encoding="utf-8").strip()
@@ -50,16 +48,16 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
             )
         time.sleep(0.05)
     try:
-        with contextlib.suppress(OSError):  # on a full disk: it locks without saying for whom
+        with contextlib.suppress(OSError):  # on a full disk, the lock works without the name of its holder
             now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {now}\n".encode())
         yield
     finally:
-        with contextlib.suppress(OSError):  # of a disk that turned read-only, the run itself says so
+        with contextlib.suppress(OSError):  # on a disk that became read-only, the run reports it
             path.unlink()
-            if made:
-                path.parent.rmdir()  # a run that was refused leaves nothing
+            if created:
+                path.parent.rmdir()
         os.close(descriptor)
 
 
@@ -73,8 +71,8 @@ def is_held(folder: str | os.PathLike[str]) -> bool:
     return False
 
 
-def _taken(path: Path) -> int | None:
-    """Return the descriptor of the file ``path``, locked, or None where another process has it locked."""
+def _locked(path: Path) -> int | None:
+    """Return a locked descriptor of the file ``path``, or None if another process holds the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -85,9 +83,9 @@ def _taken(path: Path) -> int | None:
                 if error.errno in HELD:
                     return None
                 raise
-            print(f"{path}: no locks on this file system: see to it that one process trains here", file=sys.stderr)
+            print(f"{path}: no locks on this file system: make sure that only one process trains here", file=sys.stderr)
             return descriptor
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
-        os.close(descriptor)  # of a process that removed it meanwhile: the next one is another file
+        os.close(descriptor)  # its previous holder has removed this file meanwhile: lock the next one

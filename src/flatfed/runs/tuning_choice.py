@@ -1,4 +1,4 @@
-"""``choice.json``: the points of a grid and the one that was chosen; before that, the points to choose from."""
+"""``choice.json``: the points of a hyper-parameter search and the chosen one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Annotated
 from flatfed import forms
 from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import some, whole
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 
-#: Key of the seal, by which an edited choice is known: finished searches have it under a name of its own.
-OWN = "choice_sha256"
+#: Key of the seal: older choices have it under this name, not under that of other files.
+SEAL_KEY = "choice_sha256"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The ``values`` of a point and the folder of its ``run``; once it is scored, its accuracy on the validation parts.
+    """The ``values`` of a point, the folder of its ``run`` and, after training, its accuracy on the validation images.
 
-    ``accuracy`` is a fraction, the mean over the last evaluated rounds, None where the run diverged.
+    ``accuracy`` is a fraction: the mean over the last evaluated rounds, None if the run diverged.
     """
 
     values: dict[str, float]
@@ -32,9 +32,9 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """One choice to make: of ``row`` in ``protocol`` on ``split``, over the ``grid`` of keys and values.
+    """A search of ``row`` in ``protocol`` on ``split`` over ``grid``: key -> values.
 
-    ``seed`` is that of the tuning runs, ``validation`` the share of a client's training images that is held out.
+    ``seed`` is the seed of the tuning runs, ``validation`` the share of each client's training images that is held out.
     """
 
     scale: str
@@ -46,20 +46,20 @@ class Search:
     grid: dict[str, list[float]]
 
     def combinations(self) -> dict[str, dict[str, float]]:
-        """Return the points of the grid by id, as in ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
+        """Return the points of the grid by id: ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
         points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
         return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
 
-    def folder(self, places: Places) -> str:
+    def folder(self, paths: Paths) -> str:
         """Return the folder of the search's runs and of its choice."""
-        return places.search(self.scale, self.protocol, self.split, self.row)
+        return paths.search(self.scale, self.protocol, self.split, self.row)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningChoice(Search):
-    """A search with its ``points``, and the values ``chosen``, None before.
+    """A search with its ``points`` and the ``chosen`` values, None before the runs are compared.
 
-    ``accuracy`` is the column of metrics.csv that decides, its mean over the last ``window`` evaluated rounds.
+    ``accuracy``: the column of metrics.csv that decides, by its mean over the last ``window`` evaluated rounds.
     """
 
     window: Annotated[int, whole(1)]
@@ -69,15 +69,15 @@ class TuningChoice(Search):
 
 
 def write(path: str | os.PathLike[str], choice: TuningChoice) -> None:
-    """Write ``choice`` to ``path``, whole, with a sum of its own."""
-    write_sealed(path, forms.plain(choice), OWN)
+    """Write ``choice`` with its seal to ``path``, atomically."""
+    write_sealed(path, forms.plain(choice), SEAL_KEY)
 
 
 def read(path: str | os.PathLike[str]) -> TuningChoice:
     """Return the choice in the file ``path``.
 
-    :raises FileNotFoundError: there is none.
-    :raises DataError: it cannot be read, or is not what was written.
+    :raises FileNotFoundError: the file does not exist.
+    :raises DataError: the file is unreadable or was edited.
     """
     remedy = f"delete it and make it again: snakemake --cores all {path}"
-    return read_sealed(forms.reader(TuningChoice), path, "a choice", remedy, OWN)
+    return read_sealed(forms.reader(TuningChoice), path, "a choice", remedy, SEAL_KEY)

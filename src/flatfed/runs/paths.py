@@ -1,4 +1,4 @@
-"""Where everything lies: the only file that spells a path below results, resources and logs."""
+"""All paths below results, resources and logs: no other file spells them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flatfed.errors import DataError
 #: The two scales; their results never share a folder or a table.
 SCALES = ("preview", "paper")
 
-#: Endings of the files that a table and a figure are made as.
+#: File formats of tables and of figures.
 TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
 
 
 @dataclass(frozen=True)
 class RunIds:
-    """What a run is, by the ids of the configuration."""
+    """The ids of a run in the configuration."""
 
     scale: str
     protocol: str
@@ -29,15 +29,15 @@ class RunIds:
     seed: int
 
     @classmethod
-    def of(cls, description: Mapping[str, Any]) -> RunIds:
-        """Return the ids that a run description begins with."""
-        return cls(*(description[each.name] for each in fields(cls)))
+    def of_description(cls, description: Mapping[str, Any]) -> RunIds:
+        """Return the ids of the run with this ``description``."""
+        return cls(*(description[field.name] for field in fields(cls)))
 
     @classmethod
-    def named(cls, scale: str, folder: str) -> RunIds:
-        """Return the ids of a run of ``scale`` by the ``folder`` that is named for it (:attr:`name`).
+    def of_folder(cls, scale: str, folder: str) -> RunIds:
+        """Return the ids of the run of ``scale`` whose ``folder`` ends with its :attr:`name`.
 
-        :raises DataError: it is named for none.
+        :raises DataError: the folder does not end with the name of a run.
         """
         *_, seed = ids = Path(folder).parts[-4:]
         if len(ids) < 4 or not re.fullmatch(r"seed\d+", seed):
@@ -51,33 +51,33 @@ class RunIds:
 
     @property
     def row(self) -> str:
-        """``<protocol>/<split>/<algorithm>``, what the seeds of a row have alike."""
+        """``<protocol>/<split>/<algorithm>``."""
         return f"{self.protocol}/{self.split}/{self.algorithm}"
 
 
 def without_label(id_: str) -> str:
-    """Return the id of what ``id_`` is a labelled variant of: ``fedsmoo-cifar10`` of ``fedsmoo-cifar10~K1``."""
+    """Return an id without the label of a variant: ``fedsmoo-cifar10`` for ``fedsmoo-cifar10~K1``."""
     return id_.partition("~")[0]
 
 
 @dataclass(frozen=True)
-class Places:
-    """The folders that all paths begin with."""
+class Paths:
+    """The root folders, and the paths below them."""
 
     results: str = "results"
     resources: str = "resources"
     logs: str = "logs"
 
     def dataset(self, name: str) -> str:
-        """Return the folder of a data set."""
+        """Return the folder of a dataset."""
         return f"{self.resources}/{name}"
 
     def manifest(self, dataset: str) -> str:
-        """Return the file that says what a data set is, and its digest."""
+        """Return the manifest of a dataset."""
         return f"{self.dataset(dataset)}/{MANIFEST}"
 
     def arrays(self, dataset: str) -> list[str]:
-        """Return the files of a data set's images and labels."""
+        """Return the files of the images and labels of a dataset."""
         return [f"{self.dataset(dataset)}/{name}.npy" for name in ("images", "labels")]
 
     def weights(self, name: str) -> str:
@@ -85,7 +85,7 @@ class Places:
         return f"{self.resources}/weights/{name}.safetensors"
 
     def partition(self, scale: str, protocol: str, split: str, seed: int) -> str:
-        """Return the file of a partition: that of the plain protocol, which its labelled variants share."""
+        """Return the file of a partition, which all labelled variants of a protocol share."""
         return f"{self.results}/{scale}/partitions/{without_label(protocol)}/{split}/seed{seed}.npz"
 
     def run(self, ids: RunIds) -> str:
@@ -93,7 +93,7 @@ class Places:
         return f"{self.results}/{ids.scale}/runs/{ids.name}"
 
     def search(self, scale: str, protocol: str, split: str, row: str) -> str:
-        """Return the folder of the runs that try a row's grid, and of the choice among them."""
+        """Return the folder of a search's runs and of its choice."""
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
 
     def cell(self, scale: str, table: str, column: str, row: str) -> str:
@@ -108,10 +108,10 @@ class Places:
         """Return the files of a figure."""
         return [f"{self.results}/{scale}/figures/{figure}.{ending}" for ending in FIGURE]
 
-    def made(self, scale: str, tables: Iterable[str], figures: Iterable[str]) -> list[str]:
+    def outputs(self, scale: str, tables: Iterable[str], figures: Iterable[str]) -> list[str]:
         """Return the files of ``tables`` and ``figures``."""
-        of_tables = [file for name in tables for file in self.table(scale, name)]
-        return of_tables + [file for name in figures for file in self.figure(scale, name)]
+        files = [file for name in tables for file in self.table(scale, name)]
+        return files + [file for name in figures for file in self.figure(scale, name)]
 
     def report(self, scale: str) -> str:
         """Return the report of a scale."""
@@ -122,14 +122,14 @@ class Places:
         """The page of the errata."""
         return f"{self.results}/errata.html"
 
-    def log(self, kind: str, *place: str) -> str:
-        """Return the log of a job of some kind, ``place`` without the ending; before the kind stands the scale, if any.
+    def log(self, kind: str, *names: str) -> str:
+        """Return the log of a job; ``names``: the scale, if the job has one, and the log's path without its ending.
 
-        >>> Places().log("cell", "preview", "table/column/row")
+        >>> Paths().log("cell", "preview", "table/column/row")
         'logs/preview/cell/table/column/row.log'
         """
-        *scale, name = place
+        *scale, name = names
         return "/".join([self.logs, *scale, kind, f"{name}.log"])
 
 
-DEFAULT = Places()
+DEFAULT = Paths()
