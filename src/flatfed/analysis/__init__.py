@@ -1,1 +1,1 @@
-"""Flatness of the minima that finished runs reached: Hessians and loss surfaces."""
+"""Flatness of the minima of finished runs: Hessians and loss surfaces."""

@@ -31,7 +31,7 @@ from flatfed.runs.record import RunRecord
 
 @dataclass(frozen=True)
 class AnalysisInputs:
-    """Data of the analysed run and the device: auto, cpu or cuda; ``threads`` are torch's CPU threads."""
+    """Data of a run and ``device`` of its analysis: auto, cpu or cuda; ``threads`` of torch on the CPU."""
 
     dataset: Path
     partition: Path
@@ -41,7 +41,7 @@ class AnalysisInputs:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A finished run: its ``model`` in eval mode, its weights as a flat ``row`` (parameters,), its data and record."""
+    """A finished run: its ``model`` in eval mode, its weights as a flat ``row`` (parameters,), its data."""
 
     folder: Path
     record: RunRecord
@@ -54,7 +54,7 @@ class TrainedModel:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The fields that describe the run in the file of an analysis."""
+        """Fields of an analysis file."""
         ids = {key: self.record.description[key] for key in ("algorithm", "scale")}
         return {**ids, "digests": self.digests, "diverged_at": self.record.diverged_at}
 
@@ -63,11 +63,10 @@ class TrainedModel:
         return augment.channels_last(self.data.batch(index)), self.data.labels[index]
 
     def draw_images(self, image_set: str, count: int | None, seed: int) -> Tensor:
-        """Return the positions (n,) of ``count`` images of ``image_set``, drawn without replacement, sorted.
+        """Return the sorted positions (n,) of ``count`` images of ``image_set``, drawn without replacement.
 
         ``train``: the images of all clients, with repetitions, as a run evaluates them; ``test``: the test images.
-        Returns all positions unsorted if there are at most ``count`` or ``count`` is None. The draw depends on the seed
-        and the partition only, not on the model.
+        Without ``count``, or with fewer images, returns all, unsorted. The draw does not depend on the model.
 
         :raises DataError: the set is empty.
         """
@@ -80,9 +79,9 @@ class TrainedModel:
 
 
 def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> TrainedModel:
-    """Return the finished run in the folder ``run``, in ``precision`` (float32 or float64; None: the run's own).
+    """Return the finished run in the folder ``run``, in ``precision`` (float32 or float64; None: the run's).
 
-    :raises DataError: the folder has no finished run, its model file is damaged, or the data are not those of the run.
+    :raises DataError: no finished run, a damaged model file, or other data than the run's.
     :raises FlatFedError: the device is missing.
     """
     set_up(inputs.threads)  # as in training, including TF32, for the same losses
@@ -108,10 +107,9 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
 
 
 def _weights(path: Path, record: RunRecord, model: nn.Module) -> tuple[Tensor, Digests]:
-    """Return the flat row (parameters,) of a run's model file, on the CPU, and the digests of the run.
+    """Return the flat row (parameters,) of a model file, on the CPU, and the digests of the run.
 
-    Loads the weights into ``model`` too. Raises DataError for an unreadable file, for other tensors than the model's,
-    and for values that are not finite although the run did not diverge.
+    Also loads the weights into ``model``.
     """
     try:
         content = path.read_bytes()

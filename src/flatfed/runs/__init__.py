@@ -1,1 +1,1 @@
-"""Runs on disk: paths, descriptions, records, locks and the JSON files of analyses. Needs neither torch nor NumPy."""
+"""Runs on disk: paths, descriptions, records, locks and JSON files of analyses. Needs neither torch nor NumPy."""

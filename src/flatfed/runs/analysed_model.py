@@ -1,4 +1,4 @@
-"""The model of an analysis: the name of its run, and digests of everything that decides the results."""
+"""The model of an analysis and the digests that decide its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flatfed.runs.record import RunRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Digests:
-    """SHA-256 digests of a run's description (None if the record lacks it), model file, dataset and partition."""
+    """SHA-256 digests of a run's description (may be unknown), model file, dataset and partition."""
 
     run: str | None
     model: str
@@ -18,7 +18,7 @@ class Digests:
 
     @classmethod
     def of_run(cls, record: RunRecord, model: str) -> Digests:
-        """Return the digests of the run of ``record``, whose model file has the digest ``model``."""
+        """Return the digests of a run; ``model`` is that of its model file."""
         data = {"dataset": record.dataset_digest, "partition": record.partition_digest}
         return cls(run=record.description_digest, model=model, **data)
 

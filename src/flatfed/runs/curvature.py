@@ -1,14 +1,11 @@
 """``hessian.json``: estimates of the Hessian of the training loss at a run's model. Needs no torch.
 
-The file is a :class:`Hessian` as JSON, with the fields of ``about`` and ``unscaled`` at the top level. Eigenvalues and
-trace are in nats per squared unit of the weights, those of ``scaled`` in nats.
+Eigenvalues and trace are in nats per squared unit of the weights, those of ``scaled`` in nats.
 
-**Why scaled.** Multiply a filter and its bias by a and the weights after it by 1/a: with ReLU or normalisation layers,
-the model remains the same function, but its Hessian changes, and longer filters look flatter. The entries w_i w_j H_ij
-of W H W, W = diag(|w|), are invariant to this for each filter separately. To second order, they give the element-wise
-adaptive sharpness of Kwon, Kim, Park and Choi, ASAM, ICML 2021, section 3: its maximum (top eigenvalue) or its average
-(trace). Filter norms, as in :mod:`flatfed.analysis.landscape.directions`, would only cancel one common factor for all
-filters of a layer: one longer filter changes the norms of the next layer's filters, each by another factor.
+**Why scaled.** With ReLU or normalisation layers, a filter and its bias can grow by a factor and the next weights
+shrink by it: the model remains the same function, but H changes, and longer filters look flatter. W H W,
+W = diag(|w|), is invariant to such factors, one per filter. To second order, its top eigenvalue and trace are the
+maximal and the average element-wise adaptive sharpness of Kwon, Kim, Park and Choi, ASAM, ICML 2021, section 3.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ READABLE = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: type(v
 
 
 class HessianMetric(NamedTuple):
-    """A metric of a table: the name of an estimate, of the Hessian or of the ``scaled`` one."""
+    """A metric of a table: an estimate of the Hessian or of the ``scaled`` one."""
 
     scaled: bool
     estimate: str
@@ -48,12 +45,10 @@ SCALED = "scaled by the weights: "
 
 @dataclass(frozen=True, kw_only=True)
 class HessianSetUp:
-    """Model, images and settings of the estimates.
+    """Model, images and settings of the estimates; none exist if the run diverged.
 
-    ``run``: ``<protocol>/<split>/<algorithm>/seed<k>``. ``images`` of the ``images_of`` images of the ``set`` are drawn
-    by ``seed`` and split into ``parts`` to estimate their sampling error (0: all images are used). ``parameters``:
-    length of a vector. ``precision`` and ``device``: of the products. ``diverged_at``: the round in which the run
-    diverged; then there are no estimates.
+    ``images`` of the ``images_of`` images of the ``set`` are drawn by ``seed``, and split into ``parts`` for their
+    sampling error (0: all images are used).
     """
 
     format: Annotated[int, READABLE] = FORMAT
@@ -76,7 +71,7 @@ class HessianSetUp:
 
 @dataclass(frozen=True, kw_only=True)
 class AtOnce:
-    """Images of a graph and vectors that shared it in the end: fewer than requested if memory ran out."""
+    """Images and vectors of a graph: fewer than requested if memory ran out."""
 
     images: int
     vectors: int
@@ -92,11 +87,9 @@ class Converged:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimates:
-    """Estimates of one Hessian H and their errors.
+    """Estimates of one Hessian H; ``eigenvalues`` (k,) are the largest, falling, with ``residuals`` ||H v - lambda v||.
 
-    ``eigenvalues`` (k,): the largest, in falling order; ``residuals`` (k,): their ||H v - lambda v||.
-    ``trace_standard_error``: over the ``trace_vectors`` random vectors. An ``images_error`` is the standard error of
-    image sampling, 0 if all images are used.
+    An ``images_error`` is the standard error of image sampling, 0 if all images are used.
     """
 
     top_eigenvalue: float
@@ -126,10 +119,10 @@ class PyHessian:
 
 @dataclass(frozen=True, kw_only=True)
 class Hessian:
-    """The content of a hessian.json; of a diverged run, only ``about``.
+    """A hessian.json, with ``about`` and ``unscaled`` at its top level; only ``about`` if the run diverged.
 
-    ``unscaled``: estimates of H; ``scaled``: of W H W, None in a converted file. ``pyhessian`` is None if it was not
-    requested, or is not available for the reason ``pyhessian_absent``. ``warnings`` are sentences for a table's notes.
+    ``scaled`` is None in a converted file, ``pyhessian`` if it was not requested or for the reason
+    ``pyhessian_absent``.
     """
 
     about: HessianSetUp
@@ -146,32 +139,24 @@ class Hessian:
         return AnalysedModel(name=self.about.run, scale=self.about.scale, digests=self.about.digests)
 
     def covers(self, metric: str) -> bool:
-        """Return whether the file has an estimate of ``metric``, or the run diverged."""
         return self.about.diverged_at is not None or self.estimates(metric) is not None
 
     def estimates(self, metric: str) -> Estimates | None:
-        """Return the estimates that include ``metric``, None without."""
         return self.scaled if METRICS[metric].scaled else self.unscaled
 
     def value(self, metric: str) -> float:
-        """Return our estimate of ``metric``, which must exist."""
         return getattr(self.estimates(metric), METRICS[metric].estimate)
 
     def pyhessian_value(self, metric: str) -> float | None:
-        """Return PyHessian's estimate of ``metric``, None without; it never has one of the scaled Hessian."""
+        """Return PyHessian's estimate of ``metric``; None without, and for the scaled Hessian."""
         scaled, estimate = METRICS[metric]
         return getattr(self.pyhessian, estimate) if self.pyhessian and not scaled else None
 
     def difference(self, metric: str) -> Difference:
-        """Return the difference between PyHessian's estimate of ``metric``, which must exist, and ours."""
         return getattr(self.agreement, METRICS[metric].estimate)
 
     def relative_errors(self, metric: str) -> RelativeErrors | None:
-        """Return the relative errors of our estimate of ``metric``, None if one is unknown or the estimate is zero.
-
-        ``estimate``: the residual of an eigenvalue, or the standard error of a trace over its random vectors;
-        ``images``: the standard error of image sampling.
-        """
+        """Return the relative errors of our estimate of ``metric``, None if one is unknown or the estimate is zero."""
         estimates, value, name = self.estimates(metric), abs(self.value(metric)), METRICS[metric].estimate
         images_error = getattr(estimates, f"{name}_images_error")
         if images_error is None or not value:
@@ -180,7 +165,6 @@ class Hessian:
         return RelativeErrors(estimate=error / value, images=images_error / value)
 
     def warnings_about(self, metric: str) -> list[str]:
-        """Return the ``warnings`` about ``metric``."""
         scaled, estimate = METRICS[metric]
         word = estimate.removeprefix("top_")
         return [text for text in self.warnings if word in text and text.startswith(SCALED) == scaled]
@@ -195,12 +179,9 @@ def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
-    """Return the content of a hessian.json.
-
-    :raises DataError: the file is absent, damaged, edited or of another form.
-    """
+    """Return the content of a hessian.json; DataError for an absent, damaged or edited file."""
     try:
-        return read_sealed(_parsed, path, "a Hessian", "delete it; the next call makes it again")
+        return read_sealed(_parsed, path, "a Hessian", "delete it; the next call rebuilds it")
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
 

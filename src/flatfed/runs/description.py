@@ -1,7 +1,4 @@
-"""The description of a run, checked before training: it may be written by hand or cut in a copy.
-
-The code that looks up an algorithm, model or executor checks its name.
-"""
+"""The form of a run description. The code that looks up an algorithm, model or executor checks its name."""
 
 from __future__ import annotations
 
@@ -46,10 +43,7 @@ FORM = {
 
 
 def check(description: dict[str, Any], where: str) -> None:
-    """Refuse a ``description`` of another form; messages begin with ``where``.
-
-    :raises DataError: a key is missing, or a value is not allowed.
-    """
+    """Raise DataError, which begins with ``where``, for a missing key or a value that is not allowed."""
     forms.check(description, FORM, where)
     if ("validation" in description["evaluation"]["sets"]) != ("validation" in description):
         raise DataError(f"{where}: evaluation.sets needs 'validation' if, and only if, `validation` is a share")
@@ -60,7 +54,7 @@ def check(description: dict[str, Any], where: str) -> None:
 
 
 def check_from_user(description: dict[str, Any], where: str) -> None:
-    """Call :func:`check`; its messages also say how to print a complete description."""
+    """Call :func:`check`; its error also says how to print a complete description."""
     try:
         check(description, where)
     except DataError as error:

@@ -13,7 +13,7 @@ GRAPHS = (*STATIC, *VARYING)
 
 
 def check(spec: dict[str, Any], clients: int, where: str) -> None:
-    """Refuse a topology that does not fit the number of ``clients``; messages begin with ``where``."""
+    """Refuse a topology that does not fit the number of ``clients``."""
     graph, n = spec["graph"], spec.get("neighbours")
     if (n is None) != (graph in STATIC):
         needs = "takes no neighbours" if graph in STATIC else "needs neighbours, the number of clients that average"

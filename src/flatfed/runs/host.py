@@ -14,7 +14,7 @@ SETS = (
     *("asimd", "asimdhp", "sve", "sve2", "bf16", "i8mm"),
 )
 
-#: Instruction sets that multiply bfloat16; other CPUs emulate it.
+#: Those that multiply bfloat16.
 BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 
 
@@ -30,14 +30,13 @@ def processor() -> str:
 
 @cache
 def instructions() -> tuple[str, ...]:
-    """Return the instruction sets among ``SETS`` that the CPU has; empty if the system does not list them."""
+    """Return the CPU's instruction sets among ``SETS``; empty if the system does not list them."""
     entries = _cpuinfo()
     flags = (entries.get("flags") or entries.get("Features") or "").split()
     return tuple(name for name in SETS if name in flags)
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Return the entries of the first CPU in Linux's /proc/cpuinfo."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8").split("\n\n")[0].splitlines()
     except OSError:

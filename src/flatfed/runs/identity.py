@@ -1,4 +1,4 @@
-"""Checks that a record is of the requested run: compares descriptions key by key, and data by digests."""
+"""Checks that a record is of the requested run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.runs.record import RunRecord
 
-#: Keys of a description that change how a run is computed, and its numbers by rounding at most.
+#: Keys of a description that change the numbers of a run by rounding at most.
 EXECUTION_KEYS = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
 
-#: Those of them that change no number: a run may resume with other values.
+#: Those that change no number: a run may resume with other values.
 NEUTRAL_KEYS = frozenset({"checkpoint_every", "emulate_bfloat16"})
 
 REMEDY = "remove the run's folder, and the next call trains the run again"
 
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (key, theirs, ours) for every difference of two nested dictionaries; an absent value is None."""
+    """Yield (key, theirs, ours) for every difference of two nested dictionaries; None for an absent value."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted(theirs.keys() | ours.keys()):
             yield from differences(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
@@ -28,15 +28,12 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, An
 
 
 def difference_texts(theirs: Any, ours: Any, here: str = "here") -> list[str]:
-    """Return "key is theirs, here ours" for every one of the :func:`differences`."""
+    """Return "key is theirs, here ours" for each of the :func:`differences`."""
     return [f"{key} is {json.dumps(a)}, {here} {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
 
 
 def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a description that decide the run's numbers: dotted key -> value.
-
-    Null and empty mappings are left out.
-    """
+    """Return {dotted key: value} of a description for the values, not None, that decide the run's numbers."""
     leaves = _leaves(description)
     return {key: value for key, value in leaves if not EXECUTION_KEYS & {key, key.partition(".")[0]}}
 
@@ -50,35 +47,26 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def deciding_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """Return :func:`difference_texts` of the values of two descriptions that decide the run's numbers."""
+    """Return :func:`difference_texts` of the :func:`deciding_values` of two descriptions."""
     return difference_texts(deciding_values(theirs), deciding_values(ours))
 
 
 def check_description(where: str, record: RunRecord, requested: dict[str, Any]) -> None:
-    """Check that ``record``, read from the file ``where``, is of the run with the ``requested`` description.
-
-    :raises DataError: it is of another run; the message names every key that differs.
-    """
+    """Raise DataError with every different key if ``record``, in the file ``where``, is of another run."""
     if texts := deciding_differences(record.description, requested):
         raise DataError(f"{where}: not the requested run: {'; '.join(texts)}; {REMEDY}")
 
 
 def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
-    """Check that the partition with this ``spec``, in the file ``where``, is the one of ``description``.
-
-    :raises DataError: it has another split, seed or dataset; the message names every key that differs.
-    """
+    """Raise DataError with every different key if ``spec``, of the file ``where``, is not the run's partition."""
     requested = {**description["partition"], "seed": description["seed"]}
     actual = {key: value for key, value in spec.items() if key != "dataset_digest"}
     if texts := difference_texts(actual, requested, "the run has"):
-        raise DataError(f"{where}: not the partition of the run: {'; '.join(texts)}; delete the file to make it again")
+        raise DataError(f"{where}: not the partition of the run: {'; '.join(texts)}; delete the file to rebuild it")
 
 
 def check_data(where: str, record: RunRecord, partition: str) -> None:
-    """Check that the run of ``record``, in the file ``where``, was trained on the data of the file ``partition``.
-
-    :raises DataError: it was trained on other data, or the partition is unreadable.
-    """
+    """Raise DataError if the run of ``record``, in the file ``where``, was not trained on the file ``partition``."""
     from flatfed.data import partition as partitions  # imports NumPy
 
     current = partitions.load(partition)

@@ -1,8 +1,8 @@
-"""A lock on a run folder: one process trains there, a second one stops before it changes anything.
+"""A lock on a run folder: a second process stops before it changes anything.
 
-The kernel's lock (``flock`` on the file ``.lock``) ends with its process: a leftover file blocks nobody. It works on one
-host with every file system; between hosts on NFS (the server frees the lock of a lost host after about 90 s), and on
-GPFS, BeeGFS and Lustre mounted with ``flock``. Without locks, the run warns on stderr and continues.
+The kernel's lock (``flock`` on the file ``.lock``) ends with its process; a leftover file blocks nobody. Between hosts,
+it works on NFS (which frees the lock of a lost host after about 90 s), and on GPFS, BeeGFS and Lustre mounted with
+``flock``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ REFUSED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 @contextlib.contextmanager
 def held(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of the run ``folder``, which is created if absent.
+    """Hold the lock of the run ``folder``; create it if absent, and remove it afterwards if it is then empty.
 
-    Afterwards removes the lock file, and the folder if this call created it and it is empty.
-
-    :raises FlatFedError: another process holds the lock for longer than ``PATIENCE``; the message names it.
+    :raises FlatFedError: another process, named in the message, holds the lock for longer than ``PATIENCE``.
     """
     path, holder = Path(folder) / NAME, "not known which"
     created = not path.parent.exists()
@@ -48,13 +46,13 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
             )
         time.sleep(0.05)
     try:
-        with contextlib.suppress(OSError):  # on a full disk, the lock works without the name of its holder
+        with contextlib.suppress(OSError):  # full disk: lock without the holder's name
             now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {now}\n".encode())
         yield
     finally:
-        with contextlib.suppress(OSError):  # on a disk that became read-only, the run reports it
+        with contextlib.suppress(OSError):  # read-only disk: the run reports it
             path.unlink()
             if created:
                 path.parent.rmdir()
@@ -62,7 +60,7 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def is_held(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a process trains in the run ``folder``, as far as this host can see. Changes nothing."""
+    """Return whether a process trains in the run ``folder``, as far as this host can see."""
     with contextlib.suppress(OSError), open(Path(folder) / NAME, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -72,7 +70,7 @@ def is_held(folder: str | os.PathLike[str]) -> bool:
 
 
 def _locked(path: Path) -> int | None:
-    """Return a locked descriptor of the file ``path``, or None if another process holds the lock."""
+    """Return a locked descriptor of ``path``, None if another process holds the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -83,9 +81,9 @@ def _locked(path: Path) -> int | None:
                 if error.errno in HELD:
                     return None
                 raise
-            print(f"{path}: no locks on this file system: make sure that only one process trains here", file=sys.stderr)
+            print(f"{path}: no locks on this file system: let only one process train here", file=sys.stderr)
             return descriptor
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
-        os.close(descriptor)  # its previous holder has removed this file meanwhile: lock the next one
+        os.close(descriptor)  # its holder has removed this file meanwhile: lock the next one

@@ -1,4 +1,4 @@
-"""All paths below results, resources and logs: no other file spells them."""
+"""All paths below results, resources and logs; only this file spells them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 from flatfed.data.manifest import NAME as MANIFEST
 from flatfed.errors import DataError
 
-#: The two scales; their results never share a folder or a table.
+#: Their results never share a folder or a table.
 SCALES = ("preview", "paper")
 
-#: File formats of tables and of figures.
 TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
 
 
@@ -35,10 +34,7 @@ class RunIds:
 
     @classmethod
     def of_folder(cls, scale: str, folder: str) -> RunIds:
-        """Return the ids of the run of ``scale`` whose ``folder`` ends with its :attr:`name`.
-
-        :raises DataError: the folder does not end with the name of a run.
-        """
+        """Return the ids of the run whose ``folder`` ends with its :attr:`name`; DataError for another folder."""
         *_, seed = ids = Path(folder).parts[-4:]
         if len(ids) < 4 or not re.fullmatch(r"seed\d+", seed):
             raise DataError(f"{folder}: not the folder of a run, <protocol>/<split>/<algorithm>/seed<k>")
@@ -56,28 +52,26 @@ class RunIds:
 
 
 def without_label(id_: str) -> str:
-    """Return an id without the label of a variant: ``fedsmoo-cifar10`` for ``fedsmoo-cifar10~K1``."""
+    """Return an id without its label: ``fedsmoo-cifar10`` of ``fedsmoo-cifar10~K1``."""
     return id_.partition("~")[0]
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The root folders, and the paths below them."""
+    """The root folders and all paths below them."""
 
     results: str = "results"
     resources: str = "resources"
     logs: str = "logs"
 
     def dataset(self, name: str) -> str:
-        """Return the folder of a dataset."""
         return f"{self.resources}/{name}"
 
     def manifest(self, dataset: str) -> str:
-        """Return the manifest of a dataset."""
         return f"{self.dataset(dataset)}/{MANIFEST}"
 
     def arrays(self, dataset: str) -> list[str]:
-        """Return the files of the images and labels of a dataset."""
+        """Return the files of images and labels."""
         return [f"{self.dataset(dataset)}/{name}.npy" for name in ("images", "labels")]
 
     def weights(self, name: str) -> str:
@@ -85,11 +79,10 @@ class Paths:
         return f"{self.resources}/weights/{name}.safetensors"
 
     def partition(self, scale: str, protocol: str, split: str, seed: int) -> str:
-        """Return the file of a partition, which all labelled variants of a protocol share."""
+        """Return the file of a partition, which labelled variants of the protocol share."""
         return f"{self.results}/{scale}/partitions/{without_label(protocol)}/{split}/seed{seed}.npz"
 
     def run(self, ids: RunIds) -> str:
-        """Return the folder of a run."""
         return f"{self.results}/{ids.scale}/runs/{ids.name}"
 
     def search(self, scale: str, protocol: str, split: str, row: str) -> str:
@@ -97,33 +90,27 @@ class Paths:
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
 
     def cell(self, scale: str, table: str, column: str, row: str) -> str:
-        """Return the file of a cell."""
         return f"{self.results}/{scale}/cells/{table}/{column}/{row}.json"
 
     def table(self, scale: str, table: str) -> list[str]:
-        """Return the files of a table."""
         return [f"{self.results}/{scale}/tables/{table}.{ending}" for ending in TABLE]
 
     def figure(self, scale: str, figure: str) -> list[str]:
-        """Return the files of a figure."""
         return [f"{self.results}/{scale}/figures/{figure}.{ending}" for ending in FIGURE]
 
     def outputs(self, scale: str, tables: Iterable[str], figures: Iterable[str]) -> list[str]:
-        """Return the files of ``tables`` and ``figures``."""
         files = [file for name in tables for file in self.table(scale, name)]
         return files + [file for name in figures for file in self.figure(scale, name)]
 
     def report(self, scale: str) -> str:
-        """Return the report of a scale."""
         return f"{self.results}/{scale}/report.html"
 
     @property
     def errata(self) -> str:
-        """The page of the errata."""
         return f"{self.results}/errata.html"
 
     def log(self, kind: str, *names: str) -> str:
-        """Return the log of a job; ``names``: the scale, if the job has one, and the log's path without its ending.
+        """Return the log of a job; ``names``: the scale, if there is one, and the path without its ending.
 
         >>> Paths().log("cell", "preview", "table/column/row")
         'logs/preview/cell/table/column/row.log'

@@ -1,8 +1,4 @@
-"""``run.json``, the record of a run: its dataclass, its reader and its writer.
-
-``files`` holds the SHA-256 of the files next to it, ``record_sha256`` that of its own content. They reveal mistakes (a
-file edited, cut, copied to a wrong folder), not forgery.
-"""
+"""``run.json``, the record of a run. Its digests reveal mistakes (a file edited, cut, misplaced), not forgery."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from flatfed.runs.paths import RunIds
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
 RECORD = "run.json"
-#: Files of a finished run, the record last.
+#: Files of a finished run; the record is written last.
 FILES = (METRICS, MODEL, RECORD)
 
 #: Metrics and record of an unfinished run, next to its checkpoint.
@@ -34,14 +30,12 @@ REMEDY = "restore the original file, or train the run again"
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Everything that produced a run, and its costs. None, absent from the file: unknown, or not applicable.
+    """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
-    ``description``: see :mod:`flatfed.runs.description`. ``images``: training and test images of the dataset.
-    ``diverged_at``: the first round with a number that is not finite. ``rows``: the most clients at a time that memory
-    allowed. ``row``: length of a trained row, without dead taps; ``parameters``: of the complete model. Seconds are
-    sums over all ``sessions``. ``device`` to ``host`` and ``together`` (seeds trained in one process) are those of the
-    last session. ``also``: results of the algorithm's other models. ``sealed``: "at conversion", if
-    studies/convert_runs.py added the digests.
+    ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
+    Seconds are sums over all ``sessions``; ``device`` to ``host`` and ``together`` (seeds per process) describe the
+    last one. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at
+    conversion", if studies/convert_runs.py added the digests.
     """
 
     description: dict[str, Any]
@@ -89,12 +83,12 @@ class RunRecord:
 
     @property
     def ended(self) -> bool:
-        """Whether all rounds are done or the run diverged."""
+        """Whether the run is complete or diverged."""
         return self.diverged_at is not None or self.rounds_done >= self.description["rounds"]
 
     @property
     def image_counts(self) -> dict[str, dict[str, int]]:
-        """{name of the dataset: {"train": images, "test": images}}, empty if the record lacks them."""
+        """{dataset: {"train": images, "test": images}}, empty if the record lacks them."""
         return {self.description["dataset"]["name"]: self.images} if self.images else {}
 
     def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
@@ -104,10 +98,7 @@ class RunRecord:
                 raise misread(where, TITLE, absent("key", name, forms.plain(self), str(where)), REMEDY)
 
     def check_files(self, folder: str | os.PathLike[str], *names: str) -> None:
-        """Compare the files ``names`` in ``folder`` with their digests in this record.
-
-        :raises DataError: a file differs or is unreadable.
-        """
+        """Check the digests of the files ``names`` in ``folder``; DataError if a file differs or is unreadable."""
         for name in names:
             path = Path(folder, name)
             if name not in self.files:
@@ -131,11 +122,7 @@ def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ..
 
 
 def read(path: str | os.PathLike[str]) -> RunRecord:
-    """Return the record in the file ``path``.
-
-    :raises FileNotFoundError: the file does not exist.
-    :raises DataError: the file is unreadable, incomplete or edited.
-    """
+    """Return the record in ``path``; FileNotFoundError without it, DataError for a damaged or edited file."""
     return read_sealed(_record, path, TITLE, REMEDY)
 
 
@@ -147,10 +134,7 @@ def _record(content: Any, where: str) -> RunRecord:
 
 
 def read_finished(folder: str | os.PathLike[str]) -> RunRecord:
-    """Return the record of the finished run in ``folder``.
-
-    :raises DataError: there is no finished run, or as :func:`read`.
-    """
+    """Return the record of the finished run in ``folder``; DataError without one, or as :func:`read`."""
     try:
         return read(Path(folder) / RECORD)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A run of the configuration: its files, and checks that the files on disk belong to it."""
+"""A run of the configuration and its files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from flatfed.runs.timing import TIMING
 
 @dataclass(frozen=True)
 class Run(RunIds):
-    """A run and the paths of its files: protocol x split x algorithm x seed, one folder, one training job.
+    """A run: protocol x split x algorithm x seed, one folder, one training job.
 
-    ``path`` is the run folder, ``dataset`` the name of its dataset, ``partition`` its .npz file (None for published
-    runs, whose data are not checked). ``description`` is plain JSON, all that the trainer reads. ``weights`` is the
-    file of its pre-trained weights, None without.
+    ``path`` is its folder, ``description`` plain JSON: all that the trainer reads. ``partition`` and ``weights`` (of
+    pre-training) are files; ``partition`` is None for published runs, whose data are not checked.
     """
 
     path: str
@@ -40,7 +39,6 @@ class Run(RunIds):
 
     @property
     def files(self) -> list[str]:
-        """The files that tables and figures read."""
         return [f"{self.path}/{METRICS}", self.record]
 
     @property
@@ -53,7 +51,7 @@ class Run(RunIds):
 
     @property
     def analysis_folder(self) -> str:
-        """The folder of the analyses of its model: .../analysis/... for a run in .../runs/...."""
+        """.../analysis/... for a run in .../runs/...."""
         return re.sub(r"(.*/|^)runs/", r"\1analysis/", self.path, count=1)
 
     @property
@@ -62,26 +60,24 @@ class Run(RunIds):
 
     @property
     def timing(self) -> str:
-        """The seconds of its rounds, the same file for all seeds."""
+        """The same file for all seeds."""
         return f"{Path(self.analysis_folder).parent}/{TIMING}"
 
     @cached_property
     def deciding_digest(self) -> str:
-        """The digest of the values of the description that decide the run's numbers."""
         return digest_json(identity.deciding_values(self.description))
 
     def surface(self, images: str | None = None) -> str:
-        """Return the file of the loss surface on the set ``images`` (None: the set of the protocol's ``analysis:``)."""
+        """Return the file of the surface on the set ``images`` (None: that of the protocol's ``analysis:``)."""
         return f"{self.analysis_folder}/surface{f'.{images}' if images else ''}.npz"
 
     def log(self, kind: str) -> str:
-        """Return the log of a job of this run alone."""
         return self.paths.log(kind, self.scale, self.name)
 
     def read_record(self, so_far: bool = False) -> RunRecord | None:
-        """Return the record of this run, None if there is none; with ``so_far``, also that of an unfinished run.
+        """Return the record, with ``so_far`` also of an unfinished run; None if there is none.
 
-        :raises DataError: the record is damaged, or of another run, another partition or other data.
+        :raises DataError: the record is damaged, or of another run, partition or dataset.
         """
         path = Path(self.record)
         if so_far and not path.exists():
@@ -96,14 +92,11 @@ class Run(RunIds):
         return record
 
     def check_analysis(self, file: str | Path, model: AnalysedModel) -> RunRecord | None:
-        """Return :meth:`read_record` after checking that ``file``, an analysis of ``model``, belongs to this run.
-
-        :raises DataError: as :meth:`read_record`, or ``model`` is of another run or is not this run's present model.
-        """
+        """Return :meth:`read_record`; DataError if ``file``, an analysis of ``model``, does not belong to it."""
         record = self.read_record()
         if record is None:
             return None
-        remedy = f"make it again: snakemake --cores 1 -R {file} -- {file}"
+        remedy = f"rebuild it: snakemake --cores 1 -R {file} -- {file}"
         scale = record.description["scale"]
         if (model.name, model.scale) != (record.name, scale):
             expected = f"{record.name} at {scale} scale"

@@ -13,7 +13,6 @@ from flatfed.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-#: Nodes of a syntax tree that may begin with a docstring.
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -22,15 +21,14 @@ def commit() -> str | None:
     root = PACKAGE.parents[1]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    command = ["git", "-C", root, "describe", "--always", "--dirty= and changes since", "--abbrev=7", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        name = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        return name.replace("-dirty", " and changes since")
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     return None
 
 
 def package_digest() -> str:
-    """Return the SHA-256 of all files of the package: a change rebuilds tables, figures and the report."""
+    """Return the SHA-256 of all files of the package."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -40,10 +38,7 @@ def package_digest() -> str:
 
 
 def syntax_digest(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of the syntax trees of Python files, without docstrings; Python 3.11 and 3.12 agree.
-
-    :raises ConfigError: a file is not Python.
-    """
+    """Return the SHA-256 of Python files without comments, docstrings and formatting; ConfigError for other files."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\n".encode())

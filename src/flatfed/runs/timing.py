@@ -1,4 +1,4 @@
-"""``timing.json``: seconds of a round, measured in a separate run: one file per protocol, split and algorithm."""
+"""``timing.json``: seconds of a round, measured in a separate run for each protocol, split and algorithm."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ READABLE = Form(f"{FORMAT}; others hold other seconds", lambda value: type(value
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Wall seconds of a round of the run ``description``: means over ``rounds`` after ``warm_up`` rounds.
+    """Wall seconds of a round: means over ``rounds`` after ``warm_up`` rounds; other fields as in ``RunRecord``.
 
-    ``seconds_per_round`` includes training, loading and the evaluation of all images; ``training_seconds`` lists the
-    rounds. ``clients``: the expected number of a round. ``evaluated``: the evaluation of the measurement, not of the
-    run. ``warning``: the load before shows that the machine was busy. Other fields are those of
-    :class:`~flatfed.runs.record.RunRecord`.
+    ``seconds_per_round`` includes training, loading and evaluation; ``training_seconds`` lists the rounds. ``clients``:
+    per round. ``evaluated``: the evaluation of this measurement. ``warning``: the machine was busy before.
     """
 
     format: Annotated[int, READABLE] = FORMAT
@@ -59,10 +57,6 @@ def write(path: str | os.PathLike[str], timing: Timing) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Timing:
-    """Return the timing in the file ``path``.
-
-    :raises FileNotFoundError: the file does not exist.
-    :raises DataError: the file is unreadable, edited or of another format.
-    """
-    remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+    """Return the timing in ``path``; FileNotFoundError without it, DataError for another or an edited file."""
+    remedy = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
     return read_sealed(forms.reader(Timing), path, "the seconds of a round", remedy)

@@ -12,15 +12,16 @@ from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import some, whole
 from flatfed.runs.paths import Paths
 
-#: Key of the seal: older choices have it under this name, not under that of other files.
+#: Key of the seal; finished searches have this one.
 SEAL_KEY = "choice_sha256"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The ``values`` of a point, the folder of its ``run`` and, after training, its accuracy on the validation images.
+    """A point of the grid and the folder of its ``run``.
 
-    ``accuracy`` is a fraction: the mean over the last evaluated rounds, None if the run diverged.
+    ``accuracy`` on the validation images is a fraction, the mean over the last evaluated rounds. It is None before
+    training, and if the run diverged.
     """
 
     values: dict[str, float]
@@ -32,10 +33,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A search of ``row`` in ``protocol`` on ``split`` over ``grid``: key -> values.
-
-    ``seed`` is the seed of the tuning runs, ``validation`` the share of each client's training images that is held out.
-    """
+    """A search over ``grid``: key -> values; ``validation``: the held-out share of each client's training images."""
 
     scale: str
     protocol: str
@@ -46,20 +44,19 @@ class Search:
     grid: dict[str, list[float]]
 
     def combinations(self) -> dict[str, dict[str, float]]:
-        """Return the points of the grid by id: ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
+        """Return the points of the grid by id, as ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
         points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
         return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
 
     def folder(self, paths: Paths) -> str:
-        """Return the folder of the search's runs and of its choice."""
         return paths.search(self.scale, self.protocol, self.split, self.row)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningChoice(Search):
-    """A search with its ``points`` and the ``chosen`` values, None before the runs are compared.
+    """A search with its ``points`` and, after comparing the runs, the ``chosen`` values.
 
-    ``accuracy``: the column of metrics.csv that decides, by its mean over the last ``window`` evaluated rounds.
+    ``accuracy``: the column of metrics.csv whose mean over the last ``window`` evaluated rounds decides.
     """
 
     window: Annotated[int, whole(1)]
@@ -74,10 +71,6 @@ def write(path: str | os.PathLike[str], choice: TuningChoice) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> TuningChoice:
-    """Return the choice in the file ``path``.
-
-    :raises FileNotFoundError: the file does not exist.
-    :raises DataError: the file is unreadable or was edited.
-    """
-    remedy = f"delete it and make it again: snakemake --cores all {path}"
+    """Return the choice in ``path``; FileNotFoundError without it, DataError for a damaged or edited file."""
+    remedy = f"delete it and rebuild it: snakemake --cores all {path}"
     return read_sealed(forms.reader(TuningChoice), path, "a choice", remedy, SEAL_KEY)

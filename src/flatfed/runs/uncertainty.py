@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flatfed.runs.curvature import Estimates, Hessian, PyHessian
 
-#: One-sided probability for the difference of two traces: that of three standard deviations of a normal distribution.
+#: One-sided probability of three standard deviations of a normal distribution.
 ALLOWED = 0.99865
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """PyHessian's estimate minus ours, its ``error``, and whether it is ``within`` this error up to rounding."""
+    """PyHessian's estimate minus ours, and whether it is ``within`` its ``error`` up to rounding."""
 
     difference: float
     error: float
@@ -34,10 +34,7 @@ class Agreement:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherEstimate:
-    """Another tool's estimate of a cell's number: mean, sample deviation (None for one seed) and ``values`` by seed.
-
-    ``by``: the tool. ``difference``, ``error`` and ``within`` are as in :class:`Difference`, for the means.
-    """
+    """Another tool's estimate of a cell's number: mean, sample deviation, and a :class:`Difference` of means."""
 
     by: str
     value: float
@@ -50,17 +47,17 @@ class OtherEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeErrors:
-    """Relative errors of an estimate: of the estimator, and of image sampling."""
+    """Relative errors: residual of an eigenvalue or standard error of a trace; image sampling."""
 
     estimate: float
     images: float
 
 
 def agreement(ours: Estimates, theirs: PyHessian) -> Agreement:
-    """Return the differences between two estimates of one Hessian, with their errors.
+    """Return the differences between two estimates of one Hessian.
 
     The error of an eigenvalue is the sum of both residuals: a symmetric matrix has an eigenvalue within
-    ||H v - lambda v|| of lambda. The error of a trace is half of Student's interval of the difference (``ALLOWED``).
+    ||H v - lambda v|| of lambda. That of a trace is half the width of Student's interval at ``ALLOWED``.
     """
     errors = [(estimates.trace_standard_error, estimates.trace_vectors - 1) for estimates in (ours, theirs)]
     residuals = ours.residuals[0] + theirs.residual
@@ -78,8 +75,8 @@ def _difference(theirs: float, ours: float, error: float) -> Difference:
 def half_width(errors: Sequence[tuple[float, int]], probability: float = 0.975) -> float:
     """Return half the width of Student's two-sided interval around a sum of independent estimates.
 
-    ``errors``: (standard error, degrees of freedom) of each; the degrees of the sum are Welch's and Satterthwaite's,
-    rounded down. ``probability``: of a value below the upper bound. Infinite if an error is.
+    ``errors``: (standard error, degrees of freedom) of each; those of the sum are Welch's and Satterthwaite's, rounded
+    down. ``probability``: of a value below the upper bound. Infinite if an error is.
     """
     squares = [(error * error, freedom) for error, freedom in errors]
     total = sum(square for square, _ in squares)
@@ -94,8 +91,7 @@ def half_width(errors: Sequence[tuple[float, int]], probability: float = 0.975) 
 def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | None:
     """Return PyHessian's estimate of ``metric`` over the seeds of ``hessians``, None if one of them lacks it.
 
-    Its error is the mean of the seeds' errors: a bound also for errors that do not cancel, as those of traces from the
-    same random vectors.
+    Its error, the mean of the seeds' errors, is a bound even if they do not cancel.
     """
     values = [hessian.pyhessian_value(metric) for hessian in hessians]
     if not values or None in values:
@@ -109,7 +105,7 @@ def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | 
 
 
 def largest_errors(hessians: Sequence[Hessian], metric: str) -> RelativeErrors | None:
-    """Return the largest relative errors of ``metric`` over the seeds of ``hessians``, None if one of them lacks it."""
+    """Return the largest relative errors of ``metric``, None if one of ``hessians`` lacks it."""
     errors = [hessian.relative_errors(metric) for hessian in hessians]
     if not errors or None in errors:
         return None

@@ -1,9 +1,8 @@
 """The largest eigenvalues of a symmetric matrix, from products with vectors.
 
 Block Lanczos with thick restart (Wu and Simon, SIAM J. Matrix Anal. Appl. 22, 2000, for single vectors) and full
-orthogonalisation. A block shares the graphs of its products, and finds multiple eigenvalues. Of an eigenvalue with a
-higher multiplicity than there were random vectors, copies are missing and later values may be too small, which no
-residual shows.
+orthogonalisation. A block shares the graphs of its products and finds multiple eigenvalues. If a multiplicity exceeds
+the number of random vectors, copies are missing and later values may be too small; no residual shows this.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     """Return the ``count`` largest eigenvalues (by value, not by size) with their vectors.
 
     Stops when every residual is at most ``tolerance`` |lambda| or 100 roundings of the largest eigenvalue, or after
-    ``most`` products if there are ``count`` eigenvalues. Separate products measure the final residuals.
+    ``most`` products if there are ``count`` eigenvalues. Recomputes the final residuals.
     """
     size, block, begun = products.size, min(products.block, products.size), products.done
     drawn = torch.stack([draw(i) for i in range(block)])
@@ -50,7 +49,7 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     projected = values = ritz = new.new_empty(0, 0, dtype=torch.float64)
     while True:
         if filled + len(new) > capacity:
-            # Restart from the best Ritz vectors; the products below give their coupling to the new block.
+            # Restart from the best Ritz vectors. The product below couples them to the new block.
             basis[:kept] = ritz[:, :kept].T.to(basis) @ basis[:filled]
             filled, projected = kept, values[:kept].diag()
         before, filled = filled, filled + len(new)
@@ -78,7 +77,7 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
 
 
 def _allowed(eigenvalues: Tensor, spectrum: Tensor, tolerance: float, dtype: torch.dtype) -> Tensor:
-    """Return the largest residuals (k,) at which ``eigenvalues`` (k,) count as converged."""
+    """Return the largest residuals (k,) of converged ``eigenvalues`` (k,)."""
     rounding = 100 * torch.finfo(dtype).eps * float(spectrum.abs().max())
     return (tolerance * eigenvalues.abs()).clamp(min=rounding)
 
@@ -94,7 +93,7 @@ def _project_out(block: Tensor, basis: Tensor) -> Tensor:
 
 
 def _extended(projected: Tensor, coupling: Tensor) -> Tensor:
-    """Return the projected matrix with the rows and columns ``coupling`` (all, new) of the new block."""
+    """Return the projected matrix with the new rows and columns ``coupling`` (all, new)."""
     across, diagonal = coupling.split([len(projected), coupling.shape[1]])
     diagonal = (diagonal + diagonal.T) / 2
     return torch.cat([torch.cat([projected, across], dim=1), torch.cat([across.T, diagonal], dim=1)])
@@ -103,7 +102,7 @@ def _extended(projected: Tensor, coupling: Tensor) -> Tensor:
 def _orthonormal(rows: Tensor, basis: Tensor, count: int, scale: float, spares: Iterator[Tensor]) -> Tensor:
     """Return ``count`` orthonormal vectors from ``rows``, which are orthogonal to ``basis`` up to rounding.
 
-    A row without more than the rounding of numbers of size ``scale`` is replaced by the next of ``spares``.
+    One of ``spares`` replaces a row that is only the rounding of numbers of size ``scale``.
     """
     block = rows.new_empty(0, rows.shape[1])
     rounding = 100 * torch.finfo(rows.dtype).eps
@@ -119,9 +118,9 @@ def _orthonormal(rows: Tensor, basis: Tensor, count: int, scale: float, spares: 
 
 
 def _unit(row: Tensor, basis: Tensor, block: Tensor, smallest: float) -> Tensor | None:
-    """Return ``row`` without the span of ``block``, at length 1; None if at most ``smallest`` of it is left.
+    """Return ``row`` without the span of ``block``, at length 1; None if at most ``smallest`` is left.
 
-    Scaling to length 1 magnifies rounding in the spans of ``basis`` and ``block``: both are removed again.
+    Scaling magnifies the rounding in the spans of ``basis`` and ``block``: both are removed again.
     """
     row = row.clone()
     for least, spans in ((smallest, (block,)), (0.5, (basis, block))):

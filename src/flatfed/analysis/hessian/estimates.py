@@ -13,17 +13,14 @@ from torch import Tensor
 from flatfed.analysis.hessian.eigen import Draw, Eigenpairs
 from flatfed.analysis.hessian.vector_products import Products
 
-#: Fewest samples of a standard error: stopping at a value that is small by chance biases it. With 16, two errors cover
-#: the truth in 92 % of seeds instead of 94 %, and the estimate is biased; with 32, neither.
+#: Fewest samples: stopping at a standard error that is small by chance biases it. With 16, two errors cover the truth
+#: in 92 % of seeds instead of 94 %; 32 are enough.
 MIN_SAMPLES = 32
 
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """A mean of ``samples`` values, its standard error, and whether the error is as small as requested.
-
-    ``parts``: the same estimate for each part of the images, from the same vectors; may be empty.
-    """
+    """A mean of ``samples`` values; ``parts``: the mean of each part of the images, from the same vectors."""
 
     value: float
     standard_error: float
@@ -33,26 +30,26 @@ class MeanEstimate:
 
 
 def mean(samples: list[float], head: float, error: float) -> MeanEstimate:
-    """Return ``head`` plus the mean of ``samples``; converged if its standard error is at most ``error`` of it."""
+    """Return ``head`` plus the mean of ``samples``, converged if its standard error is at most ``error`` of it."""
     value = head + float(np.mean(samples))
     deviation = float(np.std(samples, ddof=1)) / math.sqrt(len(samples)) if len(samples) > 1 else math.inf
     return MeanEstimate(value, deviation, len(samples), len(samples) >= MIN_SAMPLES and deviation <= error * abs(value))
 
 
-def trace(products: Products, draw: Draw, known: Eigenpairs, *, error: float, most: int) -> MeanEstimate:
-    """Return the trace: the sum over the ``known`` eigenvectors plus Hutchinson's estimate (1990) of the rest.
+def trace(products: Products, draw: Draw, eigenpairs: Eigenpairs, *, error: float, most: int) -> MeanEstimate:
+    """Return the trace: the sum over the eigenvectors of ``eigenpairs`` plus Hutchinson's estimate (1990) of the rest.
 
-    With their orthonormal rows V, tr H = sum v' H v + tr (I - V'V) H (I - V'V), converged or not, and also for the
-    Hessian of each part. Without the largest eigenvalues, the samples z' H z vary far less. Stops when the standard
-    error is at most ``error`` of the trace, but not before ``MIN_SAMPLES`` vectors, and at the latest after ``most``.
+    With orthonormal rows V, converged or not, tr H = sum v' H v + tr (I - V'V) H (I - V'V), also for each part. The
+    samples z' H z vary far less without the largest eigenvalues. Stops when :func:`mean` has converged, or after
+    ``most`` vectors.
     """
-    head, samples = float(known.values.double().sum()), []
+    head, samples = float(eigenpairs.values.double().sum()), []
     by_part: list[np.ndarray] = []  # (parts, vectors) of each block
     while len(samples) < most:
         count = min(products.block, most - len(samples))
         z = torch.stack([draw(len(samples) + i) for i in range(count)])
         for _ in range(2):
-            z -= (z @ known.vectors.T) @ known.vectors
+            z -= (z @ eigenpairs.vectors.T) @ eigenpairs.vectors
         images, forms = products.with_forms(z)
         samples += torch.linalg.vecdot(z, images).double().tolist()
         by_part.append(_diagonals(forms))
@@ -60,9 +57,8 @@ def trace(products: Products, draw: Draw, known: Eigenpairs, *, error: float, mo
         if estimate.converged:
             break
     rest = np.concatenate(by_part, axis=1).mean(axis=1)
-    return replace(estimate, parts=(_diagonals(known.forms).sum(axis=1) + rest).tolist())
+    return replace(estimate, parts=(_diagonals(eigenpairs.forms).sum(axis=1) + rest).tolist())
 
 
 def _diagonals(forms: Tensor) -> np.ndarray:
-    """Return the diagonals (parts, n) of ``forms`` (parts, n, n)."""
     return forms.diagonal(dim1=1, dim2=2).cpu().numpy()

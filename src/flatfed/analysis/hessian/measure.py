@@ -1,7 +1,4 @@
-"""Estimates of the Hessian of the training loss at a finished run's model, unscaled and scaled by the weights.
-
-:mod:`flatfed.runs.curvature` explains the scaling and the file.
-"""
+"""Estimates of the Hessian at a finished run's model, unscaled and scaled (:mod:`flatfed.runs.curvature`)."""
 
 from __future__ import annotations
 
@@ -34,30 +31,30 @@ from flatfed.runs import curvature
 from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.uncertainty import agreement
 
-#: First keys of the streams of random vectors and of the split into parts; surfaces use the streams from 0 on.
+#: First keys of the streams of random vectors and of the parts; surfaces use the streams from 0 on.
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
 
 
 @dataclass(frozen=True)
 class HessianSettings:
-    """Settings of the estimates; ``flatfed hessian`` has their bounds and defaults."""
+    """Arguments of ``flatfed hessian``."""
 
     images: int | None  # None: all training images
     top: int  # eigenvalues
-    residual: float  # ||H v - lambda v|| / |lambda| that ends the search for eigenvalues
-    products: int  # the most products of this search
-    trace_error: float  # standard error / |trace| that ends the estimate of the trace
-    vectors: int  # the most random vectors of this estimate
+    residual: float  # ||H v - lambda v|| / |lambda| that is enough
+    products: int  # at most, for the eigenvalues
+    trace_error: float  # standard error / |trace| that is enough
+    vectors: int  # at most, for the trace
     parts: int  # of the images, for their sampling error
-    block: int  # vectors of one graph
-    micro_batch: int  # images of one graph
+    block: int  # vectors of a graph
+    micro_batch: int  # images of a graph
     precision: str
     seed: int
     pyhessian: bool
 
 
 class Batches:
-    """Micro-batches of normalised images and labels, the same in every pass; PyHessian's data loader."""
+    """Micro-batches of normalised images and labels; PyHessian's data loader."""
 
     def __init__(self, trained: TrainedModel, index: Tensor, size: int):
         self.trained, self.parts = trained, index.split(size)
@@ -67,14 +64,13 @@ class Batches:
 
 
 def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSettings) -> None:
-    """Write the Hessian of the run in the folder ``run`` to the file ``out``, without estimates if the run diverged.
+    """Write the Hessian of the run in the folder ``run`` to ``out``, without estimates if the run diverged.
 
-    A stopped call resumes with the first unfinished estimate. When memory runs out, fewer images and then fewer vectors
-    share a graph.
+    A stopped call resumes with the first unfinished estimate.
 
-    :raises DataError: the run does not fit its data, or its weights are not finite.
-    :raises FlatFedError: more eigenvalues than parameters, fewer images than parts, or products that overflow.
-    :raises Shortage: there is not enough memory for one image.
+    :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
+    :raises FlatFedError: more eigenvalues than parameters, fewer images than parts, or an overflow.
+    :raises Shortage: not enough memory for one image.
     """
     device = pick_device(inputs.device)
     with shortage.explained(device, f"Hessian of {run}", remedies(device)):
@@ -93,13 +89,13 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
 
 
 def _images(trained: TrainedModel, settings: HessianSettings) -> tuple[Tensor, int]:
-    """Return the positions of the images, and the number of their parts: 0 if all images are used."""
+    """Return the positions of the images and the number of their parts, 0 if all are used."""
     if settings.top > trained.layout.size:
         raise FlatFedError(
-            f"{trained.folder}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters, "
-            "and its Hessian as many eigenvalues"
+            f"{trained.folder}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters"
         )
-    index, total = trained.draw_images("train", settings.images, settings.seed), len(trained.partition.indices)
+    index = trained.draw_images("train", settings.images, settings.seed)
+    total = len(trained.partition.indices)
     parts = settings.parts if len(index) < total else 0
     if len(index) < parts:
         raise FlatFedError(
@@ -127,9 +123,9 @@ def _about(trained: TrainedModel, images: int, parts: int, settings: HessianSett
 
 
 def _products(trained: TrainedModel, index: Tensor, parts: int, settings: HessianSettings) -> tuple[Products, Products]:
-    """Return the products of the unscaled and of the scaled Hessian on the images ``index``, in random ``parts``.
+    """Return the products of the unscaled and the scaled Hessian on the images ``index``.
 
-    The parts are random because sorted positions are grouped by client.
+    The ``parts`` are random: sorted positions are grouped by client.
     """
     model = trained.model.requires_grad_(True)
     vector_to_parameters(trained.row, model.parameters())
@@ -155,7 +151,7 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
 def estimate(
     about: HessianSetUp, unscaled: Products, scaled: Products, settings: HessianSettings, stages: Stages
 ) -> Hessian:
-    """Return all estimates, from the products of the two Hessians; ``stages`` keeps each finished estimate."""
+    """Return all estimates of the two Hessians; ``stages`` keeps each finished one."""
 
     def staged(name: str, kind: type, products: Products, compute: Callable[[], Any]) -> Any:
         began, before = time.monotonic(), products.done

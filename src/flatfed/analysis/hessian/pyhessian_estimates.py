@@ -1,10 +1,9 @@
 """PyHessian's estimates (Yao, Gholami, Keutzer and Mahoney 2020), which the papers most likely used.
 
-Calls release 0.1 unchanged, and works around these traits: it expects CUDA; it draws vectors from torch's global
-generator, in the default dtype; it stops a trace as soon as two running means are close, at once if the mean is
-negative, and gives no error; it does not report convergence; it fails if the loss does not depend on a parameter; and
-it warns at every product about a memory cycle, which it clears itself. Its power iteration finds the eigenvalue of the
-largest size, which may be negative.
+Works around release 0.1: it expects CUDA; it draws vectors from torch's global generator, in the default dtype; it
+stops a trace when two running means are close, at once if the mean is negative, and gives no error; it does not report
+convergence; it fails if the loss does not depend on a parameter. Its power iteration finds the eigenvalue of the
+largest size, possibly negative.
 """
 
 from __future__ import annotations
@@ -26,20 +25,19 @@ from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 from flatfed.runs.curvature import PyHessian
 
-ITERATIONS = 100  # of a power iteration, PyHessian's default
-TOLERANCE = 1e-6  # relative change that stops a power iteration; the default, 1e-3, stops far from the eigenvector
+ITERATIONS = 100  # of a power iteration, the default
+TOLERANCE = 1e-6  # relative change that stops it; the default, 1e-3, stops far from the eigenvector
 
 
 class Unfit(FlatFedError):
-    """PyHessian has no estimate of this model on this device."""
+    """PyHessian has no estimate of this model here."""
 
 
 def estimate(products: Products, seed: int, key: int, *, tolerance: float, error: float, most: int) -> PyHessian:
     """Return PyHessian's top eigenvalue and trace for the model, loss and batches of ``products``.
 
-    ``residual`` is ||H v - lambda v||, by one of our products; the eigenvalue counts as converged if it is at most
-    ``tolerance`` |lambda|. The trace is the mean of as many samples as reduce its standard error to ``error`` of it, at
-    most ``most``.
+    The eigenvalue has converged if its residual is at most ``tolerance`` |lambda|. Sampling of the trace stops when its
+    standard error is at most ``error`` of it, or after ``most`` samples.
 
     :raises Unfit: PyHessian has no estimate.
     :raises FlatFedError: PyHessian is not installed.
@@ -76,7 +74,7 @@ def estimate(products: Products, seed: int, key: int, *, tolerance: float, error
 def _raw(
     hessian: Any, products: Products, seed: int, error: float, most: int
 ) -> tuple[float, list[Tensor], list[float]]:
-    """Return PyHessian's top eigenvalue, its vector by tensor, and the samples of its trace."""
+    """Return the top eigenvalue, its vector by tensor, and the samples of the trace."""
     like = products.parameters[0]
     try:
         with _isolated(like.dtype, seed):
@@ -84,7 +82,7 @@ def _raw(
             (value,), (vector,) = estimator.eigenvalues(maxIter=ITERATIONS, tol=TOLERANCE)
             samples: list[float] = []
             while len(samples) < most and not (samples and mean(samples, 0.0, error).converged):
-                # With a tolerance of minus infinity, it draws as many samples as requested.
+                # A tolerance of minus infinity disables its stopping rule.
                 samples += estimator.trace(maxIter=min(MIN_SAMPLES, most - len(samples)), tol=-math.inf)
     finally:
         products.model.zero_grad(set_to_none=True)
@@ -92,7 +90,7 @@ def _raw(
 
 
 def _unused_parameter(products: Products) -> str | None:
-    """Return the name of a parameter with a zero row of the Hessian, at which PyHessian fails; None without."""
+    """Return the name of a parameter with a zero row of the Hessian, None without."""
     names = [name for name, parameter in products.model.named_parameters() if parameter.requires_grad]
     inputs, targets = next(iter(products.batches))
     loss = products.loss(products.model(inputs[:1]), targets[:1])
@@ -105,9 +103,9 @@ def _unused_parameter(products: Products) -> str | None:
 
 @contextlib.contextmanager
 def _isolated(dtype: torch.dtype, seed: int) -> Iterator[None]:
-    """Set torch's default dtype and global seeds, restore both afterwards, and hide the warning."""
     default = torch.get_default_dtype()
     with torch.random.fork_rng(), warnings.catch_warnings():
+        # It clears the memory cycle of which torch warns.
         warnings.filterwarnings("ignore", message="Using backward\\(\\) with create_graph=True")
         torch.manual_seed(seed)
         torch.set_default_dtype(dtype)

@@ -1,4 +1,4 @@
-"""Finished estimates of an unfinished Hessian, so that a stopped call resumes."""
+"""Finished estimates of an unfinished Hessian."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Stages:
         self.stem, self.device = unfinished(out, identity), str(device)
 
     def get(self, name: str, kind: type[Kind], make: Callable[[], Kind]) -> Kind:
-        """Return the estimate ``name`` of an earlier call, its tensors on the device; without one, call ``make``.
+        """Return the estimate ``name``, a dataclass ``kind``, of an earlier call or of ``make``.
 
-        ``kind`` is its dataclass. The file is safetensors, with the other fields as JSON in its metadata.
+        Its file is safetensors, with the other fields as JSON in the metadata.
         """
         path = self.stem.with_name(f"{self.stem.name}.{name}.stage")
         try:
@@ -43,6 +43,5 @@ class Stages:
         return value
 
     def discard(self) -> None:
-        """Remove the files after the result is written."""
         for path in self.stem.parent.glob(f"{self.stem.name}.*.stage"):
             path.unlink(missing_ok=True)

@@ -42,9 +42,9 @@ def warnings(hessian: Hessian, settings: HessianSettings) -> list[str]:
         for name in ("top_eigenvalue", "trace"):
             difference = getattr(hessian.agreement, name)
             if not difference.within:
-                here, there = getattr(hessian.unscaled, name), getattr(theirs, name)
+                ours, other = getattr(hessian.unscaled, name), getattr(theirs, name)
                 sentences.append(
-                    f"{name.replace('_', ' ')}: {here:.4g} here, {there:.4g} by PyHessian, further apart than their "
+                    f"{name.replace('_', ' ')}: {ours:.4g} here, {other:.4g} by PyHessian, further apart than their "
                     f"errors allow ({difference.error:.2g})"
                 )
     return sentences

@@ -18,16 +18,13 @@ Batch = tuple[Tensor, Tensor]  # inputs and targets of a micro-batch
 
 @dataclass
 class Limits:
-    """The most images of a graph, and vectors that share it (None: no limit). They fall when memory runs out."""
+    """The most images and vectors of a graph; None: no limit."""
 
     images: int | None = None
     vectors: int | None = None
 
     def halve(self, images: int, vectors: int, device: torch.device, lacking: str) -> None:
-        """Halve ``images``, or ``vectors`` of one image, and print it; ``lacking``: the missing memory, in words.
-
-        :raises Shortage: both are one.
-        """
+        """Halve ``images``, or ``vectors`` of one image, and print it; Shortage if both are one."""
         shortage.release()
         where = f"Hessian: not enough memory on {shortage.name_of(device)}"
         if images > 1:
@@ -43,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class LimitedBatches:
-    """``batches``, split into at most as many images as ``limits`` allow."""
+    """``batches``, split as ``limits`` require."""
 
     batches: Iterable[Batch]
     limits: Limits
@@ -55,7 +52,6 @@ class LimitedBatches:
 
 
 def remedies(device: torch.device) -> str:
-    """Return the remedies for a lack of memory, with options of ``flatfed hessian``."""
     cpu = "--device cpu, " if device.type == "cuda" else ""
     return (
         f"What helps: nothing else on the device, one with more memory, {cpu}or a smaller --micro-batch, --block or "
@@ -66,12 +62,11 @@ def remedies(device: torch.device) -> str:
 class Products:
     """H v for the Hessian H of the mean of ``loss`` over all ``batches``, at the weights of ``model``.
 
-    Each ``block`` of vectors takes one pass over ``batches``: micro-batches (inputs, targets), which bound the memory.
-    The vectors of a block share the graph of each gradient, so that a product costs about two gradients instead of
-    three. When memory runs out, ``limits`` fall.
+    A ``block`` of vectors takes one pass over ``batches`` (inputs, targets) and shares their graphs: a product costs
+    about two gradients, not three. When memory runs out, ``limits`` fall.
 
     With ``scale`` (parameters,), the products are of S H S, S = diag(scale). ``parts``: disjoint, equal parts of the
-    same images for :meth:`with_forms`; without, all images are one part. ``done`` counts products.
+    images for :meth:`with_forms`; default: one. ``done`` counts products.
     """
 
     def __init__(
@@ -97,7 +92,7 @@ class Products:
         """Return H v (n, parameters) of the rows of ``vectors`` (n, parameters).
 
         :raises FlatFedError: a product is not finite.
-        :raises Shortage: there is not enough memory for one image.
+        :raises Shortage: not enough memory for one image.
         """
         self.done += len(vectors)
         return self._mean(self.batches, vectors)[0]
@@ -114,7 +109,7 @@ class Products:
         return total.div_(images), torch.stack(forms)
 
     def _mean(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
-        """Return the products (n, parameters) with the Hessian of the mean over ``batches``, and the images' number."""
+        """Return the products (n, parameters) with the Hessian over ``batches``, and the number of images."""
         scaled = vectors if self.scale is None else vectors * self.scale
         products, start, images = torch.empty_like(vectors), 0, 0
 
@@ -137,16 +132,16 @@ class Products:
         return products, images
 
     def _graphs(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
-        """Return H v of ``vectors``, which share the graph of each micro-batch, and the number of images."""
-        # Before and after: freed memory stays reserved, so that vectors and graphs would each keep some.
+        """Return H v of ``vectors`` on shared graphs, and the number of images."""
+        # Freed memory stays reserved: without this, before and after, vectors and graphs would each keep some.
         available.give_back()
-        self._images = 1  # of the present graph; before the first graph, fewer images would not save memory
+        self._images = 1  # of the present graph; before the first, fewer would not save memory
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
             self._images = len(inputs)
             loss = self.loss(self.model(inputs), targets)
             gradients = torch.autograd.grad(loss, self.parameters, create_graph=True, materialize_grads=True)
-            # The gradient of a parameter in which the loss is linear has no graph: its row of H is zero.
+            # If the loss is linear in a parameter, its gradient has no graph and its row of H is zero.
             curved = [i for i, gradient in enumerate(gradients) if gradient.requires_grad]
             for number, vector in enumerate(vectors if curved else ()):
                 parts = [part.view_as(p) for part, p in zip(vector.split(self.sizes), self.parameters, strict=True)]

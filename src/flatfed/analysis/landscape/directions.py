@@ -1,13 +1,11 @@
 """Two random directions in the space of a model's weights, comparable between models by filter normalisation.
 
 Li, Xu, Taylor, Studer and Goldstein, Visualizing the Loss Landscape of Neural Nets, NeurIPS 2018, section 4: each
-filter of a Gaussian direction is scaled to the norm of the model's own filter, because networks with ReLU or
-normalisation layers are invariant to such scalings. A filter is a row of a dense layer or a kernel (inputs, height,
-width) of a convolution.
+filter of a Gaussian direction is scaled to the norm of the model's own filter. A filter is a row of a dense layer or a
+kernel (inputs, height, width) of a convolution.
 
-Scaling the filters of two nearly orthogonal Gaussian vectors makes them less orthogonal. FlatFed therefore makes the
-directions orthogonal within every filter first. In one-dimensional tensors (biases, normalisation layers), which have
-no filters, both directions are zero.
+Scaling makes nearly orthogonal vectors less orthogonal: FlatFed first makes them orthogonal within every filter.
+One-dimensional tensors (biases, normalisation layers) have no filters: both directions are zero.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from flatfed.engine.layout import Layout
 def draw(layout: Layout, row: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """Return two directions (parameters,) for the weights ``row`` (parameters,), in its dtype and on its device.
 
-    Models of the same shapes share the draw of a ``seed``; only the norms of their filters differ. A filter of zeros
-    gives zeros. In a filter of one weight, the second direction is zero.
+    Models of the same shapes share the draw of a ``seed``. A filter of zeros gives zeros. In a filter of one weight,
+    the second direction is zero.
     """
     generators = [stream(seed, "directions", number) for number in range(2)]
     directions = [np.zeros(layout.size) for _ in generators]
@@ -49,5 +47,4 @@ def draw(layout: Layout, row: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the inner products (filters, 1) of the rows of ``a`` and ``b`` (filters, weights)."""
     return (a * b).sum(axis=1, keepdims=True)

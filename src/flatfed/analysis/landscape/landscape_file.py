@@ -1,16 +1,14 @@
-"""The file of a loss surface, and the finished points of an unfinished one. Needs NumPy only.
-
-``surface.npz`` holds these arrays, readable without pickle:
+"""``surface.npz``, the file of a loss surface, and the points of an unfinished one. Needs NumPy only.
 
     format    3
     kind      "surface"
     about     JSON, a :class:`LandscapeSetUp`
     x, y      (n,) coordinates along the two directions
-    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2, possibly infinite or NaN
+    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2, may be infinite or NaN
     accuracy  (1, n, n), fractions
     sha256    of the other arrays (:func:`flatfed.files.digest_arrays`)
 
-The same call writes the same bytes, in one session or in several.
+The same call writes the same bytes, even after a stop.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed_model import AnalysedModel
 
 FORMAT, KIND = 3, "surface"
-REMEDY = "delete it; the next call makes it again"
+REMEDY = "delete it; the next call rebuilds it"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
 
@@ -43,10 +41,7 @@ class SurfaceModel(AnalysedModel):
 
 @dataclass(frozen=True, kw_only=True)
 class LandscapeSetUp:
-    """Models, images and grid of a landscape; ``grid`` and ``range`` as in ``SurfaceSettings``.
-
-    ``seed`` draws the directions and ``images`` images of the ``set``; ``images_sha256``: of their sorted positions.
-    """
+    """``SurfaceSettings``, the models, and the digest of the sorted positions of the images."""
 
     models: list[SurfaceModel]
     set: str
@@ -61,7 +56,7 @@ class LandscapeSetUp:
 
 @dataclass(frozen=True)
 class Landscape:
-    """The content of a file; the module's docstring has shapes and units."""
+    """The content of a file; see the module for shapes and units."""
 
     about: LandscapeSetUp
     x: np.ndarray
@@ -104,10 +99,9 @@ def read(path: str | Path) -> Landscape:
 
 
 class UnfinishedSurface:
-    """Finished points of a surface, in a hidden file next to ``out`` (:func:`flatfed.files.unfinished`).
+    """Points of a surface, in a hidden file next to ``out`` (:func:`flatfed.files.unfinished`).
 
-    ``values`` (2, points): losses and accuracies; ``done`` (points,): which are finished. Starts with the points of an
-    earlier call, or without any if their file is damaged.
+    ``values`` (2, points): losses and accuracies; ``done`` (points,): whether finished, also by an earlier call.
     """
 
     def __init__(self, out: Path, identity: dict[str, Any], points: int):
@@ -118,10 +112,8 @@ class UnfinishedSurface:
             self.values[:], self.done[:] = file["values"], file["done"]
 
     def save(self) -> None:
-        """Write the points to the file, atomically."""
         with write_whole(self.path) as file:
             np.savez(file, values=self.values, done=self.done)
 
     def discard(self) -> None:
-        """Remove the file after the surface is written."""
         self.path.unlink(missing_ok=True)

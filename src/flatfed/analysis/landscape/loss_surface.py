@@ -1,7 +1,6 @@
 """The loss surface around the model of a finished run: the loss at w + x d_1 + y d_2 on a grid of (x, y).
 
-:mod:`flatfed.analysis.landscape.directions` draws d_1 and d_2. Surfaces of one seed share a draw, scaled to the filters
-of each model, and are comparable as in Li et al. (2018).
+Surfaces of one seed share a draw of :mod:`flatfed.analysis.landscape.directions` and are comparable.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 from flatfed.files import digest_arrays
 
-SAVE_INTERVAL = 1.0  # seconds between two writes of the finished points
-REPORT_INTERVAL = 15.0  # seconds between two lines on standard error
+SAVE_INTERVAL = 1.0  # seconds
+REPORT_INTERVAL = 15.0  # seconds
 REMEDIES = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
 
-CPU_BATCH = 256  # images of one forward pass on a CPU: larger batches lose more in caches than they save in calls
-CACHE_BYTES = 1 << 30  # most memory for normalised images that are kept between points
+CPU_BATCH = 256  # most images of a forward pass on a CPU: larger batches lose more in caches than they save in calls
+CACHE_BYTES = 1 << 30  # most memory for normalised images
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class SurfaceSettings:
 
 
 class LossEvaluator:
-    """Evaluates weights of one model on the images ``index`` (n,), as the run's own evaluation up to rounding."""
+    """Evaluates weights of a model on the images ``index`` (n,), as the run does up to rounding."""
 
     def __init__(self, trained: TrainedModel, index: Tensor):
         self.trained, self.index = trained, index
@@ -81,8 +80,8 @@ class LossEvaluator:
 def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSettings) -> None:
     """Write the surface of ``run`` to ``out``; its losses are NaN if the run diverged. A stopped call resumes.
 
-    :raises DataError: the run does not fit its data.
-    :raises FlatFedError: the grid has no centre or no neighbours of it, or the range is not a length.
+    :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
+    :raises FlatFedError: the grid is even or below 3, or the range is not positive and finite.
     """
     grid = settings.grid
     if grid < 3 or grid % 2 == 0:
