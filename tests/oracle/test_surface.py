@@ -190,7 +190,7 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, mon
 def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch):
     whole = make(problem, tmp_path / "s.npz", "a")
     monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(loss_surface, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(loss_surface.landscape_file, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         make(problem, tmp_path / "s.npz", "a")
     (left,) = hidden(tmp_path)

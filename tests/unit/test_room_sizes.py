@@ -26,7 +26,7 @@ LIMITS = {
     "figures": 828,
     "models": 440,
     "papers": 473,
-    "runs": 798,
+    "runs": 799,
     "tables": 1464,
     "workflow": 222,
 }

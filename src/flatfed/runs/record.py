@@ -12,7 +12,6 @@ from flatfed import forms
 from flatfed.errors import DataError, absent
 from flatfed.files import digest_file, misread, read_sealed, write_sealed
 from flatfed.forms import named, whole
-from flatfed.runs.paths import RunIds
 
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
@@ -78,8 +77,7 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """``<protocol>/<split>/<algorithm>/seed<k>``."""
-        return RunIds.of_description(self.description).name
+        return run_name(self.description)
 
     @property
     def ended(self) -> bool:
@@ -113,6 +111,11 @@ class RunRecord:
                 raise DataError(
                     f"{path}: is not the file that {record_name(name)} next to it describes ({digests}); {REMEDY}"
                 )
+
+
+def run_name(description: dict[str, Any]) -> str:
+    """Return ``<protocol>/<split>/<algorithm>/seed<k>``."""
+    return "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
 
 
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...]) -> None:

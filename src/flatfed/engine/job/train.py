@@ -31,7 +31,7 @@ from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
-from flatfed.runs.paths import RunIds
+from flatfed.runs.record import run_name
 
 PULSE = 30.0  # seconds, at least, from one writing of the lines so far to the next that no checkpoint asks for
 
@@ -87,7 +87,7 @@ def train(
     )
     outputs = Outputs(Path(out), identity)
     if meeting is not None and outputs.finished():
-        print(f"{RunIds.of_description(description).name}: is there already", file=sys.stderr)
+        print(f"{run_name(description)}: is there already", file=sys.stderr)
         outputs.touch()
         return True
     checkpoint = Checkpoint(Path(out), identity, description, precision.units(description, place))
@@ -112,7 +112,7 @@ class Job:
     ):
         self.description, self.place, self.outputs, self.checkpoint = description, place, outputs, checkpoint
         self.assembled = assembled
-        self.label = RunIds.of_description(description).name
+        self.label = run_name(description)
         self.simulation, resumed = self._first_state()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
