@@ -76,7 +76,7 @@ def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
         ]
         used = [found[seed] for found in (first, second) for seed in seeds]
         for metric, name in METRICS.items():
-            if not all(hessian.has(metric) for hessian in used):
+            if not all(hessian.covers(metric) for hessian in used):
                 continue
             if gone:
                 lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(gone)} | | |")

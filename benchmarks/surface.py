@@ -3,9 +3,9 @@
     PYTHONPATH=src .venv/bin/python benchmarks/surface.py [--model cnn_tiny] [--images 1290] [--points 300]
 
 The plain loop is what one would write: put the weights of a point into the module, go through the images in batches,
-normalise them, add up the losses. Beside it ``flatfed.analysis.landscape.points``. They take turns, block of points by
-block, and the median block counts, so that background load affects both; losses must agree. Only ``--points`` of the
-2,601 points are evaluated, spread over the grid; ``seconds`` is for all of them. Images are random.
+normalise them, add up the losses. Beside it ``flatfed.analysis.landscape.loss_surface``. They take turns, block of
+points by block, and the median block counts, so that background load affects both; losses must agree. Only ``--points``
+of the 2,601 points are evaluated, spread over the grid; ``seconds`` is for all of them. Images are random.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models  # noqa: E402
-from flatfed.analysis.landscape.points import Points  # noqa: E402
-from flatfed.analysis.landscape.sample import directions  # noqa: E402
-from flatfed.analysis.trained_model import Trained  # noqa: E402
+from flatfed.analysis.landscape import directions  # noqa: E402
+from flatfed.analysis.landscape.loss_surface import LossEvaluator  # noqa: E402
+from flatfed.analysis.trained_model import TrainedModel  # noqa: E402
 from flatfed.data.partition import Partition  # noqa: E402
 from flatfed.engine.layout import Layout  # noqa: E402
 from flatfed.engine.memory.available import reuse_memory  # noqa: E402
 from flatfed.engine.resident import Resident  # noqa: E402
-from flatfed.runs.analysed import Digests  # noqa: E402
+from flatfed.runs.analysed_model import Digests  # noqa: E402
 from flatfed.runs.record import RunRecord  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
 GRID, BLOCK = 51, 16
 
 
-def problem(name: str, images: int, batch: int, device: torch.device) -> Trained:
+def problem(name: str, images: int, batch: int, device: torch.device) -> TrainedModel:
     """Return a model with initial weights and random images, as a finished run would be."""
     shape, rng = SHAPES[name], np.random.default_rng(0)
     model = models.build(name, shape, 10, {}).to(device).eval().requires_grad_(False)
@@ -54,11 +54,11 @@ def problem(name: str, images: int, batch: int, device: torch.device) -> Trained
     description = {"evaluation": {"batch_size": batch}}
     record = RunRecord(description=description, rounds_done=0, diverged_at=None, dataset_digest="", partition_digest="")
     digests = Digests.of_run(record, "")
-    return Trained(Path(name), record, model, Layout.of(model), row, data, dealt, digests)
+    return TrainedModel(Path(name), record, model, Layout.of(model), row, data, dealt, digests)
 
 
 @torch.no_grad()
-def plain(trained: Trained, rows: torch.Tensor, batch: int) -> list[float]:
+def plain(trained: TrainedModel, rows: torch.Tensor, batch: int) -> list[float]:
     """Return the loss of every row, by the plain loop."""
     losses, data = [], trained.data
     for row in rows:
@@ -77,12 +77,12 @@ def measure(options: argparse.Namespace) -> dict:
     """Return the seconds of both for all points of the grid."""
     device = torch.device(options.device)
     trained = problem(options.model, options.images, options.batch, device)
-    index = trained.choose("train", None, 0)
+    index = trained.draw_images("train", None, 0)
     first, second = directions.draw(trained.layout, trained.row, 0)
     along = torch.linspace(-1, 1, GRID, device=device)
     chosen = np.linspace(0, GRID**2 - 1, options.points).astype(int)
     x, y = (along[torch.from_numpy(part).to(device)][:, None] for part in np.unravel_index(chosen, (GRID, GRID)))
-    points = Points(trained, index)
+    points = LossEvaluator(trained, index)
     jobs = {
         "plain loop": lambda rows: plain(trained, rows, options.batch),
         "points": lambda rows: [points(row)[0] for row in rows],

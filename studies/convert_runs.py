@@ -33,7 +33,7 @@ from flatfed import algorithms, forms
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import SEAL, digest_file, digest_json, intact, read_json, sealed, write_json
-from flatfed.runs import choice, curvature, record, timing
+from flatfed.runs import curvature, record, timing, tuning_choice
 from flatfed.runs.curvature import Hessian
 from flatfed.runs.uncertainty import agreement
 
@@ -116,8 +116,8 @@ def hessian(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a hessian.json."""
     if content["format"] == 1:
         content = {**dict.fromkeys(LATER), **content, "agreement": None, "format": curvature.FORMAT}
-        found = forms.read(Hessian, {**content, "about": content, "own": content}, str(path))
-        content["agreement"] = asdict(agreement(found.own, found.pyhessian)) if found.pyhessian else None
+        found = forms.read(Hessian, {**content, "about": content, "unscaled": content}, str(path))
+        content["agreement"] = asdict(agreement(found.unscaled, found.pyhessian)) if found.pyhessian else None
     return content if SEAL in content else sealed({**content, "format": curvature.FORMAT}, SEAL)
 
 
@@ -132,14 +132,14 @@ def timed(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def chosen(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a choice.json, whose runs are converted already."""
-    check_seal(content, choice.OWN, path)
+    check_seal(content, tuning_choice.SEAL_KEY, path)
     points = copy.deepcopy(content["points"])
     for point in points:
         of_run = path.with_name(Path(point["run"]).name) / record.RECORD
         if of_run.is_file():
             point["description_digest"] = digest_json(read_json(of_run)["description"])
         point.pop("code_digest", None)
-    return sealed({**content, "points": points}, choice.OWN)
+    return sealed({**content, "points": points}, tuning_choice.SEAL_KEY)
 
 
 CONVERTERS = {

@@ -19,11 +19,11 @@ from flatfed.papers.reference import Printed
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.analysed import Digests
+from flatfed.runs.analysed_model import Digests
 from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
-from flatfed.runs.uncertainty import OtherEstimate, Shares, agreement
+from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors, agreement
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 
@@ -122,7 +122,7 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
     return Hessian(
         about=hessian_about(**changes),
         at_once=AtOnce(images=9, vectors=1),
-        own=ours,
+        unscaled=ours,
         scaled=estimates(top / 10, trace / 10),
         pyhessian=other,
         agreement=agreement(ours, other) if other else None,
@@ -168,7 +168,7 @@ def digests(**changes):
 def landscape_model(algorithm, **changes):
     """Return what a landscape says of a model: of seed 1 of an ``algorithm`` at preview scale."""
     about = {"name": f"p/s/{algorithm}/seed1", "scale": "preview", "digests": digests(), "algorithm": algorithm}
-    return landscape_file.Model(**{**about, "diverged_at": None, **changes})
+    return landscape_file.SurfaceModel(**{**about, "diverged_at": None, **changes})
 
 
 def landscape_about(models, **changes):
@@ -177,7 +177,7 @@ def landscape_about(models, **changes):
         **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
         **{"device": "cpu", "precision": "float32"},
     }
-    return landscape_file.AboutLandscape(**{**about, **changes})
+    return landscape_file.LandscapeSetUp(**{**about, **changes})
 
 
 def place(folder):
@@ -324,7 +324,7 @@ def filled(folder, spec):
             content = json.loads(path.read_text(encoding="utf-8"))
             beside = content.get("beside")
             content["beside"] = OtherEstimate(**beside) if beside else None
-            content["errors"] = Shares(**content["errors"]) if content.get("errors") else None
+            content["errors"] = RelativeErrors(**content["errors"]) if content.get("errors") else None
             return Cell(**{key: value for key, value in content.items() if key != files.SEAL})
         return cell([None, None], table=spec.table, column=column, row=row, scale=spec.scale, **missing)
 

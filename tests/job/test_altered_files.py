@@ -120,7 +120,7 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
     write(path)
     read(path)
     change(path, seal, changes if edited else {})
-    with pytest.raises(DataError, match=rf"{name}: .*{seal}.*; (delete it|make it again|take the file as it was)"):
+    with pytest.raises(DataError, match=rf"{name}: .*{seal}.*; (delete it|rebuild it|restore the original file)"):
         read(path)
 
 

@@ -107,7 +107,8 @@ def test_a_file_made_with_little_memory_says_so_and_holds_the_same(trained, tmp_
         patch.setattr(hessians, "cross_entropy", Short(3))
         found = make(trained, tmp_path / "short.json", **settings)
     assert found.at_once == AtOnce(images=3, vectors=4) and "3 images share a graph now" in capsys.readouterr().err
-    for one, other in ((plain.own, found.own), (plain.scaled, found.scaled), (plain.pyhessian, found.pyhessian)):
+    for name in ("unscaled", "scaled", "pyhessian"):
+        one, other = getattr(plain, name), getattr(found, name)
         assert one.top_eigenvalue == pytest.approx(other.top_eigenvalue, rel=1e-3)
         assert one.trace == pytest.approx(other.trace, rel=1e-3)
 
@@ -165,11 +166,11 @@ def test_a_parameter_that_the_loss_does_not_use(tmp_path, monkeypatch, capsys):
     )
     said = f"PyHessian has no top eigenvalue and no trace: {found.pyhessian_absent}"
     assert said in found.warnings and said in capsys.readouterr().err
-    assert said in found.cautions("hessian_trace") and said in found.cautions("hessian_top_eigenvalue")
-    assert said not in found.cautions("hessian_scaled_trace")
+    assert said in found.warnings_about("hessian_trace") and said in found.warnings_about("hessian_top_eigenvalue")
+    assert said not in found.warnings_about("hessian_scaled_trace")
     truth = exact(tmp_path, "run", np.load(tmp_path / "partition.npz")["indices"])
-    np.testing.assert_allclose(found.own.eigenvalues, truth[:1], rtol=1e-6)
-    assert abs(found.own.trace - float(truth.sum())) <= 4 * found.own.trace_standard_error
+    np.testing.assert_allclose(found.unscaled.eigenvalues, truth[:1], rtol=1e-6)
+    assert abs(found.unscaled.trace - float(truth.sum())) <= 4 * found.unscaled.trace_standard_error
 
 
 def test_a_parameter_that_the_loss_is_only_linear_in():

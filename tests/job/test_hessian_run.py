@@ -21,7 +21,7 @@ from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian import measure as hessians
 from flatfed.analysis.hessian.measure import HessianSettings
-from flatfed.analysis.trained_model import Inputs
+from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
@@ -58,8 +58,8 @@ def problem(trained, tmp_path) -> Path:
 ACCURATE = {"precision": "float64", "top": 2, "residual": 1e-5}
 
 
-def inputs(problem: Path) -> Inputs:
-    return Inputs(problem / "data", problem / "partition.npz", device="cpu")
+def inputs(problem: Path) -> AnalysisInputs:
+    return AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
 
 
 def make(problem: Path, out: Path, run: str = "run", **settings) -> Hessian:
@@ -90,9 +90,9 @@ def truth(trained) -> torch.Tensor:
 
 def test_a_run_in_float64_against_its_whole_hessian(trained, tmp_path, truth):
     found = make(trained, tmp_path / "h.json", **ACCURATE, images=None, micro_batch=20, pyhessian=True, vectors=64)
-    np.testing.assert_allclose(found.own.eigenvalues, truth[:2], rtol=1e-6)
-    assert found.own.top_eigenvalue == found.own.eigenvalues[0] and found.own.converged.eigenvalues
-    assert abs(found.own.trace - float(truth.sum())) <= 3 * found.own.trace_standard_error
+    np.testing.assert_allclose(found.unscaled.eigenvalues, truth[:2], rtol=1e-6)
+    assert found.unscaled.top_eigenvalue == found.unscaled.eigenvalues[0] and found.unscaled.converged.eigenvalues
+    assert abs(found.unscaled.trace - float(truth.sum())) <= 3 * found.unscaled.trace_standard_error
     assert found.pyhessian.top_eigenvalue == pytest.approx(float(truth[0]), rel=1e-3)
     assert found.agreement.trace.within
     assert found.about.run == "problem/test/fedavg/seed3" and len(found.about.digests.model) == 64
@@ -105,8 +105,8 @@ def test_float32_and_micro_batches_give_the_same_but_for_rounding(trained, tmp_p
     for size in (7, 49):
         single = make(trained, tmp_path / f"{size}.json", "single", images=None, micro_batch=size, residual=1e-4)
         assert single.about.precision == "float32"
-        np.testing.assert_allclose(single.own.eigenvalues, double.own.eigenvalues, rtol=1e-4)
-        assert single.own.trace == pytest.approx(double.own.trace, rel=1e-3)
+        np.testing.assert_allclose(single.unscaled.eigenvalues, double.unscaled.eigenvalues, rtol=1e-4)
+        assert single.unscaled.trace == pytest.approx(double.unscaled.trace, rel=1e-3)
 
 
 def test_the_same_call_gives_the_same_bytes_another_seed_others(trained, tmp_path):
@@ -115,19 +115,19 @@ def test_the_same_call_gives_the_same_bytes_another_seed_others(trained, tmp_pat
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     one, other = (make(trained, tmp_path / str(seed), images=9, seed=seed) for seed in (1, 2))
     assert one.about.images == 9 and one.about.images_of == 49
-    assert one.own.top_eigenvalue != pytest.approx(other.own.top_eigenvalue, rel=1e-3)
+    assert one.unscaled.top_eigenvalue != pytest.approx(other.unscaled.top_eigenvalue, rel=1e-3)
 
 
 def test_the_subset_is_that_of_the_seed(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", **ACCURATE, images=9, seed=4)
-    chosen = trained_model.load(trained / "run", inputs(trained)).choose("train", 9, 4)
-    np.testing.assert_allclose(found.own.eigenvalues, exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
+    chosen = trained_model.load(trained / "run", inputs(trained)).draw_images("train", 9, 4)
+    np.testing.assert_allclose(found.unscaled.eigenvalues, exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
 
 
 def test_parts_are_the_images_split_at_random(trained):
     """Positions stand client by client: in their order, a part would be a client, and no sample of all."""
     loaded = trained_model.load(trained / "run", inputs(trained))
-    index = loaded.choose("train", 40, 4)
+    index = loaded.draw_images("train", 40, 4)
     splits = []
     for seed in (4, 4, 5):
         settings = HessianSettings(**{**FEW, "micro_batch": 5, "seed": seed})
@@ -188,12 +188,12 @@ def test_damaged_estimates_are_made_again(trained, tmp_path, monkeypatch):
 
 def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, capsys, monkeypatch):
     found = make(trained, tmp_path / "h.json", products=4, residual=1e-9, vectors=2, trace_error=1e-9)
-    assert found.own.converged == found.scaled.converged == Converged(eigenvalues=False, trace=False)
+    assert found.unscaled.converged == found.scaled.converged == Converged(eigenvalues=False, trace=False)
     assert found.warnings[0].startswith("the eigenvalues have not converged")
     assert found.warnings[1].startswith("the trace has not converged") and "after 2 vectors" in found.warnings[1]
     assert [said.startswith(curvature.SCALED) for said in found.warnings] == [False, False, True, True]
-    assert found.cautions("hessian_trace") == found.warnings[1:2]
-    assert found.cautions("hessian_scaled_top_eigenvalue") == found.warnings[2:3]
+    assert found.warnings_about("hessian_trace") == found.warnings[1:2]
+    assert found.warnings_about("hessian_scaled_top_eigenvalue") == found.warnings[2:3]
     assert found.warnings[0] in capsys.readouterr().err
     call = pyhessian_estimates.estimate
 
@@ -215,15 +215,16 @@ def test_tables_read_the_file(trained, tmp_path):
             **{"analyses": [str(tmp_path / "h.json")], "runs": [str(trained / "run")]},
         )
         one = readings.read_sources(METRICS[name], spec, spec.sources)[0]
-        assert METRICS[name].function(one.reading) == getattr(found.scaled if scaled else found.own, field)
-        beside = uncertainty.beside([found], name)
+        assert METRICS[name].function(one.reading) == getattr(found.scaled if scaled else found.unscaled, field)
+        beside = uncertainty.pyhessian_mean([found], name)
         if scaled:
             assert beside is None
             continue
         assert beside.value == getattr(found.pyhessian, field)
         assert beside.within == getattr(found.agreement, field).within
     alone = make(trained, tmp_path / "alone.json")
-    assert alone.theirs("hessian_trace") is None and uncertainty.beside([alone], "hessian_trace") is None
+    assert alone.pyhessian_value("hessian_trace") is None
+    assert uncertainty.pyhessian_mean([alone], "hessian_trace") is None
 
 
 def refused(problem: Path, message: str, **settings) -> None:

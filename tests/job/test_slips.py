@@ -19,7 +19,7 @@ from flatfed.data import partition
 from flatfed.experiment.model import CellSpec, Sources
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
-from flatfed.runs.choice import Point, TuningChoice
+from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, runs, search
 from harness import description, write_problem
 
@@ -164,7 +164,7 @@ def cut(path: Path | str) -> None:
 ELSEWHERE = {"dataset": "elsewhere/data", "dealt": "elsewhere/partition.npz"}
 METRICS, RECORD, MODEL = RUN / "metrics.csv", RUN / "run.json", RUN / "model.safetensors"
 NOT_WRITTEN, CHANGED = f"{METRICS}: is not the file that run.json", f"{RECORD}: was changed after it was written"
-OTHER_RUN = f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'
+OTHER_RUN = f'{RECORD}: not the requested run: algorithm is "fedsam", here'
 
 #: Kind of slip, reader -> (the slip, the reader's call, what is said).
 SLIPS = {

@@ -11,9 +11,9 @@ import pytest
 from safetensors.torch import load_file
 
 from flatfed import cli
-from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import SurfaceSettings
-from flatfed.analysis.trained_model import Inputs
+from flatfed.analysis.landscape import landscape_file, loss_surface
+from flatfed.analysis.landscape.loss_surface import SurfaceSettings
+from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.job.train import train
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
@@ -21,7 +21,7 @@ from harness import description, write_problem
 from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
-INPUTS = Inputs("data", "partition.npz", device="cpu")
+INPUTS = AnalysisInputs("data", "partition.npz", device="cpu")
 SETTINGS = SurfaceSettings(grid=3, range=1.0, set="train", images=4096, seed=0)
 
 
@@ -51,7 +51,7 @@ def test_the_hessian_of_a_diverged_run_says_so(problem, capsys):
     when = json.loads(Path("wild/run.json").read_text())["diverged_at"]
     assert found.about.diverged_at == when and f"diverged in round {when}" in capsys.readouterr().err
     assert found.about.run == "problem/wild/fedavg/seed3" and found.about.images == 49
-    assert found.own is found.scaled is found.pyhessian is found.agreement is None and found.warnings == []
+    assert found.unscaled is found.scaled is found.pyhessian is found.agreement is None and found.warnings == []
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
 
@@ -70,7 +70,7 @@ def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem
     shutil.copy("good/model.safetensors", "wild/model.safetensors")
     recorded("wild")
     assert cli.main(["hessian", "wild", *DATA, "--out", "h.json"]) == 0
-    assert curvature.read("h.json").own is None
+    assert curvature.read("h.json").unscaled is None
     assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
     assert np.isnan(landscape_file.read("s.npz").loss).all()
 
@@ -87,4 +87,4 @@ def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys)
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        sample.surface(Path("good"), INPUTS, Path("s.npz"), SETTINGS)
+        loss_surface.surface(Path("good"), INPUTS, Path("s.npz"), SETTINGS)

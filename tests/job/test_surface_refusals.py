@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from flatfed import cli
 from flatfed.analysis import trained_model
-from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import SurfaceSettings
-from flatfed.analysis.trained_model import Inputs
+from flatfed.analysis.landscape import landscape_file, loss_surface
+from flatfed.analysis.landscape.loss_surface import SurfaceSettings
+from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from harness import description, write_problem
@@ -39,8 +39,8 @@ def problem(trained, tmp_path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "problem"))
 
 
-def inputs(problem: Path) -> Inputs:
-    return Inputs(problem / "data", problem / "partition.npz", device="cpu")
+def inputs(problem: Path) -> AnalysisInputs:
+    return AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
 
 
 def change_model(run: Path, change) -> None:
@@ -58,7 +58,7 @@ def refused(problem: Path, message: str, **settings) -> None:
     """Assert that the call is refused with ``message`` and leaves no file."""
     out = problem / "out" / "s.npz"
     with pytest.raises(FlatFedError, match=message):
-        sample.surface(problem / "run", inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
+        loss_surface.surface(problem / "run", inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
     assert not out.parent.exists()
 
 
@@ -71,7 +71,7 @@ def refused(problem: Path, message: str, **settings) -> None:
             lambda t: t.update({"dense.weight": torch.ones(3, 5, dtype=torch.float64)}),
             r"dense.weight: .*\[3, 5\].*\[3, 64\]",
         ),
-        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 .* not finite, and yet the run has not diverged"),
+        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 .* not finite, although the run did not diverge"),
     ],
     ids=["lacks", "has another", "shape", "nan"],
 )
@@ -83,7 +83,7 @@ def test_a_model_file_that_does_not_fit(problem, change, message):
 def test_files_that_are_absent_or_damaged(problem):
     model = problem / "run" / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-10])
-    refused(problem, "model.safetensors: is not the file that run.json beside it was written with")
+    refused(problem, "model.safetensors: is not the file that run.json next to it describes")
     recorded(problem / "run")
     refused(problem, "model.safetensors: cannot be read as a model")
     model.unlink()
@@ -120,7 +120,7 @@ def test_a_partition_without_test_images(problem):
     found = trained_model.load(problem / "run", inputs(problem))
     empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))
     with pytest.raises(DataError, match="has no test images"):
-        empty.choose("test", None, 0)
+        empty.draw_images("test", None, 0)
 
 
 @pytest.mark.parametrize(

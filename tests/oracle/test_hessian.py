@@ -175,10 +175,10 @@ def test_pyhessians_trace_does_not_end_at_once_where_it_is_negative():
     assert found.top_eigenvalue == pytest.approx(-50, rel=1e-3)  # the largest in size
 
 
-def none_known() -> eigen.Eigen:
+def none_known() -> eigen.Eigenpairs:
     nothing = torch.zeros(0).double()
     forms = torch.zeros(1, 0, 0).double()
-    return eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, forms, True)
+    return eigen.Eigenpairs(nothing, torch.zeros(0, SIZE).double(), nothing, forms, True)
 
 
 @pytest.mark.parametrize("deflated", [False, True])
@@ -230,7 +230,7 @@ def test_what_is_not_finite_is_refused():
 
 def test_agreement_is_measured_against_the_errors():
     made_up = made.hessian(10.0, 100.0, (10.02, 116.0))
-    ours, theirs = made_up.own, made_up.pyhessian
+    ours, theirs = made_up.unscaled, made_up.pyhessian
     found = agreement(ours, theirs)
     assert (found.top_eigenvalue.difference, found.top_eigenvalue.error) == (pytest.approx(0.02), pytest.approx(0.03))
     assert found.top_eigenvalue.within

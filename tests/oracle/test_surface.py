@@ -20,12 +20,11 @@ from torch.nn.utils import vector_to_parameters
 
 from flatfed import cli, models
 from flatfed.analysis import trained_model
-from flatfed.analysis.landscape import points, sample
+from flatfed.analysis.landscape import loss_surface
 from flatfed.analysis.landscape.directions import draw
 from flatfed.analysis.landscape.landscape_file import read
-from flatfed.analysis.landscape.points import Points
-from flatfed.analysis.landscape.sample import SurfaceSettings
-from flatfed.analysis.trained_model import Inputs
+from flatfed.analysis.landscape.loss_surface import LossEvaluator, SurfaceSettings
+from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
@@ -54,13 +53,13 @@ def problem(tmp_path_factory) -> Path:
     return folder
 
 
-def inputs(problem: Path) -> Inputs:
-    return Inputs(problem / "data", problem / "partition.npz", device="cpu")
+def inputs(problem: Path) -> AnalysisInputs:
+    return AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
 
 
 def make(problem: Path, out: Path, run: str, **settings):
     """Make the surface of ``run`` and read it."""
-    sample.surface(problem / run, inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
+    loss_surface.surface(problem / run, inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
     return read(out)
 
 
@@ -131,7 +130,7 @@ def test_a_model_whose_filters_are_all_scaled_has_the_same_surface_by_its_own(pr
 
 def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
     kept = make(problem, tmp_path / "kept.npz", "a")
-    monkeypatch.setattr(points, "KEPT", 0)
+    monkeypatch.setattr(loss_surface, "CACHE_BYTES", 0)
     make(problem, tmp_path / "again.npz", "a")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "kept.npz").read_bytes()
     assert np.isfinite(kept.loss).all()
@@ -160,8 +159,8 @@ def hidden(folder: Path) -> list[Path]:
 def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch):
     (tmp_path / "one").mkdir()
     make(problem, tmp_path / "one" / "s.npz", "a", grid=7)
-    monkeypatch.setattr(sample, "SAVED", 0.0)
-    evaluated, call = [], Points.__call__
+    monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
+    evaluated, call = [], LossEvaluator.__call__
 
     def counted(self, row):
         evaluated.append(row)
@@ -174,14 +173,14 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, mon
 
     out = tmp_path / "two" / "s.npz"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Points, "__call__", stops)
+        patch.setattr(LossEvaluator, "__call__", stops)
         make(problem, out, "a", grid=7)
     assert not out.exists() and len(hidden(out.parent)) == 1
     # Other settings neither take these points nor lose them.
     make(problem, out, "a", grid=7, seed=1)
     assert len(hidden(out.parent)) == 1
     evaluated.clear()
-    monkeypatch.setattr(Points, "__call__", counted)
+    monkeypatch.setattr(LossEvaluator, "__call__", counted)
     make(problem, out, "a", grid=7)
     assert len(evaluated) == 49 - 2
     assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes()
@@ -190,8 +189,8 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, mon
 
 def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch):
     whole = make(problem, tmp_path / "s.npz", "a")
-    monkeypatch.setattr(sample, "SAVED", 0.0)
-    monkeypatch.setattr(sample, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
+    monkeypatch.setattr(loss_surface.landscape_file, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         make(problem, tmp_path / "s.npz", "a")
     (left,) = hidden(tmp_path)
@@ -203,14 +202,14 @@ def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch
 HALTS = """
 import sys, time
 from flatfed import cli
-from flatfed.analysis.landscape import sample
-sample.SAVED, call, calls = 0.0, sample.Points.__call__, []
+from flatfed.analysis.landscape import loss_surface
+loss_surface.SAVE_INTERVAL, call, calls = 0.0, loss_surface.LossEvaluator.__call__, []
 def halts(self, row):
     calls.append(row)
     if len(calls) > 12:
         time.sleep(600)
     return call(self, row)
-sample.Points.__call__ = halts
+loss_surface.LossEvaluator.__call__ = halts
 cli.main(sys.argv[1:])
 """
 

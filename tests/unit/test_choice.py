@@ -11,7 +11,7 @@ import made
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import digest_json
-from flatfed.runs.choice import TuningChoice
+from flatfed.runs.tuning_choice import TuningChoice
 from flatfed.tables import search
 
 

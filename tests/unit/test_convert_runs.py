@@ -15,9 +15,9 @@ from flatfed import experiment
 from flatfed.errors import DataError
 from flatfed.experiment import run_specs
 from flatfed.files import SEAL, digest_json, write_json
-from flatfed.runs import choice, curvature, timing
+from flatfed.runs import curvature, timing, tuning_choice
 from flatfed.runs import record as records
-from flatfed.runs.choice import Point, TuningChoice
+from flatfed.runs.tuning_choice import Point, TuningChoice
 
 ROOT = Path(__file__).parents[2]
 LINES = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
@@ -116,8 +116,8 @@ def test_a_hessian_of_format_1(tmp_path, convert):
         curvature.read(path)
     convert()
     found = curvature.read(path)
-    assert found.scaled is found.at_once is found.own.trace_images_error is None
-    assert (found.own.trace, found.agreement) == (100.0, now.agreement)
+    assert found.scaled is found.at_once is found.unscaled.trace_images_error is None
+    assert (found.unscaled.trace, found.agreement) == (100.0, now.agreement)
 
 
 def test_a_choice_and_a_timing_follow_their_runs(tmp_path, convert):
@@ -132,7 +132,7 @@ def test_a_choice_and_a_timing_follow_their_runs(tmp_path, convert):
     write_json(tmp_path / "choice.json", asdict(asked))
     made.timing(tmp_path / "timing.json", older, 1.0)
     convert()
-    assert choice.read(tmp_path / "choice.json").points[0].description_digest == digest_json(whole)
+    assert tuning_choice.read(tmp_path / "choice.json").points[0].description_digest == digest_json(whole)
     assert timing.read(tmp_path / "timing.json").description == whole
 
 

@@ -20,8 +20,8 @@ def on(*sets: str) -> dict:
     ("change", "said"),
     [
         (on("test", "client"), "did you mean 'clients'?"),
-        (on("validation"), "evaluation.sets has 'validation' exactly where `validation` is"),
-        ({**on("test"), "validation": 0.2}, "evaluation.sets has 'validation' exactly where `validation` is"),
+        (on("validation"), "evaluation.sets needs 'validation' if, and only if, "),
+        ({**on("test"), "validation": 0.2}, "evaluation.sets needs 'validation' if, and only if, "),
         ({"sampling": {**ABOUT["sampling"], "sampler": "offical"}}, "did you mean 'official'?"),
     ],
 )

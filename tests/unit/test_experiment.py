@@ -13,7 +13,7 @@ import yaml
 
 from flatfed import algorithms, experiment, models
 from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, scales, table_specs
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 
 ROOT = Path(__file__).parents[2]
 T1, T6 = "fedsmoo2023_T1", "fedsmoo2023_T6"
@@ -229,7 +229,7 @@ def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None
 
 
 def test_results_folder_is_the_callers() -> None:
-    other = experiment.load(ROOT, places=Places("elsewhere/results"))
+    other = experiment.load(ROOT, paths=Paths("elsewhere/results"))
     cell = cell_specs.cell(other, "preview", T1, "cifar10-path3-100", "fedavg")
     assert cell.inputs[0].startswith("elsewhere/results/preview/partitions/")
     assert (
@@ -253,7 +253,7 @@ def test_figures(exp: experiment.Experiment) -> None:
     assert len(of_runs) == 4 * 8 * 2 * 2
     heat = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F5")
     assert heat.inputs == [panel.marks[0].files[0] for panel in heat.panels]
-    assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
+    assert heat.inputs[1] == exp.paths.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:

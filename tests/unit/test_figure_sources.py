@@ -18,7 +18,7 @@ from flatfed.runs import record as records
 DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler": "keyed"}
 
 
-def model(run: str) -> landscape_file.Model:
+def model(run: str) -> landscape_file.SurfaceModel:
     """Return what an analysis of ``run`` says of its model."""
     record = records.read_finished(run)
     digests = made.digests(
@@ -48,7 +48,7 @@ def spec(kind: str, panel: dict) -> dict:
     return {**said, "panels": [{"title": "P", **panel}]}
 
 
-def landscape(path, model: landscape_file.Model) -> str:
+def landscape(path, model: landscape_file.SurfaceModel) -> str:
     along = np.linspace(-1, 1, 5)
     square = (along[:, None] ** 2 + along**2 + 1)[None]
     about = made.landscape_about([model])
@@ -56,11 +56,11 @@ def landscape(path, model: landscape_file.Model) -> str:
     return str(path)
 
 
-def hessian(path, of: landscape_file.Model) -> str:
+def hessian(path, of: landscape_file.SurfaceModel) -> str:
     return made.written(path, made.hessian_of_diverged(run=of.name, scale=of.scale, digests=of.digests))
 
 
-def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str]) -> dict:
+def analysed(kind: str, folder, of: list[landscape_file.SurfaceModel], runs: list[str]) -> dict:
     """Return the specification of a figure of analyses of models ``of``, which are to be those of ``runs``."""
     if kind == "eigenvalues":
         files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
@@ -75,7 +75,7 @@ def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
     one, two = map(model, runs)
     figures.make(made.figure_spec(analysed(kind, tmp_path, [one, two], runs)), tmp_path)
     drawn = (tmp_path / "f.png").read_bytes()
-    with pytest.raises(DataError, match=r"is of another run: protocol/split/one/seed1 at paper scale, wanted .*/two/"):
+    with pytest.raises(DataError, match=r"is of another run: protocol/split/one/seed1 at paper scale, not .*/two/"):
         figures.make(made.figure_spec(analysed(kind, tmp_path, [one, one], runs)), tmp_path)
     retrained = replace(two, digests=replace(two.digests, model="f" * 64))
     with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff\) than .*/two/seed1 has"):

@@ -171,7 +171,7 @@ def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
     for rate, refused in ({}, False), ({"learning_rate": 0.3}, True):
         run = made.requested(folder, {**about, **rate})
         spec = made.figure_spec({**sweep_spec, "runs": {folder: run}})
-        said = r"run\.json: not the run that is asked for: learning_rate is null, here 0\.3"
+        said = r"run\.json: not the requested run: learning_rate is null, here 0\.3"
         with pytest.raises(DataError, match=said) if refused else contextlib.nullcontext():
             figures.make(spec, tmp_path)
 
@@ -180,7 +180,7 @@ def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
     other = made.place(tmp_path / "1b") / "metrics.csv"
     was = other.read_bytes()
     other.write_text("round,test_accuracy\n1,0.1\n2,0.9\n")
-    with pytest.raises(DataError, match=r"1b/.*/metrics\.csv: is not the file that run\.json beside it was"):
+    with pytest.raises(DataError, match=r"1b/.*/metrics\.csv: is not the file that run\.json next to it describes"):
         figures.make(made.figure_spec(sweep_spec), tmp_path)
     other.write_bytes(was)
     make_run(tmp_path / "1a", [0.1, "high"])

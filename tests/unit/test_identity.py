@@ -50,7 +50,7 @@ def test_what_decides_it_is_named_whatever_it_is(tmp_path, change, said):
     other = {**WHOLE, **change}
     assert any(text.startswith(said) for text in identity.deciding_differences(other, WHOLE))
     folder = made.run(tmp_path / "p/s/fedavg/seed1", {"round": [1]}, description=other)
-    with pytest.raises(DataError, match=r"seed1/run\.json: not the run that is asked for: ") as problem:
+    with pytest.raises(DataError, match=r"seed1/run\.json: not the requested run: ") as problem:
         made.requested(folder, WHOLE).read_record()
     assert said in str(problem.value)
 

@@ -31,7 +31,7 @@ def data(tmp_path_factory, experiment):
     root = tmp_path_factory.mktemp("data")
     spec = json.dumps(run_specs.dataset_spec(experiment.catalog, "digits"))
     assert cli.main(["fetch", "--spec", spec, "--out", str(root / "resources/digits")]) == 0
-    partition = experiment.places.partition("preview", PROTOCOL, SPLIT, 1)
+    partition = experiment.paths.partition("preview", PROTOCOL, SPLIT, 1)
     deal = json.dumps(run_specs.partition_spec(experiment, "preview", PROTOCOL, SPLIT, 1))
     place = ["--dataset", str(root / "resources/digits"), "--out", str(root / partition)]
     assert cli.main(["partition", "--spec", deal, *place]) == 0
@@ -50,7 +50,7 @@ def machines(data, tmp_path, monkeypatch, experiment):
 
     digests = {
         "dataset_digest": read_json("resources/digits/dataset.json")["digest"],
-        "partition_digest": partitions.load(Path(experiment.places.partition("preview", PROTOCOL, SPLIT, 1))).digest,
+        "partition_digest": partitions.load(Path(experiment.paths.partition("preview", PROTOCOL, SPLIT, 1))).digest,
     }
     for row in ("fedavg", "fedsmoo"):
         run = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, row, 1)
@@ -116,7 +116,7 @@ def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, 
     monkeypatch.chdir(there)
     assert flatfed("import", "../brought") == 2
     said = capsys.readouterr().err
-    assert f"{run_folder('fedsmoo')}/{file}: " in said and "take the file as it was" in said
+    assert f"{run_folder('fedsmoo')}/{file}: " in said and "restore the original file" in said
     assert not (there / "results/preview/runs").exists() and path.exists()
 
 
@@ -238,7 +238,7 @@ def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypa
     monkeypatch.chdir(there)
     assert flatfed("import", "../made") == 2
     said = capsys.readouterr().err
-    partitions = [experiment.places.partition("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
+    partitions = [experiment.paths.partition("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
     assert "2 files are needed" in said and "flatfed table TABLE --runs FOLDER" in said
     files = f"{partitions[0]} {partitions[1]}"
     assert f"snakemake --cores 1 {files}" in said

@@ -15,7 +15,7 @@ from flatfed.engine.weights import Weights, drawn
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import run_specs
 from flatfed.models import pretrained
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
@@ -149,7 +149,7 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
         with pytest.raises(ConfigError, match=message):
             experiment.load(tmp_path).check()
         return
-    found = experiment.load(tmp_path, places=Places(resources="elsewhere"))
+    found = experiment.load(tmp_path, paths=Paths(resources="elsewhere"))
     run = run_specs.run(found, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
     assert run.description["model"]["weights"] == "vit_b32-imagenet"
     assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"

@@ -22,7 +22,7 @@ from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.experiment.report_spec import ReportFigure, ReportSpec, ReportTable
 from flatfed.figures import interactive
 from flatfed.runs import record as records
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 from flatfed.tables import report, runs
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def specify(tmp_path: Path, folders: list[str], scale: str = "preview", seeds: i
         ReportFigure(curves, str(tmp_path / "f.png")),
         ReportFigure(replace(curves, figure="fedsmoo2023_F5", title="Map"), str(tmp_path / "absent.png")),
     ]
-    table = ReportTable(layout, [cell], Places(str(tmp_path)).table("preview", layout.table))
+    table = ReportTable(layout, [cell], Paths(str(tmp_path)).table("preview", layout.table))
     return ReportSpec(scale, [table], figures, {"scale": "preview", "data": {"cifar10": "<path>"}}, [])
 
 

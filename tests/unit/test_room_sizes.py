@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 LIMITS = {
     "": 673,
     "algorithms": 1008,
-    "analysis": 877,
+    "analysis": 861,
     "commands": 1290,
     "data": 1023,
     "engine": 2896,
@@ -26,7 +26,7 @@ LIMITS = {
     "figures": 828,
     "models": 440,
     "papers": 473,
-    "runs": 801,
+    "runs": 799,
     "tables": 1464,
     "workflow": 222,
 }

@@ -33,7 +33,7 @@ def here(tmp_path, monkeypatch):
 
 
 def state(exp, run):
-    return status.state(run, status.failures(exp.places.logs, run.scale))
+    return status.state(run, status.failures(exp.paths.logs, run.scale))
 
 
 def run_of(exp, row):
@@ -89,11 +89,11 @@ def test_a_map_of_the_table_and_what_is_left(here, capsys):
         "FedSMOO": ".",
     }  # fmt: skip
     assert "round 310/800" in said and "no such data set  (logs/paper/train/" in said
-    log = Path(here.places.log("table", "paper", TABLE))
+    log = Path(here.paths.log("table", "paper", TABLE))
     log.parent.mkdir(parents=True)
-    log.write_text("flatfed table: x/run.json: not the run that is asked for\n")
+    log.write_text("flatfed table: x/run.json: not the requested run\n")
     cli.main(["status", "--config", "config.yaml"])
-    assert f"failed   flatfed table: x/run.json: not the run that is asked for  ({log})" in capsys.readouterr().out
+    assert f"failed   flatfed table: x/run.json: not the requested run  ({log})" in capsys.readouterr().out
 
 
 def test_an_unknown_table_is_named(here, capsys):

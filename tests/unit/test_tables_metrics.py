@@ -15,7 +15,7 @@ from flatfed.experiment.model import CellSpec
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
 from flatfed.papers.units import UNITS, as_printed, signed, written
-from flatfed.runs.uncertainty import Shares
+from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import cells
 
 DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
@@ -233,7 +233,7 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp
     assert gone.status == "missing" and gone.values == [100.0, None] and gone.errors is None
     assert make("hessian_scaled_trace", "number", runs, analyses=paths).value == 10.0
     errors = make("hessian_top_eigenvalue", "number", runs, analyses=paths).errors
-    assert errors == Shares(estimate=pytest.approx(0.02 / 10), images=pytest.approx(0.1))
+    assert errors == RelativeErrors(estimate=pytest.approx(0.02 / 10), images=pytest.approx(0.1))
 
 
 def test_an_analysis_without_the_scaled_hessian_is_missing(make, tmp_path):
@@ -262,7 +262,7 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
     with pytest.raises(DataError, match=f"hessian.json: was made with another {what} "):
         cell(**{what: "f" * 64})
     own["run"] = "p/s/b/seed1"
-    with pytest.raises(DataError, match=r"hessian\.json: is of another run: p/s/b/seed1 at paper scale, wanted p/s/a"):
+    with pytest.raises(DataError, match=r"hessian\.json: is of another run: p/s/b/seed1 at paper scale, not p/s/a"):
         cell()
 
 

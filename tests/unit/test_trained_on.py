@@ -18,7 +18,7 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
 from flatfed.experiment.panels import DrawnPanel, Mark
 from flatfed.figures import KINDS
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 from flatfed.tables import blocks, cells, filled_table, report, write
 from flatfed.tables.trained_on import as_read
 from shipped import EXP
@@ -38,13 +38,13 @@ def images(path: Path, train: int, test: int) -> dict:
 
 def loaded(tmp_path: Path, source: dict, **more) -> experiment.Experiment:
     return experiment.load(
-        ROOT, {**ASKED, "data": {"cifar10": source}, **more}, places=Places(resources=str(tmp_path / "resources"))
+        ROOT, {**ASKED, "data": {"cifar10": source}, **more}, paths=Paths(resources=str(tmp_path / "resources"))
     )
 
 
 def fetched(exp: experiment.Experiment, name: str) -> dict:
     """Fetch a data set as Snakemake does; return its dataset.json."""
-    folder = Path(exp.places.dataset(name))
+    folder = Path(exp.paths.dataset(name))
     sources.fetch(run_specs.dataset_spec(exp.catalog, name), folder)
     return json.loads((folder / "dataset.json").read_text())
 
@@ -183,7 +183,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    manifest = Path(here.places.manifest("cifar10"))
+    manifest = Path(here.paths.manifest("cifar10"))
     manifest.parent.mkdir(parents=True)
     for text in (
         "{",
@@ -201,7 +201,7 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
     """One table, one figure and the report of both, made by their commands' own functions."""
     monkeypatch.chdir(tmp_path)
     asked = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": ["fedsmoo2023_F7"]}
-    exp = experiment.load(ROOT, asked, places=Places(resources="elsewhere"))
+    exp = experiment.load(ROOT, asked, paths=Paths(resources="elsewhere"))
     for name in ("digits", "digits20"):
         fetched(exp, name)
     said = ("digits (1,797 images of 8x8)", "digits-20 (3,594 images of 8x8)")

@@ -13,8 +13,8 @@ from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import Asked, run_specs, scales, selection, table_specs, tuning
 from flatfed.files import sealed
-from flatfed.runs import choice
-from flatfed.runs.places import DEFAULT, Places
+from flatfed.runs import tuning_choice
+from flatfed.runs.paths import DEFAULT, Paths
 
 ROOT = Path(__file__).parents[2]
 CIFAR10, SPLIT = "fedsam-cifar10", "dir0.6-100-p20"
@@ -23,7 +23,7 @@ OFFICE, ART, CLIPART = "fedlesam-officehome", "domain-art-1", "domain-clipart-1"
 
 def load(root: Path = ROOT, results: Path | str = "results", **changes) -> experiment.Experiment:
     config = {"scale": "preview", "tables": [], "figures": [], **changes}
-    return experiment.load(root, config, Places(str(results)))
+    return experiment.load(root, config, Paths(str(results)))
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def edited(folder: Path, protocol: str, change) -> Path:
 def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
     found = tuning.search(exp.catalog, *ids)
-    path = Path(tuning.choice_path(exp.places, found))
-    choice.write(path, replace(tuning.choice_spec(exp.catalog, exp.places, found), chosen=chosen))
+    path = Path(tuning.choice_path(exp.paths, found))
+    tuning_choice.write(path, replace(tuning.choice_spec(exp.catalog, exp.paths, found), chosen=chosen))
     return path
 
 
@@ -79,7 +79,7 @@ def test_what_everything_needs_is_found_once(exp):
 def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, scale):
     ordinary = run_specs.run(exp, scale, CIFAR10, SPLIT, "mofedsam", 1)
     found = tuning.search(exp.catalog, scale, CIFAR10, SPLIT, "mofedsam")
-    run = tuning.run(exp.catalog, exp.places, found, "learning_rate=0.0316228,alpha=0.2")
+    run = tuning.run(exp.catalog, exp.paths, found, "learning_rate=0.0316228,alpha=0.2")
     assert run.path == f"results/{scale}/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
     assert (run.partition, run.dataset) == (ordinary.partition, ordinary.dataset)
     changed = {key for key in run.description if run.description[key] != ordinary.description.get(key)}
@@ -89,7 +89,7 @@ def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, 
     assert run.description["evaluation"] == {**ordinary.description["evaluation"], "sets": ["validation", "clients"]}
     assert run.description["validation"] == 0.1 and "validation" not in ordinary.description
     with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
-        tuning.run(exp.catalog, exp.places, found, "learning_rate=0.3")
+        tuning.run(exp.catalog, exp.paths, found, "learning_rate=0.3")
 
 
 def test_runs_take_the_recorded_choice(exp, tmp_path):
@@ -148,9 +148,9 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
         (OFFICE, ART, "fedsam", ["validation"], "validation_accuracy"),
     ):
         found = tuning.search(exp.catalog, "preview", protocol, split, row)
-        assert tuning.choice_spec(exp.catalog, exp.places, found).accuracy == accuracy
+        assert tuning.choice_spec(exp.catalog, exp.paths, found).accuracy == accuracy
         point = next(iter(found.combinations()))
-        assert tuning.run(exp.catalog, exp.places, found, point).description["evaluation"]["sets"] == sets
+        assert tuning.run(exp.catalog, exp.paths, found, point).description["evaluation"]["sets"] == sets
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
         ("{", "not a choice"),
         ("[]", "not a choice"),
         (
-            json.dumps(sealed({**good, "chosen": {"learning_rate": 0.7}}, choice.OWN)),
+            json.dumps(sealed({**good, "chosen": {"learning_rate": 0.7}}, tuning_choice.SEAL_KEY)),
             r'chosen is \{"learning_rate": 0\.7\}, no point',
         ),
         (
@@ -238,7 +238,7 @@ def test_what_is_not_tuned_has_no_choice(exp):
         (("fedsam-cifar1", SPLIT, "fedsam"), "unknown protocol 'fedsam-cifar1'"),
     ):
         with pytest.raises(ConfigError, match=words):
-            tuning.search_at(exp.catalog, exp.places, "preview", *ids)
+            tuning.search_at(exp.catalog, exp.paths, "preview", *ids)
 
 
 def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):

@@ -29,8 +29,8 @@ def edit(run):
 @pytest.mark.parametrize(
     ("slip", "said"),
     [
-        (swap, 'fedsmoo/seed1/run.json: not the run that is asked for: algorithm is "fedavg", here "fedsmoo"'),
-        (edit, "fedsmoo/seed1/metrics.csv: is not the file that run.json beside it was written with"),
+        (swap, 'fedsmoo/seed1/run.json: not the requested run: algorithm is "fedavg", here "fedsmoo"'),
+        (edit, "fedsmoo/seed1/metrics.csv: is not the file that run.json next to it describes"),
     ],
 )
 def test_the_table_lists_all_refused_runs_and_the_old_one_stays_until_they_are_mended(project, slip, said):

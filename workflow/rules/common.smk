@@ -36,23 +36,23 @@ from flatfed.experiment import (
 )
 from flatfed.experiment.model import digest
 from flatfed.models import pretrained
-from flatfed.runs import source, timing
-from flatfed.runs.places import Places
+from flatfed.runs import source_code, timing
+from flatfed.runs.paths import Paths
 from flatfed.workflow import closing, requested, warm
 
-PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
+PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
 
 # Snakemake leaves numbers inside lists and mappings of --config as text.
 config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
-EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
+EXPERIMENT = told(experiment.load)(ROOT, config, PATHS)
 os.environ.update(EXPERIMENT.environment)
-told(configuration.write_effective)(config, PLACES)
+told(configuration.write_effective)(config, PATHS)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # Short jobs rerun after any change of the package.
-CODE = source.package_digest()
+CODE = source_code.package_digest()
 
 
 # Flag of a training's model (keep_models in config.yaml).
@@ -94,7 +94,7 @@ onstart:
             }
         )
         RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
-        CELLS.update(closing.cells_before(workflow.dag_settings.targets, PLACES))
+        CELLS.update(closing.cells_before(workflow.dag_settings.targets, PATHS))
     if workflow.local_exec and workflow.is_main_process:
         told(gpus.demanded)(DEVICE)
         # A script's `snakemake &` ignores SIGINT.
@@ -210,7 +210,7 @@ def say_left_out(every):
 
 def outputs(scale, asked):
     """Return the files of the requested tables and figures."""
-    return PLACES.made(scale, [table for table, _ in asked.tables], asked.figures)
+    return PATHS.outputs(scale, [table for table, _ in asked.tables], asked.figures)
 
 
 @told
@@ -218,11 +218,11 @@ def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
     made = outputs(scale, scales.there(EXPERIMENT, scale, EXPERIMENT.asked))
-    return [*made, PLACES.report(scale), PLACES.errata]
+    return [*made, PATHS.report(scale), PATHS.errata]
 
 
 @told
 def every_output(wildcards):
     say_left_out(every=True)
     made = outputs(EXPERIMENT.scale, scales.every(EXPERIMENT, EXPERIMENT.scale))
-    return [*made, PLACES.errata]
+    return [*made, PATHS.errata]

@@ -19,7 +19,7 @@ def source_images(wildcards):
 
 @told
 def weights_name(wildcards):
-    return run_specs.weights_name(PLACES, wildcards.weights)
+    return run_specs.weights_name(PATHS, wildcards.weights)
 
 
 @told
@@ -37,11 +37,11 @@ def partition_version(wildcards):
 
 
 def partition_manifest(wildcards):
-    return PLACES.manifest(partition_of(wildcards)["dataset"])
+    return PATHS.manifest(partition_of(wildcards)["dataset"])
 
 
 def partition_labels(wildcards):
-    return PLACES.arrays(partition_of(wildcards)["dataset"])[1]
+    return PATHS.arrays(partition_of(wildcards)["dataset"])[1]
 
 
 def row_of(wildcards):
@@ -49,13 +49,13 @@ def row_of(wildcards):
 
 
 def search_of(wildcards):
-    return tuning.search_at(EXPERIMENT.catalog, PLACES, *row_of(wildcards))
+    return tuning.search_at(EXPERIMENT.catalog, PATHS, *row_of(wildcards))
 
 
 @told
 def run_of(wildcards):
     if "point" in wildcards.keys():
-        return tuning.run(EXPERIMENT.catalog, PLACES, search_of(wildcards), wildcards.point)
+        return tuning.run(EXPERIMENT.catalog, PATHS, search_of(wildcards), wildcards.point)
     seed = wildcards.get("seed") or run_specs.seeds(EXPERIMENT, wildcards.scale, wildcards.protocol)[0]
     return run_specs.run(EXPERIMENT, *row_of(wildcards), int(seed))
 
@@ -118,7 +118,7 @@ def run_manifest(wildcards):
 
 
 def run_arrays(wildcards):
-    return PLACES.arrays(run_of(wildcards).dataset)
+    return PATHS.arrays(run_of(wildcards).dataset)
 
 
 def run_partition(wildcards):
@@ -143,19 +143,19 @@ def run_versions(wildcards):
 
 @told
 def choice_digest(wildcards):
-    return digest(tuning.choice_spec(EXPERIMENT.catalog, PLACES, search_of(wildcards)))
+    return digest(tuning.choice_spec(EXPERIMENT.catalog, PATHS, search_of(wildcards)))
 
 
 @told
 def choice_inputs(wildcards):
     found = search_of(wildcards)
-    runs = [tuning.run(EXPERIMENT.catalog, PLACES, found, point) for point in found.combinations()]
+    runs = [tuning.run(EXPERIMENT.catalog, PATHS, found, point) for point in found.combinations()]
     return [file for run in runs for file in run.files]
 
 
 def choice_files(asked):
     searches = selection.searches(EXPERIMENT, EXPERIMENT.scale, asked)
-    return [tuning.choice_path(PLACES, search) for search in searches]
+    return [tuning.choice_path(PATHS, search) for search in searches]
 
 
 @told

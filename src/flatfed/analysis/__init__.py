@@ -1,1 +1,1 @@
-"""How flat a minimum is: what is measured at the model of a finished run, or between the models of two."""
+"""Flatness of the minima of finished runs: Hessians and loss surfaces."""

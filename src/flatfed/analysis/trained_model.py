@@ -1,4 +1,4 @@
-"""A finished run as analyses see it: its model, the data it was trained on, and a seeded choice of images."""
+"""A finished run for an analysis: its model, its data and a seeded choice of images."""
 
 from __future__ import annotations
 
@@ -25,16 +25,13 @@ from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError
 from flatfed.runs import record as records
-from flatfed.runs.analysed import Digests
+from flatfed.runs.analysed_model import Digests
 from flatfed.runs.record import RunRecord
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Folder of the ``dataset`` and file of the ``partition`` that runs were trained on; where they are analysed.
-
-    ``device``: auto, cpu or cuda; ``threads``: CPU threads of torch.
-    """
+class AnalysisInputs:
+    """Data of a run and ``device`` of its analysis: auto, cpu or cuda; ``threads`` of torch on the CPU."""
 
     dataset: Path
     partition: Path
@@ -43,11 +40,8 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The weights ``row`` (parameters,) that a run ended with, and ``model``, in eval mode, to put them into.
-
-    ``record`` is run.json, ``partition`` and ``data`` what the run was trained on.
-    """
+class TrainedModel:
+    """A finished run: its ``model`` in eval mode, its weights as a flat ``row`` (parameters,), its data."""
 
     folder: Path
     record: RunRecord
@@ -59,87 +53,77 @@ class Trained:
     digests: Digests
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """Whose model it is, as the files of analyses have it."""
-        about = {key: self.record.description[key] for key in ("algorithm", "scale")}
-        return {**about, "digests": self.digests, "diverged_at": self.record.diverged_at}
+    def provenance(self) -> dict[str, Any]:
+        """Fields of an analysis file."""
+        ids = {key: self.record.description[key] for key in ("algorithm", "scale")}
+        return {**ids, "digests": self.digests, "diverged_at": self.record.diverged_at}
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return normalised images (n, channels, height, width) and labels (n,) at the positions ``index`` (n,)."""
         return augment.channels_last(self.data.batch(index)), self.data.labels[index]
 
-    def choose(self, which: str, count: int | None, seed: int) -> Tensor:
-        """Return the positions (n,) of ``count`` images of the set ``which``, drawn without replacement, sorted.
+    def draw_images(self, image_set: str, count: int | None, seed: int) -> Tensor:
+        """Return the sorted positions (n,) of ``count`` images of ``image_set``, drawn without replacement.
 
-        ``train``: the images of all clients, those given twice counted twice, as a run evaluates them; ``test``: the
-        test images. All of them, in their own order, where ``count`` is None or not smaller. One seed draws the same
-        images from the same partition, whatever the model.
+        ``train``: the images of all clients, with repetitions, as a run evaluates them; ``test``: the test images.
+        Without ``count``, or with fewer images, returns all, unsorted. The draw does not depend on the model.
 
-        Raises DataError where there is none.
+        :raises DataError: the set is empty.
         """
-        everything = self.partition.indices if which == "train" else self.partition.test
-        if not len(everything):
-            raise DataError(f"{self.folder}: has no {which} images")
-        if count is not None and count < len(everything):
-            everything = np.sort(stream(seed, "subset").choice(everything, count, replace=False))
-        return torch.from_numpy(everything).to(self.row.device)
+        positions = self.partition.indices if image_set == "train" else self.partition.test
+        if not len(positions):
+            raise DataError(f"{self.folder}: has no {image_set} images")
+        if count is not None and count < len(positions):
+            positions = np.sort(stream(seed, "subset").choice(positions, count, replace=False))
+        return torch.from_numpy(positions).to(self.row.device)
 
 
-def load(run: Path, inputs: Inputs, precision: str | None = None) -> Trained:
-    """Return the finished run in folder ``run`` with its data; ``precision`` float32 or float64, the run's if None.
+def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> TrainedModel:
+    """Return the finished run in the folder ``run``, in ``precision`` (float32 or float64; None: the run's).
 
-    Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value that
-    is not finite though the run did not diverge, or dataset or partition are not those of the run; FlatFedError for a
-    missing device.
+    :raises DataError: no finished run, a damaged model file, or other data than the run's.
+    :raises FlatFedError: the device is missing.
     """
-    set_up(inputs.threads)  # as in training, TF32 included: losses are those that the run saw
+    set_up(inputs.threads)  # as in training, including TF32, for the same losses
     record = records.read_finished(run)
     description = record.description
-    place = pick_device(inputs.device)
-    data, dealt = load_data(description, inputs.dataset, inputs.partition)
-    for key, found, path in (
-        ("dataset", data.digest, inputs.dataset),
-        ("partition", dealt.digest, inputs.partition),
-    ):
-        if (wanted := getattr(record, f"{key}_digest")) != found:
-            raise DataError(
-                f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with {wanted[:12]})"
-            )
+    device = pick_device(inputs.device)
+    data, partition = load_data(description, inputs.dataset, inputs.partition)
+    for key, digest in (("dataset", data.digest), ("partition", partition.digest)):
+        recorded = getattr(record, f"{key}_digest")
+        if digest != recorded:
+            digests = f"digest {digest[:12]}, but the run was made with {recorded[:12]}"
+            raise DataError(f"{getattr(inputs, key)}: not the {key} of {run} ({digests})")
     dtype = STATE[precision or description["precision"]]
-    spec, about = description["model"], description["dataset"]
-    shape = tuple(about["shape"])
-    model = products.with_products(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
-    model.to(place, dtype).eval().requires_grad_(False)
+    spec, dataset = description["model"], description["dataset"]
+    shape = tuple(dataset["shape"])
+    model = products.with_products(models.build(spec["name"], shape, dataset["classes"], spec["options"]), shape)
+    model.to(device, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
-    row, digests = read_weights(run, record, model)
-    resident = Resident.of(data, about, "none", place, dtype)
-    return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
+    row, digests = _weights(run / records.MODEL, record, model)
+    resident = Resident.of(data, dataset, "none", device, dtype)
+    return TrainedModel(run, record, model, layout, row.to(device, dtype), resident, partition, digests)
 
 
-def read_weights(run: Path, record: RunRecord, model: nn.Module) -> tuple[Tensor, Digests]:
-    """Return the flat row (parameters,) of the run's model file, on the CPU, and the digests of the run.
+def _weights(path: Path, record: RunRecord, model: nn.Module) -> tuple[Tensor, Digests]:
+    """Return the flat row (parameters,) of a model file, on the CPU, and the digests of the run.
 
-    Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
-    though the run did not diverge, holds a value that is not finite.
+    Also loads the weights into ``model``.
     """
-    path = run / records.MODEL
     try:
         content = path.read_bytes()
-        found = load_tensors(content)
-        model.load_state_dict(found)
+        tensors = load_tensors(content)
+        model.load_state_dict(tensors)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: cannot be read as a model ({error})") from error
     except RuntimeError as error:
-        name = record.description["model"]["name"]
-        said = " ".join(str(error).split())
-        raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {said}") from None
-    for name, tensor in found.items():
-        wrong = int((~tensor.isfinite()).sum())
-        if wrong and record.diverged_at is None:
-            raise DataError(
-                f"{path}: {wrong} of {tensor.numel()} values of {name} are not finite, and yet the run has not "
-                "diverged; train it again"
-            )
-    row = torch.cat([found[name].reshape(-1) for name, _ in model.named_parameters()])
+        name, reason = record.description["model"]["name"], " ".join(str(error).split())
+        raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {reason}") from None
+    for name, tensor in tensors.items():
+        infinite = int((~tensor.isfinite()).sum())
+        if infinite and record.diverged_at is None:
+            count = f"{infinite} of {tensor.numel()} values of {name}"
+            raise DataError(f"{path}: {count} are not finite, although the run did not diverge; train it again")
+    row = torch.cat([tensors[name].reshape(-1) for name, _ in model.named_parameters()])
     return row, Digests.of_run(record, hashlib.sha256(content).hexdigest())

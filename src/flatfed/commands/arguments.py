@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flatfed.commands import kinds
-from flatfed.runs.places import SCALES
+from flatfed.runs.paths import SCALES
 
 #: The name of an argument, and the keywords of ``add_argument``.
 Argument = tuple[str, dict[str, Any]]

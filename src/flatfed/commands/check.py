@@ -37,4 +37,4 @@ def run(options: argparse.Namespace) -> None:
     for line in scales.left_out(experiment, scale, experiment.asked):
         print(line)
     print(f"all of these: {len(runs)} runs, each trained once")
-    print(f"report: {experiment.places.report(scale)}")
+    print(f"report: {experiment.paths.report(scale)}")

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     ids = (options.scale or experiment.scale, options.protocol, options.split, options.algorithm)
-    catalog, places = experiment.catalog, experiment.places
-    choice = tuning.choice_spec(catalog, places, tuning.search_at(catalog, places, *ids))
+    catalog, paths = experiment.catalog, experiment.paths
+    choice = tuning.choice_spec(catalog, paths, tuning.search_at(catalog, paths, *ids))
     configuration.check_digest(digest(choice), options)
     search.make(choice, options.out)

@@ -18,7 +18,7 @@ from flatfed.commands.arguments import flag
 from flatfed.data import manifest
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
-from flatfed.runs.places import DEFAULT, SCALES
+from flatfed.runs.paths import DEFAULT, SCALES
 
 #: Files and folders of one scale.
 RESULTS = ("analysis", "cells", "figures", "partitions", "runs", "tables", "tuning", "report.html", "report.json")

@@ -15,7 +15,7 @@ from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError, described
 from flatfed.experiment import AskedTable, scales, selection
 from flatfed.files import digest_json, read_json, write_json
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
 HOME = Path(__file__).resolve().parents[3]
@@ -37,16 +37,16 @@ def load(parts: Parts) -> experiment.Experiment:
     """
     if VARIABLE in os.environ and not parts:
         effective = read_json(os.environ[VARIABLE])
-        return experiment.load(HOME, effective["config"], Places(**effective["places"]))
+        return experiment.load(HOME, effective["config"], Paths(**effective["places"]))
     return experiment.load(HOME, read(parts))
 
 
-def write_effective(config: dict[str, Any], places: Places) -> None:
+def write_effective(config: dict[str, Any], paths: Paths) -> None:
     """Write the effective configuration of a call of Snakemake to a file that its jobs read on any host.
 
     :raises ConfigError: the file cannot be written.
     """
-    effective = {"config": config, "places": vars(places)}
+    effective = {"config": config, "places": vars(paths)}
     path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
     os.environ[VARIABLE] = str(path)
     try:

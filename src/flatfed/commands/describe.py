@@ -22,7 +22,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
 from flatfed.experiment import SCALES, Experiment, Run, run_specs
-from flatfed.runs.places import RunIds
+from flatfed.runs.paths import RunIds
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
 
@@ -52,7 +52,7 @@ def run_of(experiment: Experiment, folder: str) -> Run:
     :raises ConfigError: the configuration has no such protocol, split or algorithm.
     """
     scale = next(iter(Path(folder).parts[-6:-5]), "")
-    ids = RunIds.named(scale, folder)
+    ids = RunIds.of_folder(scale, folder)
     if scale not in SCALES:
         raise DataError(unknown("scale", scale, SCALES, folder))
     return run_specs.run(experiment, **vars(ids))
@@ -70,7 +70,7 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     lines += [f"export {name}={shlex.quote(os.pathsep.join(own[name]))} # copy these, too" for name in own if own[name]]
     steps: dict[str, str] = {}
     for run in runs:
-        folder = run.places.dataset(run.dataset)
+        folder = run.paths.dataset(run.dataset)
         dataset = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset))
         partition = quoted(run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed))
         steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"

@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
     with analysed_run.analysing(options) as device:
         from flatfed.analysis.hessian.measure import HessianSettings, hessian
-        from flatfed.analysis.trained_model import Inputs
+        from flatfed.analysis.trained_model import AnalysisInputs
 
         settings = HessianSettings(**{each.name: getattr(options, each.name) for each in fields(HessianSettings)})
-        inputs = Inputs(options.dataset, options.partition, device, options.threads)
+        inputs = AnalysisInputs(options.dataset, options.partition, device, options.threads)
         hessian(options.run, inputs, options.out, settings)

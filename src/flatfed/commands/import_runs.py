@@ -26,7 +26,7 @@ from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, run_specs
 from flatfed.runs import identity
-from flatfed.runs.places import RunIds
+from flatfed.runs.paths import RunIds
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
 ARGUMENTS = [
@@ -99,8 +99,8 @@ def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
     record = run_folders.read(file)
     if (folder / MODEL).is_file():  # published runs have none, nor have those whose model no analysis was to read
         record.check_files(folder, MODEL)
-    run = run_specs.run(experiment, **vars(RunIds.of(record.description)))
-    if different := identity.in_words(record.description, run.description):
+    run = run_specs.run(experiment, **vars(RunIds.of_description(record.description)))
+    if different := identity.difference_texts(record.description, run.description):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")

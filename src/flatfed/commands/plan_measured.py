@@ -78,7 +78,7 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
     """Return the measurements on the configuration's device, and a line for each damaged record."""
     device = gpus.resolve(experiment.config.get("device", "auto"))
     runs, left_out = [], []
-    here = Path(experiment.places.results, scale, "runs")
+    here = Path(experiment.paths.results, scale, "runs")
     own = run_folders.record_files([here], records.RECORD)
     for path in [*own, *run_folders.record_files([PUBLISHED], records.RECORD, records.RECORD_SO_FAR)]:
         published = PUBLISHED in path.parents

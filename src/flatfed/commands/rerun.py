@@ -25,7 +25,7 @@ from flatfed.data import manifest as manifests
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.runs import identity, lock
-from flatfed.runs.places import DEFAULT
+from flatfed.runs.paths import DEFAULT
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
 #: The column of metrics.csv that comes from a clock.

@@ -50,7 +50,7 @@ def read_record(file: Path, *fields: str) -> RunRecord:
     try:
         description.check(record.description, f"{file}: description")
     except DataError as error:
-        raise misread(file, records.WHAT, error, records.AGAIN) from None
+        raise misread(file, records.TITLE, error, records.REMEDY) from None
     return record
 
 

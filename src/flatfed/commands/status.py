@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     tables = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
-    failed = failures(experiment.places.logs, scale)
+    failed = failures(experiment.paths.logs, scale)
     states = {path: state(run, failed) for path, run in runs.items()}
     for name, cells in tables.items():
         of_cells = [cell_state(cell, states) for cell in cells]
@@ -96,7 +96,7 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
     with contextlib.suppress(OSError, DataError):
         rounds = record.read(folder / record.RECORD_SO_FAR).rounds_done
         begun, words = True, f"{run.path}: after round {rounds}"
-    for log in (run.log("train"), run.places.log("train", run.scale, f"{run.row}/seeds")):
+    for log in (run.log("train"), run.paths.log("train", run.scale, f"{run.row}/seeds")):
         if log in failed:
             return State("failed", failed[log])
     return State("stopped", words) if begun else State("waiting")

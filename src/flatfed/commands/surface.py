@@ -37,9 +37,9 @@ ARGUMENTS = [
 def run(options: argparse.Namespace) -> None:
     """Make the surface that the command line asks for; FlatFedError for what cannot be made."""
     with analysed_run.analysing(options) as device:
-        from flatfed.analysis.landscape import sample
-        from flatfed.analysis.trained_model import Inputs
+        from flatfed.analysis.landscape import loss_surface
+        from flatfed.analysis.trained_model import AnalysisInputs
 
-        settings = sample.SurfaceSettings(options.grid, options.range, options.set, options.images, options.seed)
-        inputs = Inputs(options.dataset, options.partition, device, options.threads)
-        sample.surface(options.run, inputs, options.out, settings)
+        settings = loss_surface.SurfaceSettings(options.grid, options.range, options.set, options.images, options.seed)
+        inputs = AnalysisInputs(options.dataset, options.partition, device, options.threads)
+        loss_surface.surface(options.run, inputs, options.out, settings)

@@ -20,7 +20,7 @@ from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import many
 from flatfed.runs import identity
-from flatfed.runs.places import RunIds, without_label
+from flatfed.runs.paths import RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables import blocks, filled_table, write
@@ -44,7 +44,7 @@ def make(options: argparse.Namespace) -> None:
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     described = experiment.load(configuration.HOME, {**config, "seeds": seeds})
     table = known.look_up("table", options.table, described.tables, "config/tables")
-    ids = map(RunIds.of, (record.description for record in records.values()))
+    ids = map(RunIds.of_description, (record.description for record in records.values()))
     of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.of_table(table)]
     scale = next((run.scale for run in of_table), "preview")
     specs = cell_specs.cells(described, scale, table.id)
@@ -52,7 +52,7 @@ def make(options: argparse.Namespace) -> None:
         specs = [_changed(spec, lambda run: _in_bfloat16(described, run)) for spec in specs]
     # Seconds are measured apart: no timing is read from a folder of runs.
     untimed = [spec for spec in specs if not spec.timed]
-    requested = {RunIds.of(run.description): run for spec in untimed for run in spec.runs}
+    requested = {RunIds.of_description(run.description): run for spec in untimed for run in spec.runs}
     chosen, left_out = _select(records, requested)
     refused |= left_out
     paths = {requested[ids].path for ids in chosen}
@@ -110,7 +110,7 @@ def _changed(spec: CellSpec, change: Callable[[Run], Run], seeds: Collection[int
 
 def _in_bfloat16(described: Experiment, run: Run) -> Run:
     """Return ``run`` in the other precision, itself where its protocol has no such variant."""
-    ids = replace(RunIds.of(run.description), protocol=run.protocol + BFLOAT16)
+    ids = replace(RunIds.of_description(run.description), protocol=run.protocol + BFLOAT16)
     return run_specs.run(described, **vars(ids)) if ids.protocol in described.catalog.protocols else run
 
 
@@ -123,7 +123,7 @@ def _select(
     """
     chosen, left_out, digests = {}, {}, {}
     for folder, record in records.items():
-        ids = RunIds.of(record.description)
+        ids = RunIds.of_description(record.description)
         if ids not in requested:
             continue
         data: dict[tuple[Any, ...], str] = {
@@ -151,7 +151,7 @@ def _of_seeds(spec: CellSpec, chosen: Collection[RunIds], ended: Collection[RunI
     With ``so_far`` they are those that have all runs of the cell, and of these those that have ``ended`` if the number
     is of the final round.
     """
-    requested = [RunIds.of(run.description) for run in spec.runs]
+    requested = [RunIds.of_description(run.description) for run in spec.runs]
     seeds = [seed for seed in spec.seeds if any(ids.seed == seed for ids in chosen)] if requested else spec.seeds
     for there in ([chosen] if METRICS[spec.metric].needs_target else [chosen, ended]) if so_far else ():
         lacking = {ids.seed for ids in requested if ids not in there}
@@ -165,7 +165,7 @@ def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) 
     with tempfile.TemporaryDirectory() as results:
         for ids, folder in chosen.items():
             here, there = requested[ids], replace(requested[ids], path=str(folder))
-            for path, target in ((here.path, there.path), (here.analyses, there.analyses)):
+            for path, target in ((here.path, there.path), (here.analysis_folder, there.analysis_folder)):
                 link = Path(results, path)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(Path(target).absolute())
@@ -176,7 +176,7 @@ def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) 
 def _summary(records: Collection[RunRecord]) -> str:
     """Return the numbers of seeds, the precision and the completed rounds of runs."""
     done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
-    seeds = Counter(RunIds.of(record.description).row for record in records).values()
+    seeds = Counter(RunIds.of_description(record.description).row for record in records).values()
     precision = next(iter(records)).description["precision"]
     return f"n = {_range(seeds)}; {precision}; {_range(done)} of {_range(totals)} rounds"
 

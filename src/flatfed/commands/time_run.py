@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     :raises FlatFedError: the run diverged, or the device is not there.
     """
     description, total = options.run, options.warm_up + options.rounds
-    descriptions.check_given(description, "--run")
+    descriptions.check_from_user(description, "--run")
     place = {"device": gpus.demanded(options.device), "threads": options.threads, "weights": options.weights}
     from flatfed.engine.job import train as engine
 

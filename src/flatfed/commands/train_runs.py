@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
         counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
         raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
     for place, each in enumerate(runs):
-        description.check_given(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
+        description.check_from_user(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "device": gpus.demanded(options.device)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from flatfed import algorithms, models
-from flatfed.runs.source import syntax_digest
+from flatfed.runs.source_code import syntax_digest
 
 #: The version of the engine: rounds, sampling of clients, batches, augmentation, evaluation, topologies.
 ENGINE = 1

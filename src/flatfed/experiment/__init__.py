@@ -8,7 +8,7 @@ from flatfed.experiment.model import Asked, AskedTable, CellSpec, Run, TableSpec
 from flatfed.experiment.panels import FigureSpec
 from flatfed.experiment.run_specs import dataset_spec, partition_spec, run
 from flatfed.experiment.table_specs import table_spec
-from flatfed.runs.places import SCALES
+from flatfed.runs.paths import SCALES
 
 __all__ = [
     "SCALES", "Asked", "AskedTable", "CellSpec", "Experiment", "FigureSpec", "Run", "TableSpec", "cell", "cells",

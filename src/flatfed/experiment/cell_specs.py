@@ -10,7 +10,7 @@ from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import CellSpec, Column, Row, Run, Sources, Table
 from flatfed.papers.metrics import METRICS, Metric
 from flatfed.papers.reference import Printed, Reference, keys_of_split
-from flatfed.runs.places import RunIds
+from flatfed.runs.paths import RunIds
 
 
 def cells(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> list[CellSpec]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from flatfed import models
 from flatfed.experiment.catalog import Catalog
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
 
 
-def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, float]) -> Run:
+def resolve(catalog: Catalog, paths: Paths, ids: RunIds, chosen: Mapping[str, float]) -> Run:
     """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
     scale, protocol, split = ids.scale, ids.protocol, ids.split
     values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
@@ -43,10 +43,10 @@ def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, 
     }
     return Run(
         **vars(ids),
-        path=places.run(ids),
+        path=paths.run(ids),
         dataset=values["dataset"],
-        partition=places.partition(scale, protocol, split, ids.seed),
+        partition=paths.partition(scale, protocol, split, ids.seed),
         description=description,
-        weights=places.weights(model["weights"]) if "weights" in model else None,
-        places=places,
+        weights=paths.weights(model["weights"]) if "weights" in model else None,
+        paths=paths,
     )

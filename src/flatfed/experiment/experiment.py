@@ -14,7 +14,7 @@ from flatfed.experiment.known import Entries
 from flatfed.experiment.model import Asked, Figure, Table
 from flatfed.papers.errata import Errata
 from flatfed.papers.reference import Reference
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
 
 
@@ -28,7 +28,7 @@ class Experiment:
 
     root: Path
     config: Mapping[str, Any]
-    places: Places
+    paths: Paths
     catalog: Catalog
     references: Mapping[str, Reference]
     tables: Entries[Table]

@@ -13,7 +13,7 @@ from flatfed.experiment.figures import PARAMETERS
 from flatfed.experiment.model import Figure, Panel, PanelEntry, Run, TrainedRow
 from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.papers.figure_kinds import KINDS
-from flatfed.runs.places import RunIds
+from flatfed.runs.paths import RunIds
 
 
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
@@ -78,7 +78,7 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
     """Return the marks of a panel in the order of its file."""
     if KINDS[figure.kind].reads == "partitions":
         deals = [(entry.label or "", entry.protocol, entry.splits[0]) for entry in panel.entries]
-        seed, partition_path = figure.settings["seed"], experiment.places.partition
+        seed, partition_path = figure.settings["seed"], experiment.paths.partition
         return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in deals]
     if figure.kind == "sweep":
         return _points(experiment, scale, figure, panel)

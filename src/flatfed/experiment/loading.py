@@ -14,12 +14,12 @@ from flatfed.experiment import figures, selection, tables, tuning
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Asked
 from flatfed.papers import reference
-from flatfed.runs.places import DEFAULT, Places
+from flatfed.runs.paths import DEFAULT, Paths
 from flatfed.strict_yaml import read
 
 
-def load(root: str | Path, config: dict[str, Any] | None = None, places: Places = DEFAULT) -> Experiment:
-    """Return the experiment of ``root``/config; ``places``: the root folders of all paths.
+def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = DEFAULT) -> Experiment:
+    """Return the experiment of ``root``/config; ``paths``: the root folders of all paths.
 
     ``config``: the content of config.yaml merged with the command line (None: the file alone). A mistake in an entry
     raises an error when the entry is needed, and in :meth:`Experiment.check`.
@@ -45,7 +45,7 @@ def load(root: str | Path, config: dict[str, Any] | None = None, places: Places 
     asked = Asked(selection.tables(config, declared), selection.figures(config, shown))
     # Tables are checked against the declared datasets; smaller local data need only fit the requested tables.
     counted = replace(catalog, datasets=selection.counted(config, catalog.datasets))
-    return Experiment(root, config, places, counted, references, declared, shown, asked, environment)
+    return Experiment(root, config, paths, counted, references, declared, shown, asked, environment)
 
 
 def _user_folders(config: dict[str, Any]) -> dict[str, str]:

@@ -285,7 +285,7 @@ def digest(*contents: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Run):
-        return [value.path, value.partition, value.mark]
+        return [value.path, value.partition, value.deciding_digest]
     if is_dataclass(value):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):

@@ -49,17 +49,17 @@ class ReportSpec:
 
 def specification(experiment: Experiment, scale: str) -> ReportSpec:
     """Return the specification of the report on the requested tables and figures at ``scale``."""
-    shown, places = scales.there(experiment, scale, experiment.asked), experiment.places
+    shown, paths = scales.there(experiment, scale, experiment.asked), experiment.paths
     tables = [
         ReportTable(
             table_specs.table_spec(experiment, scale, name, columns),
             cell_specs.cells(experiment, scale, name, columns),
-            places.table(scale, name),
+            paths.table(scale, name),
         )
         for name, columns in shown.tables
     ]
     figures = [
-        ReportFigure(figure_specs.figure_spec(experiment, scale, name), places.figure(scale, name)[0])
+        ReportFigure(figure_specs.figure_spec(experiment, scale, name), paths.figure(scale, name)[0])
         for name in shown.figures
     ]
     left_out = scales.left_out(experiment, scale, experiment.asked)

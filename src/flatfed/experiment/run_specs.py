@@ -11,7 +11,7 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Run
 from flatfed.models import pretrained
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs.paths import Paths, RunIds
 
 #: The largest seed, here and in the schemas.
 LARGEST_SEED = 2**32 - 1
@@ -27,9 +27,9 @@ def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
     return {"name": name, **kept, "source": catalog.sources[name]}
 
 
-def weights_name(places: Places, name: str) -> str:
+def weights_name(paths: Paths, name: str) -> str:
     """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
-    known.check("weights", name, pretrained.PUBLISHED, str(Path(places.weights(name)).parent))
+    known.check("weights", name, pretrained.PUBLISHED, str(Path(paths.weights(name)).parent))
     return name
 
 
@@ -66,10 +66,10 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
     :raises ConfigError: the split does not fit the images on this machine.
     """
     if ids not in experiment.runs:
-        catalog, places = experiment.catalog, experiment.places
+        catalog, paths = experiment.catalog, experiment.paths
         compatibility.check(ids.protocol, ids.split, catalog, ids.row)
-        chosen = tuning.chosen(catalog, places, ids) if experiment.tune else {}
-        experiment.runs[ids] = descriptions.resolve(catalog, places, ids, chosen)
+        chosen = tuning.chosen(catalog, paths, ids) if experiment.tune else {}
+        experiment.runs[ids] = descriptions.resolve(catalog, paths, ids, chosen)
     return experiment.runs[ids]
 
 

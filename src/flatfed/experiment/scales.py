@@ -12,7 +12,7 @@ from flatfed.errors import ConfigError
 from flatfed.experiment import known
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Asked, Column, Figure, Table
-from flatfed.runs.places import SCALES
+from flatfed.runs.paths import SCALES
 
 
 def values(experiment: Experiment, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
@@ -103,5 +103,5 @@ def _why_none(experiment: Experiment, scale: str, protocols: Iterable[str], targ
 
 def _instead(experiment: Experiment, scale: str, target: str, why: str, other: str) -> str:
     """Return the message why ``target`` does not exist at ``scale``, with the target of the ``other`` scale."""
-    results = experiment.places.results
+    results = experiment.paths.results
     return f"{results}/{scale}/{target}: {why}, so that there is none; ask for {results}/{other}/{target}"

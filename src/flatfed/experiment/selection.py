@@ -93,4 +93,4 @@ def searches(experiment: Experiment, scale: str, requested: Asked) -> list[Searc
     figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
     runs = [run for cell in cells for run in (*cell.runs, *cell.timed)]
     runs += [run for figure in figures for run in figure.runs.values()]
-    return tuning.searches_of(experiment.catalog, experiment.places, runs)
+    return tuning.searches_of(experiment.catalog, experiment.paths, runs)

@@ -112,7 +112,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     for protocol, _ in pairs:
         name, entry = experiment.catalog.values(scale, protocol)["dataset"], experiment.catalog.dataset(scale, protocol)
         images = entry["train"] + entry["test"]
-        specs[name] = DatasetSpec(experiment.places.manifest(name), images, entry["declared_images"], entry["shape"])
+        specs[name] = DatasetSpec(experiment.paths.manifest(name), images, entry["declared_images"], entry["shape"])
     return specs
 
 

@@ -13,7 +13,7 @@ from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Column, Table, TableSpec, TrainedRow
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
-from flatfed.runs.places import RunIds
+from flatfed.runs.paths import RunIds
 
 Key, Value = TypeVar("Key"), TypeVar("Value")
 
@@ -169,7 +169,7 @@ def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained
     catalog, tuned = experiment.catalog, []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(catalog, scale, protocol, split, row)
-        for key, value in tuning.chosen(catalog, experiment.places, RunIds(scale, protocol, split, row, 1)).items():
+        for key, value in tuning.chosen(catalog, experiment.paths, RunIds(scale, protocol, split, row, 1)).items():
             tried = ", ".join(f"{number:.4g}" for number in search.grid[key])
             part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
             part += f"; {catalog.protocols[protocol].label}"

@@ -18,10 +18,10 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
-from flatfed.runs import choice as choices
-from flatfed.runs.choice import Point, Search, TuningChoice
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs import tuning_choice
+from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
+from flatfed.runs.tuning_choice import Point, Search, TuningChoice
 
 #: Number of values per key at preview scale: the first values of its grid.
 PREVIEW_VALUES = 3
@@ -97,85 +97,85 @@ def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) 
     return [key for key in source.grid if key not in overrides and before[key] == after[key]]
 
 
-def searches_of(catalog: Catalog, places: Places, runs: Iterable[Run]) -> list[Search]:
+def searches_of(catalog: Catalog, paths: Paths, runs: Iterable[Run]) -> list[Search]:
     """Return the searches whose choices ``runs`` use, without duplicates."""
     searches = {}
     for ids in dict.fromkeys((run.scale, run.protocol, run.split, run.algorithm) for run in runs):
         candidate = search(catalog, *ids)
         if open_keys(catalog, candidate, ids[1], ids[3]):
-            searches[candidate.folder(places)] = candidate
+            searches[candidate.folder(paths)] = candidate
     return list(searches.values())
 
 
-def search_at(catalog: Catalog, places: Places, scale: str, protocol: str, split: str, row: str) -> Search:
+def search_at(catalog: Catalog, paths: Paths, scale: str, protocol: str, split: str, row: str) -> Search:
     """Return the search in ``results/<scale>/tuning/<protocol>/<split>/<row>``.
 
     :raises ConfigError: this folder has no search.
     """
-    where = f"{places.results}/{scale}/tuning"
+    where = f"{paths.results}/{scale}/tuning"
     known.check("protocol", protocol, catalog.protocols, where)
     known.check("split", split, catalog.splits, where)
     known.check("algorithm", row, catalog.algorithms, where)
     actual = search(catalog, scale, protocol, split, row)
     if actual is None or (actual.protocol, actual.split, actual.row) != (protocol, split, row):
-        elsewhere = "nothing of it" if actual is None else f"that in {actual.folder(places)}"
-        raise ConfigError(f"{places.search(scale, protocol, split, row)}: the paper tuned {elsewhere}")
+        elsewhere = "nothing of it" if actual is None else f"that in {actual.folder(paths)}"
+        raise ConfigError(f"{paths.search(scale, protocol, split, row)}: the paper tuned {elsewhere}")
     return actual
 
 
-def run(catalog: Catalog, places: Places, source: Search, point: str) -> Run:
+def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     """Return the run that tries ``point``: the plain run with the point's values and a validation part.
 
     :raises ConfigError: the grid has no such point.
     """
     points = source.combinations()
-    known.check("point", point, points, source.folder(places))
+    known.check("point", point, points, source.folder(paths))
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
-    plain = descriptions.resolve(catalog, places, ids, points[point])
+    plain = descriptions.resolve(catalog, paths, ids, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
     accuracy = catalog.values(source.scale, source.protocol)["accuracy"]
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     description["evaluation"] = {**description["evaluation"], "sets": ["validation", *client_sets]}
     description["validation"] = source.validation
-    return replace(plain, path=f"{source.folder(places)}/{point}", description=description)
+    return replace(plain, path=f"{source.folder(paths)}/{point}", description=description)
 
 
-def choice_spec(catalog: Catalog, places: Places, source: Search) -> TuningChoice:
+def choice_spec(catalog: Catalog, paths: Paths, source: Search) -> TuningChoice:
     """Return the input of ``flatfed choose``: the search, and the run of every point with its digest."""
     values, points = catalog.values(source.scale, source.protocol), []
     for name, point in source.combinations().items():
-        tried = run(catalog, places, source, name)
+        tried = run(catalog, paths, source, name)
         points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
     accuracy = values["accuracy"].replace("test", "validation")
     return TuningChoice(**vars(source), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
 
-def choice_path(places: Places, source: Search) -> str:
+def choice_path(paths: Paths, source: Search) -> str:
     """Return the path of the choice of a search."""
-    return f"{source.folder(places)}/choice.json"
+    return f"{source.folder(paths)}/choice.json"
 
 
-def chosen(catalog: Catalog, places: Places, ids: RunIds) -> dict[str, float]:
+def chosen(catalog: Catalog, paths: Paths, ids: RunIds) -> dict[str, float]:
     """Return the tuned values that the run of ``ids`` uses; empty without tuning.
 
     :raises ConfigError: a choice that it needs is missing or stale.
     """
     query = search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
     keys = open_keys(catalog, query, ids.protocol, ids.algorithm)
-    return {key: _recorded(catalog, places, query.scale, query.protocol, query.split, query.row)[key] for key in keys}
+    return {key: _recorded(catalog, paths, query.scale, query.protocol, query.split, query.row)[key] for key in keys}
 
 
 @functools.cache
-def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
+def _recorded(catalog: Catalog, paths: Paths, *ids: str) -> dict[str, float]:
     """Return the values chosen by the search of ``ids``: scale, protocol, split and row.
 
     :raises ConfigError: the choice is missing, or was made with another grid, seed, share or set-up.
     """
-    query = search_at(catalog, places, *ids)
-    path = choice_path(places, query)
+    query = search_at(catalog, paths, *ids)
+    path = choice_path(paths, query)
     again = f"snakemake --cores all --config scale={query.scale} -- {path}"
     try:
-        recorded = choices.read(path)
+        recorded = tuning_choice.read(path)
     except FileNotFoundError:
         raise ConfigError(
             f"tune: true wants the choice in {path}, which is not made yet; make it: {again} (the rule `tuning` makes "
@@ -183,7 +183,7 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
         ) from None
     except DataError as error:
         raise ConfigError(str(error)) from error
-    expected = choice_spec(catalog, places, query)
+    expected = choice_spec(catalog, paths, query)
     for key in ("grid", "seed", "validation", "window", "accuracy"):
         had, now = getattr(recorded, key), getattr(expected, key)
         if had != now:

@@ -49,7 +49,7 @@ def make(spec: FigureSpec, out_dir: str | Path) -> None:
     :raises DataError: a file that ``spec`` names is damaged, or of another run than it says.
     """
     records = filter(None, read_all(Run.read_record, spec.runs.values()))
-    drawn = replace(spec, setting=as_read(spec.setting, spec.datasets, (record.counted for record in records)))
+    drawn = replace(spec, setting=as_read(spec.setting, spec.datasets, (record.image_counts for record in records)))
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
     save(lambda: KINDS[spec.kind](drawn), paths)
 

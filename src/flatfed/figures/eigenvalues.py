@@ -79,9 +79,9 @@ def _hessians(bar: Mark) -> list[Hessian]:
 def _draw(axis: Axes, placed: Placed, metric: str, entries: dict[str, Any]) -> None:
     """Draw a bar of ``metric``, with PyHessian's estimate where there is one, and enter both into the legend."""
     place, bar, hessians = placed
-    found = [hessian for hessian in hessians if hessian.has(metric)]
+    found = [hessian for hessian in hessians if hessian.covers(metric)]
     ours = [hessian.value(metric) for hessian in found]
-    theirs = [other for hessian in found if (other := hessian.theirs(metric)) is not None]
+    theirs = [other for hessian in found if (other := hessian.pyhessian_value(metric)) is not None]
     height = statistics.fmean(ours) if ours else 0.0
     entries[bar.label] = axis.bar(place, height, FILLED, color=style(bar.algorithm)[0])
     if theirs:
@@ -104,8 +104,8 @@ def _explanation(bars: list[Placed], diverged: int) -> str:
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
         "this they leave as it is. Where only the left bar is lower, their lengths may be all that differs."
     )
-    complete = [hessian for hessian in finished if all(map(hessian.has, TITLES))]
-    errors = [uncertainty.errors(complete, metric) for metric in TITLES]
+    complete = [hessian for hessian in finished if all(map(hessian.covers, TITLES))]
+    errors = [uncertainty.largest_errors(complete, metric) for metric in TITLES]
     if None not in errors:
         shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from flatfed.analysis.landscape.landscape_file import AboutLandscape, read
+from flatfed.analysis.landscape.landscape_file import LandscapeSetUp, read
 from flatfed.errors import DataError
 from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.style import quantity
-from flatfed.runs.places import RunIds, without_label
+from flatfed.runs.paths import RunIds, without_label
 
 #: What to do about surfaces that are on other images.
 MEND = "models of different splits do on images that all splits have: `set: test` in the figure"
@@ -34,7 +34,7 @@ class Sheet:
     x: np.ndarray
     y: np.ndarray
     z: np.ndarray
-    about: AboutLandscape
+    about: LandscapeSetUp
 
     @property
     def diverged(self) -> str:
@@ -73,7 +73,7 @@ def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None
     for panel, made in zip(spec.panels, found, strict=True):
         for sheet in filter(None, made):
             model = sheet.about.models[0]
-            protocol = without_label(RunIds.named(model.scale, model.name).protocol)
+            protocol = without_label(RunIds.of_folder(model.scale, model.name).protocol)
             for group in (f"panel {panel.title}", protocol):
                 where, first = firsts.setdefault(group, (panel.title, sheet))
                 for ours, theirs in zip(_protocol(sheet.about), _protocol(first.about), strict=True):
@@ -84,7 +84,7 @@ def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None
                         )
 
 
-def _protocol(about: AboutLandscape) -> list[str]:
+def _protocol(about: LandscapeSetUp) -> list[str]:
     """Return in words all that comparable surfaces have in common."""
     return [
         f"losses on another data set (SHA-256 {about.models[0].digests.dataset[:12]})",

@@ -1,1 +1,1 @@
-"""A run on disk: its record, what it has to be of, and the host that made it. Needs no torch and no numpy."""
+"""Runs on disk: paths, descriptions, records, locks and JSON files of analyses. Needs neither torch nor NumPy."""

@@ -1,17 +1,11 @@
-"""``hessian.json``: how sharp the loss is at a run's model. One dataclass, one reader, one writer. Needs no torch.
+"""``hessian.json``: estimates of the Hessian of the training loss at a run's model. Needs no torch.
 
-The file is a :class:`Hessian` as JSON, in which the fields of ``about`` and ``own`` stand at the top level. Eigenvalues
-and trace are in nats per squared unit of the weights, those of ``scaled`` in nats. The same call of ``flatfed hessian``
-writes the same bytes.
+Eigenvalues and trace are in nats per squared unit of the weights, those of ``scaled`` in nats.
 
-**What no scaling can change.** With ReLU or normalisation layers a filter, with its bias, can be made a times as long
-and what follows it 1/a times, and the model stays the same function; its Hessian does not: its entries are divided by
-a^2 there and multiplied by it here, so that of two such models the one with longer filters looks flatter. The entries
-of W H W are w_i w_j H_ij, in which every such factor cancels, for each filter by itself: to second order this is the
-element-wise adaptive sharpness of Kwon, Kim, Park and Choi, ASAM, ICML 2021, section 3, at its largest (the top
-eigenvalue) or on average (the trace). The lengths of whole filters, as in
-:mod:`flatfed.analysis.landscape.directions`, cancel only what scales all filters of a layer alike: one that is made
-longer changes how long the next layer's are, each by another factor.
+**Why scaled.** With ReLU or normalisation layers, a filter and its bias can grow by a factor and the next weights
+shrink by it: the model remains the same function, but H changes, and longer filters look flatter. W H W,
+W = diag(|w|), is invariant to such factors, one per filter. To second order, its top eigenvalue and trace are the
+maximal and the average element-wise adaptive sharpness of Kwon, Kim, Park and Choi, ASAM, ICML 2021, section 3.
 """
 
 from __future__ import annotations
@@ -24,43 +18,40 @@ from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import Form, some
-from flatfed.runs.analysed import AnalysedModel, Digests
+from flatfed.runs.analysed_model import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
-from flatfed.runs.uncertainty import Agreement, Difference, Shares
+from flatfed.runs.uncertainty import Agreement, Difference, RelativeErrors
 
 FORMAT = 3
-KNOWN = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: type(value) is int and value == FORMAT)
+READABLE = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: type(value) is int and value == FORMAT)
 
 
 class HessianMetric(NamedTuple):
-    """What a metric of a table is: an estimate (the name of its field) of the Hessian, or of the ``scaled`` one."""
+    """A metric of a table: an estimate of the Hessian or of the ``scaled`` one."""
 
     scaled: bool
     estimate: str
 
 
-#: Metric of a table -> the estimate that it prints.
 METRICS = {
     "hessian_top_eigenvalue": HessianMetric(False, "top_eigenvalue"),
     "hessian_trace": HessianMetric(False, "trace"),
     "hessian_scaled_top_eigenvalue": HessianMetric(True, "top_eigenvalue"),
     "hessian_scaled_trace": HessianMetric(True, "trace"),
 }
-#: What stands in front of a warning of the scaled Hessian.
+#: Beginning of a warning about the scaled Hessian.
 SCALED = "scaled by the weights: "
 
 
 @dataclass(frozen=True, kw_only=True)
 class HessianSetUp:
-    """Whose Hessian is estimated, on which images, and how.
+    """Model, images and settings of the estimates; none exist if the run diverged.
 
-    ``run`` is ``<protocol>/<split>/<algorithm>/seed<k>``; ``loss`` says of which loss; ``images`` of the ``images_of``
-    images of the ``set`` are drawn by ``seed`` and split into ``parts`` for the error of their choice (0: all are
-    taken). ``parameters``: length of a vector; ``precision`` and ``device`` of the products; ``settings``: what was
-    asked for. ``diverged_at``: the round in which the run's numbers stopped being finite; there are no estimates then.
+    ``images`` of the ``images_of`` images of the ``set`` are drawn by ``seed``, and split into ``parts`` for their
+    sampling error (0: all images are used).
     """
 
-    format: Annotated[int, KNOWN] = FORMAT
+    format: Annotated[int, READABLE] = FORMAT
     run: str
     algorithm: str
     scale: str
@@ -80,7 +71,7 @@ class HessianSetUp:
 
 @dataclass(frozen=True, kw_only=True)
 class AtOnce:
-    """How many images were on a graph in the end, and vectors on it: fewer than asked for where memory ran out."""
+    """Images and vectors of a graph: fewer than requested if memory ran out."""
 
     images: int
     vectors: int
@@ -88,7 +79,7 @@ class AtOnce:
 
 @dataclass(frozen=True, kw_only=True)
 class Converged:
-    """Whether the stopping rule of each estimate was met."""
+    """Whether each estimate met its stopping rule."""
 
     eigenvalues: bool
     trace: bool
@@ -96,11 +87,9 @@ class Converged:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimates:
-    """Estimates of one Hessian H with their errors.
+    """Estimates of one Hessian H; ``eigenvalues`` (k,) are the largest, falling, with ``residuals`` ||H v - lambda v||.
 
-    ``eigenvalues`` (k,) are the largest by value, falling, ``residuals`` (k,) their ||H v - lambda v||.
-    ``trace_standard_error`` is that of the ``trace_vectors`` random vectors. An ``images_error`` is the standard error
-    of the choice of images, 0 where all are taken.
+    An ``images_error`` is the standard error of image sampling, 0 if all images are used.
     """
 
     top_eigenvalue: float
@@ -116,7 +105,7 @@ class Estimates:
 
 @dataclass(frozen=True, kw_only=True)
 class PyHessian:
-    """PyHessian's estimates of H, and its version; ``residual`` is ||H v - lambda v|| of its eigenvalue."""
+    """PyHessian's estimates of H; ``residual`` is ||H v - lambda v|| of its eigenvalue."""
 
     version: str
     top_eigenvalue: float
@@ -130,17 +119,15 @@ class PyHessian:
 
 @dataclass(frozen=True, kw_only=True)
 class Hessian:
-    """What a hessian.json says; of a run that diverged ``about`` alone.
+    """A hessian.json, with ``about`` and ``unscaled`` at its top level; only ``about`` if the run diverged.
 
-    ``own``: estimates of the Hessian H, ``scaled``: of W H W with W = diag(|w|), which no scaling can change
-    (None in a converted file).
-    ``pyhessian`` is None where it was left out or, for the reason that ``pyhessian_absent`` gives, could not be had.
-    ``warnings`` are sentences for a table's notes.
+    ``scaled`` is None in a converted file, ``pyhessian`` if it was not requested or for the reason
+    ``pyhessian_absent``.
     """
 
     about: HessianSetUp
     at_once: AtOnce | None = None
-    own: Estimates | None = None
+    unscaled: Estimates | None = None
     scaled: Estimates | None = None
     pyhessian: PyHessian | None = None
     pyhessian_absent: str | None = None
@@ -149,75 +136,61 @@ class Hessian:
 
     @property
     def model(self) -> AnalysedModel:
-        """Whose model it is of."""
         return AnalysedModel(name=self.about.run, scale=self.about.scale, digests=self.about.digests)
 
-    def has(self, metric: str) -> bool:
-        """Return whether it has estimates that ``metric`` is one of, or is of a run that diverged."""
+    def covers(self, metric: str) -> bool:
         return self.about.diverged_at is not None or self.estimates(metric) is not None
 
     def estimates(self, metric: str) -> Estimates | None:
-        """Return the estimates that ``metric`` is one of: those of the Hessian, or of the scaled one; None without."""
-        return self.scaled if METRICS[metric].scaled else self.own
+        return self.scaled if METRICS[metric].scaled else self.unscaled
 
     def value(self, metric: str) -> float:
-        """Return our estimate of ``metric``; there has to be one (:meth:`has`)."""
         return getattr(self.estimates(metric), METRICS[metric].estimate)
 
-    def theirs(self, metric: str) -> float | None:
-        """Return PyHessian's estimate of ``metric``, None where there is none; it has none of the scaled Hessian."""
+    def pyhessian_value(self, metric: str) -> float | None:
+        """Return PyHessian's estimate of ``metric``; None without, and for the scaled Hessian."""
         scaled, estimate = METRICS[metric]
         return getattr(self.pyhessian, estimate) if self.pyhessian and not scaled else None
 
     def difference(self, metric: str) -> Difference:
-        """Return how far PyHessian's estimate of ``metric`` is from ours; there has to be one (:meth:`theirs`)."""
         return getattr(self.agreement, METRICS[metric].estimate)
 
-    def shares(self, metric: str) -> Shares | None:
-        """Return the errors of our estimate of ``metric`` as shares of it.
-
-        ``estimate``: the residual of an eigenvalue, the standard error of a trace from its random vectors; ``images``:
-        the standard error of the choice of images. None where the file does not say or the estimate is zero.
-        """
+    def relative_errors(self, metric: str) -> RelativeErrors | None:
+        """Return the relative errors of our estimate of ``metric``, None if one is unknown or the estimate is zero."""
         estimates, value, name = self.estimates(metric), abs(self.value(metric)), METRICS[metric].estimate
-        of_images = getattr(estimates, f"{name}_images_error")
-        if of_images is None or not value:
+        images_error = getattr(estimates, f"{name}_images_error")
+        if images_error is None or not value:
             return None
-        own = estimates.residuals[0] if name == "top_eigenvalue" else estimates.trace_standard_error
-        return Shares(estimate=own / value, images=of_images / value)
+        error = estimates.residuals[0] if name == "top_eigenvalue" else estimates.trace_standard_error
+        return RelativeErrors(estimate=error / value, images=images_error / value)
 
-    def cautions(self, metric: str) -> list[str]:
-        """Return the sentences of ``warnings`` that are about ``metric``."""
+    def warnings_about(self, metric: str) -> list[str]:
         scaled, estimate = METRICS[metric]
-        word = {"top_eigenvalue": "eigenvalue", "trace": "trace"}[estimate]
+        word = estimate.removeprefix("top_")
         return [text for text in self.warnings if word in text and text.startswith(SCALED) == scaled]
 
 
 def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
-    """Write ``hessian`` to ``path``, whole, with its seal."""
+    """Write ``hessian`` with its seal to ``path``, atomically."""
     content = asdict(hessian)
-    first = {**content.pop("about"), "at_once": content.pop("at_once")}
-    own = content.pop("own") or dict.fromkeys(each.name for each in fields(Estimates))
-    write_sealed(path, {**first, **own, **content})
+    set_up = {**content.pop("about"), "at_once": content.pop("at_once")}
+    unscaled = content.pop("unscaled") or dict.fromkeys(estimate.name for estimate in fields(Estimates))
+    write_sealed(path, {**set_up, **unscaled, **content})
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
-    """Return the content of a hessian.json.
-
-    :raises DataError: the file is absent, damaged, edited, or of another form.
-    """
+    """Return the content of a hessian.json; DataError for an absent, damaged or edited file."""
     try:
-        return read_sealed(_parsed, path, "a Hessian", "delete it; the next call makes it again")
+        return read_sealed(_parsed, path, "a Hessian", "delete it; the next call rebuilds it")
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
 
 
 def _parsed(content: Any, where: str) -> Hessian:
-    """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
     about = forms.read(HessianSetUp, content, where)
     if about.diverged_at is not None:
         return Hessian(about=about)
-    found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
-    if found.pyhessian and not found.agreement:
+    hessian = forms.read(Hessian, {**content, "about": content, "unscaled": content}, where)
+    if hessian.pyhessian and not hessian.agreement:
         raise DataError("without the agreement of PyHessian's estimates with ours")
-    return found
+    return hessian

@@ -1,8 +1,4 @@
-"""The description of a run as a training takes it, checked before anything is made of it.
-
-``describe`` prints whole ones. One that was written by hand, or cut on its way to another machine, may lack anything.
-The names in it (algorithm, model, executor) are checked where they are looked up.
-"""
+"""The form of a run description. The code that looks up an algorithm, model or executor checks its name."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from flatfed.runs import graphs
 
 NUMBERS, SHARE = list[float], above(0, most=1)
 
-#: What a round may be evaluated on; "validation" is what ``validation`` of the training images are held out for.
+#: Evaluation sets; "validation" are the held-out training images of ``validation``.
 SETS = ("test", "train", "clients", "nodes", "validation")
 
 #: The form of a description (:mod:`flatfed.forms`).
@@ -47,22 +43,19 @@ FORM = {
 
 
 def check(description: dict[str, Any], where: str) -> None:
-    """Refuse a ``description`` that is incomplete or of another form; messages begin with ``where``.
-
-    :raises DataError: a key is missing, or its value of another kind.
-    """
+    """Raise DataError, which begins with ``where``, for a missing key or a value that is not allowed."""
     forms.check(description, FORM, where)
     if ("validation" in description["evaluation"]["sets"]) != ("validation" in description):
-        raise DataError(f"{where}: evaluation.sets has 'validation' exactly where `validation` is the share held out")
+        raise DataError(f"{where}: evaluation.sets needs 'validation' if, and only if, `validation` is a share")
     data = description["dataset"]
     for key in ("mean", "std"):
         if len(data[key]) != data["shape"][0]:
             raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers for {data['shape'][0]} channels")
 
 
-def check_given(description: dict[str, Any], where: str) -> None:
-    """Refuse a ``description`` that a person gave as :func:`check` does, and say where to see a whole one."""
+def check_from_user(description: dict[str, Any], where: str) -> None:
+    """Call :func:`check`; its error also says how to print a complete description."""
     try:
         check(description, where)
     except DataError as error:
-        raise DataError(f"{error}. `python -m flatfed describe RUN_FOLDER` prints whole descriptions") from None
+        raise DataError(f"{error}. `python -m flatfed describe RUN_FOLDER` prints complete descriptions") from None

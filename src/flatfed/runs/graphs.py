@@ -1,4 +1,4 @@
-"""The graphs of decentralised training by name, and which numbers of clients they fit. Pure Python."""
+"""Graphs of decentralised training, and the numbers of clients that they allow."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ GRAPHS = (*STATIC, *VARYING)
 
 
 def check(spec: dict[str, Any], clients: int, where: str) -> None:
-    """Refuse a topology that ``clients`` nodes cannot have; messages begin with ``where``."""
+    """Refuse a topology that does not fit the number of ``clients``."""
     graph, n = spec["graph"], spec.get("neighbours")
     if (n is None) != (graph in STATIC):
-        needs = "takes no neighbours" if graph in STATIC else "needs neighbours, how many clients one averages with"
-        raise ConfigError(f"{where}: {graph} {needs}; {', '.join(VARYING)} have them")
+        needs = "takes no neighbours" if graph in STATIC else "needs neighbours, the number of clients that average"
+        raise ConfigError(f"{where}: {graph} {needs}; only {', '.join(VARYING)} have them")
     fewest = 2 if graph == "full" else 3
     if clients < fewest:
         raise ConfigError(f"{where}: {graph} needs at least {fewest} clients, not {clients}")
     if graph == "grid" and torus(clients)[0] < 3:
         fit = [m for m in range(9, 2 * clients + 9) if torus(m)[0] >= 3]
         near = sorted(sorted(fit, key=lambda m: abs(m - clients))[:2])
-        wanted = f"a product of two numbers from 3 up, such as {near[0]} or {near[1]}, not {clients}"
-        raise ConfigError(f"{where}: grid (a torus) needs a number of clients that is {wanted}")
+        allowed = f"a product of two numbers from 3 up, such as {near[0]} or {near[1]}, not {clients}"
+        raise ConfigError(f"{where}: grid (a torus) needs a number of clients that is {allowed}")
     least, most = 1 if graph == "neighbours" else 2, clients if graph == "clique" else clients - 1
     if n is not None and not least <= n <= most:
         raise ConfigError(f"{where}: {graph} of {n} of {clients} clients is not possible; {least} to {most}")
@@ -34,13 +34,13 @@ def check(spec: dict[str, Any], clients: int, where: str) -> None:
 
 
 def check_steps(spec: dict[str, Any], clients: int, steps: int, where: str) -> None:
-    """Refuse more gossip steps a round than disjoint cliques can be drawn for."""
+    """Refuse more gossip steps a round than there are disjoint cliques."""
     if spec["graph"] == "clique" and steps * spec["neighbours"] > clients:
         allowed = f"{clients} clients allow at most {clients // spec['neighbours']}"
         raise ConfigError(f"{where}: {steps} gossip steps need disjoint cliques of {spec['neighbours']}; {allowed}")
 
 
 def torus(clients: int) -> tuple[int, int]:
-    """Return (a, b) with a b = ``clients``, a <= b as near as can be."""
+    """Return the most equal (a, b) with a b = ``clients`` and a <= b."""
     a = next(a for a in range(math.isqrt(clients), 0, -1) if clients % a == 0)
     return a, clients // a

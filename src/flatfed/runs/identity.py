@@ -1,4 +1,4 @@
-"""Whether a record is of the run that is wanted: its description is compared key by key, its data by their digests."""
+"""Checks that a record is of the requested run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.runs.record import RunRecord
 
-#: Keys of a description that decide how a run is trained, and change its numbers by rounding at most.
-HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
+#: Keys of a description that change the numbers of a run by rounding at most.
+EXECUTION_KEYS = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
 
-#: Those of them that change no number: a run goes on from its checkpoint with others.
-FREE = frozenset({"checkpoint_every", "emulate_bfloat16"})
+#: Those that change no number: a run may resume with other values.
+NEUTRAL_KEYS = frozenset({"checkpoint_every", "emulate_bfloat16"})
 
-#: What the user can do about a run that is not the one asked for.
-MEND = "remove the run's folder, and it is made again"
+REMEDY = "remove the run's folder, and the next call trains the run again"
 
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (key, theirs, ours) for every value in which nested dictionaries differ; what is absent is None."""
+    """Yield (key, theirs, ours) for every difference of two nested dictionaries; None for an absent value."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name in sorted(theirs.keys() | ours.keys()):
             yield from differences(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
@@ -28,18 +27,15 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, An
         yield key, theirs, ours
 
 
-def in_words(theirs: Any, ours: Any, here: str = "here") -> list[str]:
-    """Return "key is theirs, here ours" for every one of the :func:`differences`."""
+def difference_texts(theirs: Any, ours: Any, here: str = "here") -> list[str]:
+    """Return "key is theirs, here ours" for each of the :func:`differences`."""
     return [f"{key} is {json.dumps(a)}, {here} {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
 
 
 def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a description that decide the run's numbers: dotted key -> value.
-
-    Keys whose value is null or an empty mapping are left out.
-    """
+    """Return {dotted key: value} of a description for the values, not None, that decide the run's numbers."""
     leaves = _leaves(description)
-    return {key: value for key, value in leaves if key not in HOW and key.partition(".")[0] not in HOW}
+    return {key: value for key, value in leaves if not EXECUTION_KEYS & {key, key.partition(".")[0]}}
 
 
 def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -51,41 +47,33 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def deciding_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """Return "key is theirs, here ours" for every difference of two descriptions that changes the run's numbers."""
-    return in_words(deciding_values(theirs), deciding_values(ours))
+    """Return :func:`difference_texts` of the :func:`deciding_values` of two descriptions."""
+    return difference_texts(deciding_values(theirs), deciding_values(ours))
 
 
-def check_description(where: str, record: RunRecord, wanted: dict[str, Any]) -> None:
-    """Check that ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
-
-    :raises DataError: it is of another run; the message names every key that differs.
-    """
-    if different := deciding_differences(record.description, wanted):
-        raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
+def check_description(where: str, record: RunRecord, requested: dict[str, Any]) -> None:
+    """Raise DataError with every different key if ``record``, in the file ``where``, is of another run."""
+    if texts := deciding_differences(record.description, requested):
+        raise DataError(f"{where}: not the requested run: {'; '.join(texts)}; {REMEDY}")
 
 
 def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
-    """Check by its own ``spec`` that a partition, of the file ``where``, was made as ``description`` says.
-
-    :raises DataError: it is of another split, seed or data set; the message names every key that differs.
-    """
-    asked = {**description["partition"], "seed": description["seed"]}
-    made_as = {key: value for key, value in spec.items() if key != "dataset_digest"}
-    if words := in_words(made_as, asked, "the run has"):
-        raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")
+    """Raise DataError with every different key if ``spec``, of the file ``where``, is not the run's partition."""
+    requested = {**description["partition"], "seed": description["seed"]}
+    actual = {key: value for key, value in spec.items() if key != "dataset_digest"}
+    if texts := difference_texts(actual, requested, "the run has"):
+        raise DataError(f"{where}: not the partition of the run: {'; '.join(texts)}; delete the file to rebuild it")
 
 
 def check_data(where: str, record: RunRecord, partition: str) -> None:
-    """Check that ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
+    """Raise DataError if the run of ``record``, in the file ``where``, was not trained on the file ``partition``."""
+    from flatfed.data import partition as partitions  # imports NumPy
 
-    :raises DataError: it was not, or the partition cannot be read.
-    """
-    from flatfed.data import partition as partitions  # with numpy
-
-    dealt = partitions.load(partition)
-    check_partition(partition, dealt.spec, record.description)
-    for key, here in {"partition_digest": dealt.digest, "dataset_digest": dealt.spec.get("dataset_digest")}.items():
+    current = partitions.load(partition)
+    check_partition(partition, current.spec, record.description)
+    digests = {"partition_digest": current.digest, "dataset_digest": current.spec.get("dataset_digest")}
+    for key, digest in digests.items():
         recorded = getattr(record, key)
-        if here not in (None, recorded):
-            data = f"{key} is {recorded[:12]}, but that of {partition} is {here[:12]}"
-            raise DataError(f"{where}: {data}: the run was trained on other data; {MEND}")
+        if digest not in (None, recorded):
+            data = f"{key} is {recorded[:12]}, but that of {partition} is {digest[:12]}"
+            raise DataError(f"{where}: {data}: the run was trained on other data; {REMEDY}")

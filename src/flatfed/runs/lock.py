@@ -1,10 +1,8 @@
-"""One process to a run folder: the one that trains there holds a lock, and a second stops before it touches anything.
+"""A lock on a run folder: a second process stops before it changes anything.
 
-The lock is the kernel's (``flock`` on the file ``.lock``), not the file: it goes with its process, however that ends,
-and what lies there after a SIGKILL or a power cut stops nobody. Among processes of one host it holds on every file
-system; between hosts on NFS (Linux makes it a lock of the server's, which frees one of a lost host when its lease ends,
-some 90 s), GPFS, BeeGFS and Lustre where it is mounted with ``flock``. A file system that refuses locks is named on
-stderr, and the run goes on without one.
+The kernel's lock (``flock`` on the file ``.lock``) ends with its process; a leftover file blocks nobody. Between hosts,
+it works on NFS (which frees the lock of a lost host after about 90 s), and on GPFS, BeeGFS and Lustre mounted with
+``flock``.
 """
 
 from __future__ import annotations
@@ -23,24 +21,22 @@ from pathlib import Path
 from flatfed.errors import FlatFedError
 
 NAME = ".lock"
-PATIENCE = 5.0  # seconds that a killed process may take to go: Snakemake's retry begins at once
+PATIENCE = 5.0  # seconds for a killed process to exit: Snakemake retries at once
 HELD = (errno.EWOULDBLOCK, errno.EACCES)
 REFUSED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @contextlib.contextmanager
 def held(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of the run ``folder``, which is made if absent.
+    """Hold the lock of the run ``folder``; create it if absent, and remove it afterwards if it is then empty.
 
-    In the end the lock's file is removed, and the folder too if it was made here and is empty.
-
-    Raises FlatFedError, naming who trains there, where another process still does after ``PATIENCE`` seconds.
+    :raises FlatFedError: another process, named in the message, holds the lock for longer than ``PATIENCE``.
     """
     path, holder = Path(folder) / NAME, "not known which"
-    made = not path.parent.exists()
+    created = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + PATIENCE
-    while (descriptor := _taken(path)) is None:
+    while (descriptor := _locked(path)) is None:
         if time.monotonic() >= deadline:
             with contextlib.suppress(OSError):
                 holder = path.read_text(encoding="utf-8").strip()
@@ -50,21 +46,21 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
             )
         time.sleep(0.05)
     try:
-        with contextlib.suppress(OSError):  # on a full disk: it locks without saying for whom
+        with contextlib.suppress(OSError):  # full disk: lock without the holder's name
             now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {now}\n".encode())
         yield
     finally:
-        with contextlib.suppress(OSError):  # of a disk that turned read-only, the run itself says so
+        with contextlib.suppress(OSError):  # read-only disk: the run reports it
             path.unlink()
-            if made:
-                path.parent.rmdir()  # a run that was refused leaves nothing
+            if created:
+                path.parent.rmdir()
         os.close(descriptor)
 
 
 def is_held(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a process trains in the run ``folder``, as far as this host can see. Changes nothing."""
+    """Return whether a process trains in the run ``folder``, as far as this host can see."""
     with contextlib.suppress(OSError), open(Path(folder) / NAME, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -73,8 +69,8 @@ def is_held(folder: str | os.PathLike[str]) -> bool:
     return False
 
 
-def _taken(path: Path) -> int | None:
-    """Return the descriptor of the file ``path``, locked, or None where another process has it locked."""
+def _locked(path: Path) -> int | None:
+    """Return a locked descriptor of ``path``, None if another process holds the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -85,9 +81,9 @@ def _taken(path: Path) -> int | None:
                 if error.errno in HELD:
                     return None
                 raise
-            print(f"{path}: no locks on this file system: see to it that one process trains here", file=sys.stderr)
+            print(f"{path}: no locks on this file system: let only one process train here", file=sys.stderr)
             return descriptor
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
-        os.close(descriptor)  # of a process that removed it meanwhile: the next one is another file
+        os.close(descriptor)  # its holder has removed this file meanwhile: lock the next one

@@ -1,8 +1,4 @@
-"""``run.json``, the record of a run: one dataclass with its reader and its writer.
-
-``files`` in it holds the SHA-256 of the files beside it, ``record_sha256`` that of everything else in it. They reveal
-slips (a file edited, cut, copied to the wrong place), not forgery. ``sealed`` says that they were taken later.
-"""
+"""``run.json``, the record of a run. Its digests reveal mistakes (a file edited, cut, misplaced), not forgery."""
 
 from __future__ import annotations
 
@@ -20,27 +16,25 @@ from flatfed.forms import named, whole
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
 RECORD = "run.json"
-#: Files of a finished run, the record last.
+#: Files of a finished run; the record is written last.
 FILES = (METRICS, MODEL, RECORD)
 
-#: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
+#: Metrics and record of an unfinished run, next to its checkpoint.
 LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 
 CONVERSION = "`python studies/convert_runs.py FOLDER`"
-WHAT = "the record of a run"
-AGAIN = "take the file as it was, or train the run again"
+TITLE = "the record of a run"
+REMEDY = "restore the original file, or train the run again"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What made a run, and what it took. A field that is None is absent from the file: not known, or not the case.
+    """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
-    ``description`` is what was trained (:mod:`flatfed.runs.description`); ``images``: how many training and test images
-    the data set had; digests are SHA-256. ``diverged_at``: the round whose numbers were not finite. ``rows``: clients
-    at a time at most, as memory allowed; ``row``: length of a trained row, dead taps left out, ``parameters`` of the
-    whole model. Times in seconds over all ``sessions``, memory in bytes. ``device`` to ``host`` and ``together`` (how
-    many seeds trained in one process) are those of the last session.
-    ``also``: what the other models of the algorithm come to. ``sealed``: "at conversion" (studies/convert_runs.py).
+    ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
+    Seconds are sums over all ``sessions``; ``device`` to ``host`` and ``together`` (seeds per process) describe the
+    last one. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at
+    conversion", if studies/convert_runs.py added the digests.
     """
 
     description: dict[str, Any]
@@ -83,62 +77,56 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """``<protocol>/<split>/<algorithm>/seed<k>``."""
         return run_name(self.description)
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to come: all rounds are done, or it diverged."""
+        """Whether the run is complete or diverged."""
         return self.diverged_at is not None or self.rounds_done >= self.description["rounds"]
 
     @property
-    def counted(self) -> dict[str, dict[str, int]]:
-        """{name of the run's data set: {"train": images, "test": images}}, empty where the record does not say."""
+    def image_counts(self) -> dict[str, dict[str, int]]:
+        """{dataset: {"train": images, "test": images}}, empty if the record lacks them."""
         return {self.description["dataset"]["name"]: self.images} if self.images else {}
 
     def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
-        """Refuse a record without one of the fields ``names``, which a record may lack; raises DataError."""
+        """Refuse a record without one of the optional fields ``names``; raises DataError."""
         for name in names:
             if getattr(self, name) is None:
-                raise misread(where, WHAT, absent("key", name, forms.plain(self), str(where)), AGAIN)
+                raise misread(where, TITLE, absent("key", name, forms.plain(self), str(where)), REMEDY)
 
     def check_files(self, folder: str | os.PathLike[str], *names: str) -> None:
-        """Compare the files ``names`` in ``folder`` with those that this record was written with.
-
-        :raises DataError: one of them differs, or cannot be read.
-        """
-        folder = Path(folder)
+        """Check the digests of the files ``names`` in ``folder``; DataError if a file differs or is unreadable."""
         for name in names:
+            path = Path(folder, name)
             if name not in self.files:
-                raise DataError(f"{folder / RECORD}: has no sum of {name}; it has: {', '.join(sorted(self.files))}")
+                recorded = ", ".join(sorted(self.files))
+                raise DataError(f"{path.with_name(RECORD)}: has no digest of {name}; it has: {recorded}")
             try:
-                found = digest_file(folder / name)
+                digest = digest_file(path)
             except OSError as problem:
-                raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
-            if found != self.files[name]:
-                digests = f"SHA-256 {found[:12]}, recorded {self.files[name][:12]}"
-                beside = f"{record_beside(name)} beside it was written with ({digests})"
-                raise DataError(f"{folder / name}: is not the file that {beside}; {AGAIN}")
+                raise DataError(f"{path}: cannot be read ({problem.strerror}); {REMEDY}") from None
+            if digest != self.files[name]:
+                digests = f"SHA-256 {digest[:12]}, recorded {self.files[name][:12]}"
+                raise DataError(
+                    f"{path}: is not the file that {record_name(name)} next to it describes ({digests}); {REMEDY}"
+                )
 
 
 def run_name(description: dict[str, Any]) -> str:
-    """Return ``<protocol>/<split>/<algorithm>/seed<k>`` of the run with this ``description``."""
+    """Return ``<protocol>/<split>/<algorithm>/seed<k>``."""
     return "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
 
 
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...]) -> None:
-    """Write ``record`` to ``path``, whole, with a sum of its own and those of ``files``."""
+    """Write ``record`` to ``path``, atomically, with its seal and the digests of ``files``."""
     record = replace(record, files={file.name: digest_file(file) for file in files})
     write_sealed(path, forms.plain(record))
 
 
 def read(path: str | os.PathLike[str]) -> RunRecord:
-    """Return the record in the file ``path``.
-
-    :raises FileNotFoundError: there is none.
-    :raises DataError: it cannot be read, lacks what every record says, or is not what was written.
-    """
-    return read_sealed(_record, path, WHAT, AGAIN)
+    """Return the record in ``path``; FileNotFoundError without it, DataError for a damaged or edited file."""
+    return read_sealed(_record, path, TITLE, REMEDY)
 
 
 def _record(content: Any, where: str) -> RunRecord:
@@ -149,13 +137,13 @@ def _record(content: Any, where: str) -> RunRecord:
 
 
 def read_finished(folder: str | os.PathLike[str]) -> RunRecord:
-    """Return the record of the finished run in ``folder``; DataError where there is none, or as :func:`read`."""
+    """Return the record of the finished run in ``folder``; DataError without one, or as :func:`read`."""
     try:
         return read(Path(folder) / RECORD)
     except FileNotFoundError:
         raise DataError(f"{folder}: not a finished run: it has no {RECORD}") from None
 
 
-def record_beside(name: str) -> str:
-    """Return the name of the record that lies beside the file ``name`` of a run, finished or not."""
+def record_name(name: str) -> str:
+    """Return the name of the record next to the file ``name``."""
     return RECORD_SO_FAR if name == LINES_SO_FAR else RECORD

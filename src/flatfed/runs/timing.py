@@ -1,7 +1,4 @@
-"""``timing.json``: the seconds of a round of a run, from an undisturbed run of its own that was thrown away.
-
-One for each protocol, split and algorithm.
-"""
+"""``timing.json``: seconds of a round, measured in a separate run for each protocol, split and algorithm."""
 
 from __future__ import annotations
 
@@ -16,20 +13,18 @@ from flatfed.forms import Form, above, named, whole
 TIMING = "timing.json"
 
 FORMAT = 4
-KNOWN = Form(f"{FORMAT}; others hold other seconds", lambda value: type(value) is int and value == FORMAT)
+READABLE = Form(f"{FORMAT}; others hold other seconds", lambda value: type(value) is int and value == FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Seconds of a round of the run ``description``, means over ``rounds`` after a ``warm_up``; wall seconds.
+    """Wall seconds of a round: means over ``rounds`` after ``warm_up`` rounds; other fields as in ``RunRecord``.
 
-    ``seconds_per_round`` is training, loading and the evaluation of all images; ``training_seconds`` of each round.
-    ``clients`` of every round: as many as the run expects. ``evaluated``: which sets, how often, whatever the run
-    itself evaluates. ``warning``: that the machine was busy, by its load before. The rest is as in a
-    :class:`~flatfed.runs.record.RunRecord`.
+    ``seconds_per_round`` includes training, loading and evaluation; ``training_seconds`` lists the rounds. ``clients``:
+    per round. ``evaluated``: the evaluation of this measurement. ``warning``: the machine was busy before.
     """
 
-    format: Annotated[int, KNOWN] = FORMAT
+    format: Annotated[int, READABLE] = FORMAT
     description: dict[str, Any]
     rounds: Annotated[int, whole(1)]
     warm_up: Annotated[int, whole(0)]
@@ -50,22 +45,18 @@ class Timing:
     libraries: dict[str, str] | None = None
 
     @property
-    def place(self) -> str:
-        """What it was measured on: the device and its name."""
+    def machine(self) -> str:
+        """Device and name of the machine."""
         name = self.host["gpu"] if self.device == "cuda" else f"{self.host['processor']}, {self.threads} threads"
         return f"{self.device} ({name})"
 
 
 def write(path: str | os.PathLike[str], timing: Timing) -> None:
-    """Write ``timing`` to ``path``, whole, with its seal."""
+    """Write ``timing`` with its seal to ``path``, atomically."""
     write_sealed(path, {"format": timing.format, **forms.plain(timing)})
 
 
 def read(path: str | os.PathLike[str]) -> Timing:
-    """Return the timing in the file ``path``.
-
-    :raises FileNotFoundError: there is none.
-    :raises DataError: it cannot be read, was edited, or is of another format.
-    """
-    remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+    """Return the timing in ``path``; FileNotFoundError without it, DataError for another or an edited file."""
+    remedy = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
     return read_sealed(forms.reader(Timing), path, "the seconds of a round", remedy)

@@ -8,7 +8,7 @@ from typing import Any
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
-from flatfed.runs.uncertainty import OtherEstimate, Shares
+from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +37,10 @@ class Cell:
     ``difference`` is ours minus the paper's, None where either is missing and always at preview scale: digits minus
     CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
 
-    ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.beside`), ``errors`` those
-    of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of; ``timed``: on what,
-    and by which executors, seconds were measured; ``images``: {data set: {"train": images, "test": images}} of the
-    runs; ``roundings``: what each run was made by (:func:`flatfed.tables.readings.rounding`).
+    ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.pyhessian_mean`),
+    ``errors`` those of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of;
+    ``timed``: on what, and by which executors, seconds were measured; ``images``: {data set: {"train": images,
+    "test": images}} of the runs; ``roundings``: what each run was made by (:func:`flatfed.tables.readings.rounding`).
     """
 
     table: str
@@ -76,7 +76,7 @@ class Cell:
     compare: str
     problems: list[str] = field(default_factory=list)
     beside: OtherEstimate | None = None
-    errors: Shares | None = None
+    errors: RelativeErrors | None = None
     warnings: list[str] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
     images: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -64,14 +64,14 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
         runs=[run.path for run in spec.sources.runs],
         base_runs=[run.path for run in spec.base_sources.runs],
         problems=list(dict.fromkeys(run.problem for run in every if run.problem)),
-        beside=uncertainty.beside(analysed, spec.metric) if analysed and not relative else None,
-        errors=uncertainty.errors(analysed, spec.metric) if analysed else None,
+        beside=uncertainty.pyhessian_mean(analysed, spec.metric) if analysed and not relative else None,
+        errors=uncertainty.largest_errors(analysed, spec.metric) if analysed else None,
         warnings=[
-            *(f"{hessian.about.run}: {text}" for hessian in analysed for text in hessian.cautions(spec.metric)),
+            *(f"{hessian.about.run}: {text}" for hessian in analysed for text in hessian.warnings_about(spec.metric)),
             *dict.fromkeys(run.warning for run in every if run.warning),
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in every if run.made_on}),
-        images={name: counts for record in records for name, counts in record.counted.items()},
+        images={name: counts for record in records for name, counts in record.image_counts.items()},
         roundings={record.name: rounding(record) for record in records},
     )
 

@@ -11,7 +11,7 @@ from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, many
-from flatfed.runs.uncertainty import Shares
+from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
@@ -177,7 +177,7 @@ def beside(cells: list[Cell]) -> list[str]:
 
 def estimated(cells: list[Cell]) -> list[str]:
     """Say how large the errors of estimates are, at most: how they are made, and which images they are made on."""
-    errors: dict[str, list[Shares]] = {}
+    errors: dict[str, list[RelativeErrors]] = {}
     for cell in cells:
         if cell.errors:
             errors.setdefault(cell.metric, []).append(cell.errors)

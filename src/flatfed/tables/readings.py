@@ -106,7 +106,7 @@ def _timing(run: Run) -> RunReading:
         raise DataError(f"{path}: is of another run than is asked for, by {', '.join(differing)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
     seconds = {name: getattr(timing, name) for name in TIMES}
-    return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.place, executor=timing.executor)
+    return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.machine, executor=timing.executor)
 
 
 def _hessian(run: Run, metric: str) -> RunReading:
@@ -121,7 +121,7 @@ def _hessian(run: Run, metric: str) -> RunReading:
     if hessian.about.diverged_at is not None:
         problem = f"{path}: the run diverged in round {hessian.about.diverged_at}"
         return RunReading(Reading(), True, problem, record=record)
-    if not hessian.has(metric):
+    if not hessian.covers(metric):
         return RunReading(None, problem=f"{path} is without {metric}; delete it to make it again")
     return RunReading(Reading(analysis=hessian), record=record)
 
@@ -192,11 +192,11 @@ def history_of(
                     raise DataError(f"{place}: {row[column]!r} is not a number") from None
             before, last = last, history["round"][-1]
             if last <= before:
-                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {runs.AGAIN}")
+                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {runs.REMEDY}")
     done = record.rounds_done
     if last != done:
         raise DataError(
-            f"{path}: ends with round {last}, but {runs.record_beside(name)} beside it says rounds_done {done}"
+            f"{path}: ends with round {last}, but {runs.record_name(name)} beside it says rounds_done {done}"
         )
     return history
 

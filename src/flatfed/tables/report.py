@@ -18,7 +18,7 @@ from flatfed import __version__
 from flatfed.experiment.model import TableSpec
 from flatfed.experiment.report_spec import ReportSpec
 from flatfed.files import write_whole
-from flatfed.runs import source
+from flatfed.runs import source_code
 from flatfed.tables import blocks, filled_table, page_templates, runs
 from flatfed.tables.blocks import Texts, TypesetTable
 from flatfed.tables.formats import html
@@ -56,13 +56,13 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     ]
     made = [runs.read(run) for run in spec.runs]
     found = [run.about for run in made if run.about]
-    counted = [about.counted for about in found]
+    counted = [about.image_counts for about in found]
     printed = any(table.layout.printed for table in spec.tables)
     # Without figures and printed numbers, no paper is involved.
     papers = bool(figures) or not tables or printed
     groups = runs.groups(made)
     group_of = {run.folder: group for group in groups for run in group.runs}
-    commit = source.commit()
+    commit = source_code.commit()
 
     def way(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from flatfed.runs.places import RunIds
+from flatfed.runs.paths import RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.readings import history_of

@@ -9,10 +9,10 @@ from statistics import fmean
 
 from flatfed.errors import DataError
 from flatfed.files import digest_json
-from flatfed.runs import choice as choices
 from flatfed.runs import record as records
-from flatfed.runs.choice import Point, TuningChoice
+from flatfed.runs import tuning_choice
 from flatfed.runs.record import RunRecord
+from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables.readings import history_of
 
 
@@ -39,7 +39,7 @@ def make(asked: TuningChoice, out: str | os.PathLike[str]) -> None:
             "nothing can be chosen: give others under tune.grids"
         )
     best = max(finished, key=lambda point: point.accuracy)
-    choices.write(out, replace(asked, points=points, chosen=best.values))
+    tuning_choice.write(out, replace(asked, points=points, chosen=best.values))
     place = f"{asked.row} on {asked.split} of {asked.protocol}"
     print(f"Chosen for {place}: {_in_words(best)}, validation accuracy {100 * best.accuracy:.2f} %")
 

@@ -15,7 +15,7 @@ from flatfed.errors import DataError
 from flatfed.files import read_json
 from flatfed.papers.units import written
 from flatfed.runs import record as records
-from flatfed.runs.places import Places
+from flatfed.runs.paths import Paths
 
 MOST = 10  # jobs that are listed; the others are counted
 SILENT = "it left no message: killed, or out of memory?"
@@ -68,16 +68,16 @@ def last_line(log: str) -> str:
     return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
-def cells_before(targets: Iterable[str], places: Places) -> dict[str, str]:
+def cells_before(targets: Iterable[str], paths: Paths) -> dict[str, str]:
     """Return the number of each cell file among ``targets``: the number in its table, or "none"."""
-    ids = re.escape(places.cell("@", "@", "@", "@")).replace("@", "([^/]+)")
+    ids = re.escape(paths.cell("@", "@", "@", "@")).replace("@", "([^/]+)")
     matches = {target: match.groups() for target in targets if (match := re.fullmatch(ids, target))}
-    return {target: _shown(*match, places) for target, match in matches.items()}
+    return {target: _shown(*match, paths) for target, match in matches.items()}
 
 
-def _shown(scale: str, table: str, column: str, row: str, places: Places) -> str:
+def _shown(scale: str, table: str, column: str, row: str, paths: Paths) -> str:
     with contextlib.suppress(OSError, KeyError, ValueError):  # the table is missing or damaged
-        for line in csv.DictReader(Path(places.table(scale, table)[0]).read_text(encoding="utf-8").splitlines()):
+        for line in csv.DictReader(Path(paths.table(scale, table)[0]).read_text(encoding="utf-8").splitlines()):
             if (line["column"], line["row"]) == (column, row):
                 return _number(line)
     return "none"

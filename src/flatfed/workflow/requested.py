@@ -7,17 +7,17 @@ from pathlib import Path
 
 from flatfed.errors import ConfigError, nearest
 from flatfed.experiment import Experiment, scales
-from flatfed.runs.places import SCALES
+from flatfed.runs.paths import SCALES
 
 
 def files(experiment: Experiment) -> list[str]:
     """Return the files of both scales that users request: tables, figures and reports."""
-    places = experiment.places
-    paths = [places.errata]
+    paths = experiment.paths
+    requested = [paths.errata]
     for scale in SCALES:
         tables, drawn = scales.there(experiment, scale, experiment.everything)
-        paths += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]
-    return paths
+        requested += [paths.report(scale), *paths.outputs(scale, [table for table, _ in tables], drawn)]
+    return requested
 
 
 def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
@@ -31,9 +31,9 @@ def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
     same_name = by_name.get(Path(target).stem) if not target.startswith("/") else None
     near = same_name if "/" not in target and same_name else nearest(target, [*rules, *paths, *by_name]) or same_name
     near = by_name.get(near, near)
-    if near or target.startswith(f"{experiment.places.results}/"):
+    if near or target.startswith(f"{experiment.paths.results}/"):
         raise ConfigError(
             f"target {target!r}: no rule makes it; {f'did you mean {near!r}? ' if near else ''}Targets are rules "
             f"({', '.join(sorted(rules))}) and files, such as "
-            f"{experiment.places.table('preview', next(iter(experiment.tables)))[1]}"
+            f"{experiment.paths.table('preview', next(iter(experiment.tables)))[1]}"
         )

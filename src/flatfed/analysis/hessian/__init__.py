@@ -1,4 +1,4 @@
-"""How sharp the loss is at a run's model: eigenvalues and trace of its Hessian."""
+"""Eigenvalues and trace of the Hessian at a run's model."""
 
 #: Increased when the numbers of a hessian.json change.
 VERSION = 1

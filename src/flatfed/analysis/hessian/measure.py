@@ -1,8 +1,4 @@
-"""The Hessian of the training loss at the model of a finished run, as it is and scaled by the weights.
-
-Top eigenvalues and trace, those of the Hessian as it is by PyHessian too; see :mod:`flatfed.runs.curvature` for the
-file and for what the scaling is for.
-"""
+"""Estimates of the Hessian at a finished run's model, unscaled and scaled (:mod:`flatfed.runs.curvature`)."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
 from flatfed.analysis.hessian.stages import Stages
 from flatfed.analysis.hessian.vector_products import Products, remedies
-from flatfed.analysis.trained_model import Inputs, Trained
+from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
 from flatfed.data.streams import stream
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
@@ -35,48 +31,49 @@ from flatfed.runs import curvature
 from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.uncertainty import agreement
 
-#: First of the numbers that key the random vectors, and the split into parts; surfaces take the streams from 0 on.
+#: First keys of the streams of random vectors and of the parts; surfaces use the streams from 0 on.
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
 
 
 @dataclass(frozen=True)
 class HessianSettings:
-    """What is estimated, on which data, how well; ``flatfed hessian`` has the bounds and the defaults."""
+    """Arguments of ``flatfed hessian``."""
 
     images: int | None  # None: all training images
     top: int  # eigenvalues
-    residual: float  # ||H v - lambda v|| / |lambda| that ends the search for eigenvalues
-    products: int  # ... and at the latest after so many products
-    trace_error: float  # standard error / |trace| that ends the estimate of the trace
-    vectors: int  # ... and at the latest after so many random vectors
-    parts: int  # into which images are split for the error of their choice
-    block: int  # vectors on one graph
-    micro_batch: int  # images of one graph
+    residual: float  # ||H v - lambda v|| / |lambda| that is enough
+    products: int  # at most, for the eigenvalues
+    trace_error: float  # standard error / |trace| that is enough
+    vectors: int  # at most, for the trace
+    parts: int  # of the images, for their sampling error
+    block: int  # vectors of a graph
+    micro_batch: int  # images of a graph
     precision: str
     seed: int
     pyhessian: bool
 
 
 class Batches:
-    """Micro-batches of normalised images and labels, the same at every pass; what PyHessian takes for a data loader."""
+    """Micro-batches of normalised images and labels; PyHessian's data loader."""
 
-    def __init__(self, trained: Trained, index: Tensor, size: int):
+    def __init__(self, trained: TrainedModel, index: Tensor, size: int):
         self.trained, self.parts = trained, index.split(size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return map(self.trained.batch, self.parts)
 
 
-def hessian(run: Path, inputs: Inputs, out: Path, settings: HessianSettings) -> None:
-    """Write the Hessian of the run in folder ``run`` to the file ``out``.
+def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSettings) -> None:
+    """Write the Hessian of the run in the folder ``run`` to ``out``, without estimates if the run diverged.
 
-    A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
-    says so and holds no estimates. Where memory runs out, fewer images and then vectors share a graph. Raises DataError
-    for a run that does not fit its data or whose weights are no numbers, FlatFedError for more eigenvalues than
-    parameters, fewer images than parts, and products that overflow, Shortage where memory does not last for one image.
+    A stopped call resumes with the first unfinished estimate.
+
+    :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
+    :raises FlatFedError: more eigenvalues than parameters, fewer images than parts, or an overflow.
+    :raises Shortage: not enough memory for one image.
     """
-    place = pick_device(inputs.device)
-    with shortage.explained(place, f"Hessian of {run}", remedies(place)):
+    device = pick_device(inputs.device)
+    with shortage.explained(device, f"Hessian of {run}", remedies(device)):
         trained = trained_model.load(run, inputs, settings.precision)
         index, parts = _images(trained, settings)
         about = _about(trained, len(index), parts, settings)
@@ -86,36 +83,32 @@ def hessian(run: Path, inputs: Inputs, out: Path, settings: HessianSettings) -> 
             return
         stages = Stages(out, {**asdict(about), "torch": torch.__version__}, trained.row.device)
         with full_precision():
-            found = estimate(about, *_products(trained, index, parts, settings), settings, stages)
-        curvature.write(out, found)
+            estimated = estimate(about, *_products(trained, index, parts, settings), settings, stages)
+        curvature.write(out, estimated)
         stages.discard()
 
 
-def _images(trained: Trained, settings: HessianSettings) -> tuple[Tensor, int]:
-    """Return the positions of the images that are taken, and into how many parts they are split: 0 where all are.
-
-    Raises FlatFedError for more eigenvalues than parameters, and fewer images than parts.
-    """
+def _images(trained: TrainedModel, settings: HessianSettings) -> tuple[Tensor, int]:
+    """Return the positions of the images and the number of their parts, 0 if all are used."""
     if settings.top > trained.layout.size:
         raise FlatFedError(
-            f"{trained.folder}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters, "
-            "and its Hessian as many eigenvalues"
+            f"{trained.folder}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters"
         )
-    index, every = trained.choose("train", settings.images, settings.seed), len(trained.partition.indices)
-    parts = settings.parts if len(index) < every else 0
+    index = trained.draw_images("train", settings.images, settings.seed)
+    total = len(trained.partition.indices)
+    parts = settings.parts if len(index) < total else 0
     if len(index) < parts:
         raise FlatFedError(
-            f"{trained.folder}: images: {len(index)} of its {every} training images, but they are split into {parts} "
-            f"parts for the error of their choice: --images from {parts} on, all of them, or fewer --parts"
+            f"{trained.folder}: images: {len(index)} of its {total} training images, but they are split into {parts} "
+            f"parts for their sampling error: --images from {parts} on, all of them, or fewer --parts"
         )
     return index, parts
 
 
-def _about(trained: Trained, images: int, parts: int, settings: HessianSettings) -> HessianSetUp:
-    """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
+def _about(trained: TrainedModel, images: int, parts: int, settings: HessianSettings) -> HessianSetUp:
     return HessianSetUp(
         run=trained.record.name,
-        **trained.facts,
+        **trained.provenance,
         loss="mean cross-entropy, without weight decay, in eval mode, unaugmented",
         set="train",
         images=images,
@@ -129,25 +122,23 @@ def _about(trained: Trained, images: int, parts: int, settings: HessianSettings)
     )
 
 
-def _products(trained: Trained, index: Tensor, parts: int, settings: HessianSettings) -> tuple[Products, Products]:
-    """Return the products of the Hessian and of the scaled one on the images ``index``, split into ``parts`` at random.
+def _products(trained: TrainedModel, index: Tensor, parts: int, settings: HessianSettings) -> tuple[Products, Products]:
+    """Return the products of the unscaled and the scaled Hessian on the images ``index``.
 
-    Positions are sorted, and neighbours are one client's: in their order, parts would be other clients.
+    The ``parts`` are random: sorted positions are grouped by client.
     """
     model = trained.model.requires_grad_(True)
     vector_to_parameters(trained.row, model.parameters())
     order = torch.from_numpy(stream(settings.seed, "directions", KEYS["parts"]).permutation(len(index)))
     split = index[order.to(index.device)].tensor_split(parts) if parts else ()
-    everything, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))
-    plain = Products(model, cross_entropy, everything, settings.block, parts=apart)
-    scale = trained.row.abs()
-    return plain, Products(
-        model, cross_entropy, everything, settings.block, scale=scale, parts=apart, limits=plain.limits
-    )
+    complete, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))
+    common = (model, cross_entropy, complete, settings.block)
+    unscaled = Products(*common, parts=apart)
+    return unscaled, Products(*common, scale=trained.row.abs(), parts=apart, limits=unscaled.limits)
 
 
 def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
-    """Return the drawing of random vectors (parameters,) of -1 and 1, keyed by (``seed``, ``first`` + number)."""
+    """Return a function: number -> random vector (parameters,) of -1 and 1, keyed by (``seed``, ``first`` + number)."""
     like = products.parameters[0]
 
     def draw(number: int) -> Tensor:
@@ -158,12 +149,9 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
 
 
 def estimate(
-    about: HessianSetUp, plain: Products, scaled: Products, settings: HessianSettings, stages: Stages
+    about: HessianSetUp, unscaled: Products, scaled: Products, settings: HessianSettings, stages: Stages
 ) -> Hessian:
-    """Return what the file says of the Hessian, of which ``plain`` are the products, and of the ``scaled`` one.
-
-    ``stages`` keeps each estimate as soon as it is there.
-    """
+    """Return all estimates of the two Hessians; ``stages`` keeps each finished one."""
 
     def staged(name: str, kind: type, products: Products, compute: Callable[[], Any]) -> Any:
         began, before = time.monotonic(), products.done
@@ -173,35 +161,35 @@ def estimate(
         return value
 
     def estimates_of(products: Products, prefix: str) -> Estimates:
-        draw = partial(signs, plain, settings.seed)
+        draw = partial(signs, unscaled, settings.seed)
         limits = {"tolerance": settings.residual, "most": settings.products}
         top = partial(eigen.top, products, draw(KEYS["eigenvalues"]), settings.top, **limits)
-        known = staged(f"{prefix}eigenvalues", eigen.Eigen, products, top)
-        trace = partial(estimates.trace, products, draw(KEYS["trace"]), known, **stop)
-        traced = staged(f"{prefix}trace", estimates.Mean, products, trace)
-        return summary.summarise(known, traced, about.images / about.images_of)
+        eigenpairs = staged(f"{prefix}eigenvalues", eigen.Eigenpairs, products, top)
+        trace = partial(estimates.trace, products, draw(KEYS["trace"]), eigenpairs, **stop)
+        trace_mean = staged(f"{prefix}trace", estimates.MeanEstimate, products, trace)
+        return summary.summarise(eigenpairs, trace_mean, about.images / about.images_of)
 
     stop = {"error": settings.trace_error, "most": settings.vectors}
-    own, of_scaled = estimates_of(plain, ""), estimates_of(scaled, "scaled-")
+    ours, ours_scaled = estimates_of(unscaled, ""), estimates_of(scaled, "scaled-")
     theirs = reason = None
     if settings.pyhessian:
-        arguments = (plain, settings.seed, KEYS["pyhessian"])
-        other = partial(pyhessian_estimates.estimate, *arguments, tolerance=settings.residual, **stop)
+        arguments = (unscaled, settings.seed, KEYS["pyhessian"])
+        compute = partial(pyhessian_estimates.estimate, *arguments, tolerance=settings.residual, **stop)
         try:
-            theirs = staged("pyhessian", PyHessian, plain, other)
+            theirs = staged("pyhessian", PyHessian, unscaled, compute)
         except pyhessian_estimates.Unfit as unfit:
             reason = str(unfit)
-    limits = plain.limits
-    found = Hessian(
+    limits = unscaled.limits
+    result = Hessian(
         about=about,
         at_once=AtOnce(images=limits.images or settings.micro_batch, vectors=limits.vectors or settings.block),
-        own=own,
-        scaled=of_scaled,
+        unscaled=ours,
+        scaled=ours_scaled,
         pyhessian=theirs,
         pyhessian_absent=reason,
-        agreement=agreement(own, theirs) if theirs else None,
+        agreement=agreement(ours, theirs) if theirs else None,
     )
-    found = replace(found, warnings=summary.warnings(found, settings))
-    for sentence in found.warnings:
+    result = replace(result, warnings=summary.warnings(result, settings))
+    for sentence in result.warnings:
         print(f"{about.run}: warning: {sentence}", file=sys.stderr)
-    return found
+    return result

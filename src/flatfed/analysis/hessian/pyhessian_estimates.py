@@ -1,10 +1,9 @@
 """PyHessian's estimates (Yao, Gholami, Keutzer and Mahoney 2020), which the papers most likely used.
 
-Its release 0.1 is called as it is. What is worked round here: it takes CUDA for granted; its vectors are of torch's
-default precision and drawn from torch's global generator; it ends a trace as soon as two running means are close, which
-for a negative mean is at once, and gives no error; it says nothing of whether a power iteration has converged; it
-fails at a parameter that is no part of the loss; and it warns at every product of a cycle in memory, which it clears
-itself. Power iteration finds the eigenvalue of the largest size, be it negative.
+Works around release 0.1: it expects CUDA; it draws vectors from torch's global generator, in the default dtype; it
+stops a trace when two running means are close, at once if the mean is negative, and gives no error; it does not report
+convergence; it fails if the loss does not depend on a parameter. Its power iteration finds the eigenvalue of the
+largest size, possibly negative.
 """
 
 from __future__ import annotations
@@ -19,37 +18,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatfed.analysis.hessian.estimates import FEWEST, Mean, mean
+from flatfed.analysis.hessian.estimates import MIN_SAMPLES, mean
 from flatfed.analysis.hessian.vector_products import Products
 from flatfed.data.streams import torch_seed
 from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 from flatfed.runs.curvature import PyHessian
 
-ITERATIONS = 100  # of a power iteration, its own default
-CHANGE = 1e-6  # relative change of the eigenvalue that ends one; its default, 1e-3, ends far from the eigenvector
+ITERATIONS = 100  # of a power iteration, the default
+TOLERANCE = 1e-6  # relative change that stops it; the default, 1e-3, stops far from the eigenvector
 
 
 class Unfit(FlatFedError):
-    """PyHessian has no estimate, for the reason that the message says."""
+    """PyHessian has no estimate of this model here."""
 
 
 def estimate(products: Products, seed: int, key: int, *, tolerance: float, error: float, most: int) -> PyHessian:
     """Return PyHessian's top eigenvalue and trace for the model, loss and batches of ``products``.
 
-    ``residual`` is ||H v - lambda v|| of its own lambda and v, by a product of ours; ``eigenvalue_converged`` says
-    whether it is at most ``tolerance`` |lambda|. The trace is the mean of its samples, as many as bring their standard
-    error to ``error`` of it, ``most`` at most.
+    The eigenvalue has converged if its residual is at most ``tolerance`` |lambda|. Sampling of the trace stops when its
+    standard error is at most ``error`` of it, or after ``most`` samples.
 
-    Raises Unfit where it cannot be had of this model on this device, FlatFedError where PyHessian is not installed.
+    :raises Unfit: PyHessian has no estimate.
+    :raises FlatFedError: PyHessian is not installed.
     """
     try:
         from pyhessian import hessian
     except ImportError as missing:
         remedy = "pip install pyhessian, or leave its estimate out with --without-pyhessian"
         raise FlatFedError(f"PyHessian is not installed ({missing}): {remedy}") from None
-    if idle := _idle(products):
-        raise Unfit(f"it takes every parameter to be part of the loss and of its gradient, and {idle!r} is not")
+    if name := _unused_parameter(products):
+        raise Unfit(f"it takes every parameter to be part of the loss and of its gradient, and {name!r} is not")
     try:
         value, vector, samples = _raw(hessian, products, torch_seed(seed, "directions", key), error, most)
     except (RuntimeError, MemoryError) as problem:
@@ -59,53 +58,54 @@ def estimate(products: Products, seed: int, key: int, *, tolerance: float, error
     row = torch.cat([part.detach().reshape(-1) for part in vector])
     row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
     residual = float((products(row[None])[0] - value * row).norm())
-    traced: Mean = mean(samples, 0.0, error)
+    trace = mean(samples, 0.0, error)
     return PyHessian(
         version=version("pyhessian"),
         top_eigenvalue=value,
         residual=residual,
         eigenvalue_converged=residual <= tolerance * abs(value),
-        trace=traced.value,
-        trace_standard_error=traced.standard_error,
-        trace_vectors=traced.samples,
-        trace_converged=traced.converged,
+        trace=trace.value,
+        trace_standard_error=trace.standard_error,
+        trace_vectors=trace.samples,
+        trace_converged=trace.converged,
     )
 
 
 def _raw(
     hessian: Any, products: Products, seed: int, error: float, most: int
 ) -> tuple[float, list[Tensor], list[float]]:
-    """Return PyHessian's top eigenvalue, its vector, tensor by tensor, and the samples of its trace."""
-    place = products.parameters[0]
+    """Return the top eigenvalue, its vector by tensor, and the samples of the trace."""
+    like = products.parameters[0]
     try:
-        with _quiet(place.dtype, seed):
-            found = hessian(products.model, products.loss, dataloader=products.batches, cuda=place.is_cuda)
-            (value,), (vector,) = found.eigenvalues(maxIter=ITERATIONS, tol=CHANGE)
+        with _isolated(like.dtype, seed):
+            estimator = hessian(products.model, products.loss, dataloader=products.batches, cuda=like.is_cuda)
+            (value,), (vector,) = estimator.eigenvalues(maxIter=ITERATIONS, tol=TOLERANCE)
             samples: list[float] = []
             while len(samples) < most and not (samples and mean(samples, 0.0, error).converged):
-                # No running mean is closer than minus infinity: it draws as many as it is told to.
-                samples += found.trace(maxIter=min(FEWEST, most - len(samples)), tol=-math.inf)
+                # A tolerance of minus infinity disables its stopping rule.
+                samples += estimator.trace(maxIter=min(MIN_SAMPLES, most - len(samples)), tol=-math.inf)
     finally:
         products.model.zero_grad(set_to_none=True)
     return value, vector, samples
 
 
-def _idle(products: Products) -> str | None:
-    """Return the name of a parameter that the loss does not depend on, or only linearly and by itself; else None."""
+def _unused_parameter(products: Products) -> str | None:
+    """Return the name of a parameter with a zero row of the Hessian, None without."""
     names = [name for name, parameter in products.model.named_parameters() if parameter.requires_grad]
     inputs, targets = next(iter(products.batches))
-    mean = products.loss(products.model(inputs[:1]), targets[:1])
-    first = torch.autograd.grad(mean, products.parameters, create_graph=True, allow_unused=True)
-    bent = [gradient for gradient in first if gradient is not None and gradient.requires_grad]
-    second = torch.autograd.grad(bent, products.parameters, [each.detach() for each in bent], allow_unused=True)
+    loss = products.loss(products.model(inputs[:1]), targets[:1])
+    gradients = torch.autograd.grad(loss, products.parameters, create_graph=True, allow_unused=True)
+    curved = [gradient for gradient in gradients if gradient is not None and gradient.requires_grad]
+    weights = [gradient.detach() for gradient in curved]
+    second = torch.autograd.grad(curved, products.parameters, weights, allow_unused=True)
     return next((name for name, gradient in zip(names, second, strict=True) if gradient is None), None)
 
 
 @contextlib.contextmanager
-def _quiet(dtype: torch.dtype, seed: int) -> Iterator[None]:
-    """Make ``dtype`` torch's default and seed its global generators, both as before afterwards; hide one warning."""
+def _isolated(dtype: torch.dtype, seed: int) -> Iterator[None]:
     default = torch.get_default_dtype()
     with torch.random.fork_rng(), warnings.catch_warnings():
+        # It clears the memory cycle of which torch warns.
         warnings.filterwarnings("ignore", message="Using backward\\(\\) with create_graph=True")
         torch.manual_seed(seed)
         torch.set_default_dtype(dtype)

@@ -1,4 +1,4 @@
-"""Estimates of a Hessian that are finished while others are not, so that a call that was stopped goes on."""
+"""Finished estimates of an unfinished Hessian."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ Kind = TypeVar("Kind")
 
 
 class Stages:
-    """A hidden file beside ``out`` for every finished estimate (:func:`flatfed.files.unfinished`)."""
+    """A hidden file next to ``out`` for every finished estimate (:func:`flatfed.files.unfinished`)."""
 
     def __init__(self, out: Path, identity: dict[str, Any], device: torch.device):
         self.stem, self.device = unfinished(out, identity), str(device)
 
     def get(self, name: str, kind: type[Kind], make: Callable[[], Kind]) -> Kind:
-        """Return the estimate ``name``: that of an earlier call, tensors on the device, or what ``make`` returns.
+        """Return the estimate ``name``, a dataclass ``kind``, of an earlier call or of ``make``.
 
-        ``kind`` is its dataclass. Tensors, which would take too much as JSON, are kept as safetensors, the other fields
-        as JSON beside them.
+        Its file is safetensors, with the other fields as JSON in the metadata.
         """
         path = self.stem.with_name(f"{self.stem.name}.{name}.stage")
         try:
@@ -37,13 +36,12 @@ class Stages:
         except (OSError, SafetensorError, KeyError, ValueError, TypeError):
             pass
         value = make()
-        tensors = {key: each.cpu().contiguous() for key, each in vars(value).items() if isinstance(each, Tensor)}
-        plain = {key: each for key, each in vars(value).items() if key not in tensors}
+        tensors = {key: field.cpu().contiguous() for key, field in vars(value).items() if isinstance(field, Tensor)}
+        plain = {key: field for key, field in vars(value).items() if key not in tensors}
         with write_whole(path) as file:
             file.write(save(tensors, {"plain": json.dumps(plain)}))
         return value
 
     def discard(self) -> None:
-        """Remove the files: all is written."""
         for path in self.stem.parent.glob(f"{self.stem.name}.*.stage"):
             path.unlink(missing_ok=True)

@@ -1,11 +1,11 @@
-"""What hessian.json says of estimates: numbers with their errors, and warnings."""
+"""Estimates as hessian.json holds them, with errors and warnings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flatfed.analysis.hessian.eigen import Eigen
-from flatfed.analysis.hessian.estimates import Mean
+from flatfed.analysis.hessian.eigen import Eigenpairs
+from flatfed.analysis.hessian.estimates import MeanEstimate
 from flatfed.analysis.hessian.sampling_error import error_of_largest, error_of_mean
 from flatfed.runs.curvature import SCALED, Converged, Estimates, Hessian
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from flatfed.analysis.hessian.measure import HessianSettings
 
 
-def summarise(known: Eigen, traced: Mean, taken: float) -> Estimates:
-    """Return what the file says of one Hessian; ``taken``: the share of all images that the estimates are on."""
+def summarise(eigenpairs: Eigenpairs, trace: MeanEstimate, share: float) -> Estimates:
+    """Return the estimates of one Hessian; ``share``: the drawn share of all images."""
     return Estimates(
-        top_eigenvalue=float(known.values[0]),
-        trace=traced.value,
-        eigenvalues=known.values.tolist(),
-        residuals=known.residuals.tolist(),
-        trace_standard_error=traced.standard_error,
-        trace_vectors=traced.samples,
-        top_eigenvalue_images_error=error_of_largest(known.forms.cpu().numpy(), taken),
-        trace_images_error=error_of_mean(traced.parts, taken),
-        converged=Converged(eigenvalues=known.converged, trace=traced.converged),
+        top_eigenvalue=float(eigenpairs.values[0]),
+        trace=trace.value,
+        eigenvalues=eigenpairs.values.tolist(),
+        residuals=eigenpairs.residuals.tolist(),
+        trace_standard_error=trace.standard_error,
+        trace_vectors=trace.samples,
+        top_eigenvalue_images_error=error_of_largest(eigenpairs.forms.cpu().numpy(), share),
+        trace_images_error=error_of_mean(trace.parts, share),
+        converged=Converged(eigenvalues=eigenpairs.converged, trace=trace.converged),
     )
 
 
 def warnings(hessian: Hessian, settings: HessianSettings) -> list[str]:
-    """Return the sentences that a reader of the numbers ought to know."""
-    sentences = unconverged(hessian.own, settings)
+    """Return a sentence for every problem with the estimates of ``hessian``."""
+    sentences = unconverged(hessian.unscaled, settings)
     sentences += [SCALED + sentence for sentence in unconverged(hessian.scaled, settings)]
     if hessian.pyhessian_absent:
         sentences.append(f"PyHessian has no top eigenvalue and no trace: {hessian.pyhessian_absent}")
@@ -40,27 +40,30 @@ def warnings(hessian: Hessian, settings: HessianSettings) -> list[str]:
         if not theirs.trace_converged:
             sentences.append("PyHessian's trace has not converged")
         for name in ("top_eigenvalue", "trace"):
-            compared = getattr(hessian.agreement, name)
-            if not compared.within:
+            difference = getattr(hessian.agreement, name)
+            if not difference.within:
+                ours, other = getattr(hessian.unscaled, name), getattr(theirs, name)
                 sentences.append(
-                    f"{name.replace('_', ' ')}: {getattr(hessian.own, name):.4g} here, {getattr(theirs, name):.4g} by "
-                    f"PyHessian, further apart than their errors allow ({compared.error:.2g})"
+                    f"{name.replace('_', ' ')}: {ours:.4g} here, {other:.4g} by PyHessian, further apart than their "
+                    f"errors allow ({difference.error:.2g})"
                 )
     return sentences
 
 
-def unconverged(found: Estimates, settings: HessianSettings) -> list[str]:
-    """Return a sentence for each estimate of one Hessian that has not met its stopping rule."""
+def unconverged(estimates: Estimates, settings: HessianSettings) -> list[str]:
+    """Return a sentence for each estimate that has not met its stopping rule."""
     sentences = []
-    if not found.converged.eigenvalues:
-        residual, eigenvalue = max(zip(found.residuals, found.eigenvalues, strict=True), key=lambda pair: pair[0])
+    if not estimates.converged.eigenvalues:
+        pairs = zip(estimates.residuals, estimates.eigenvalues, strict=True)
+        residual, eigenvalue = max(pairs, key=lambda pair: pair[0])
         sentences.append(
             f"the eigenvalues have not converged: residual {residual:.3g} of {eigenvalue:.3g}, wanted is "
             f"{settings.residual:.0%}"
         )
-    if not found.converged.trace:
+    if not estimates.converged.trace:
         sentences.append(
-            f"the trace has not converged: {found.trace:.4g} with standard error {found.trace_standard_error:.2g} "
-            f"after {found.trace_vectors} vectors, wanted is {settings.trace_error:.0%}"
+            f"the trace has not converged: {estimates.trace:.4g} with standard error "
+            f"{estimates.trace_standard_error:.2g} after {estimates.trace_vectors} vectors, wanted is "
+            f"{settings.trace_error:.0%}"
         )
     return sentences

@@ -1,4 +1,4 @@
-"""Products of the Hessian of a mean loss with vectors, in micro-batches, several vectors to a graph."""
+"""Hessian-vector products of a mean loss, in micro-batches, with several vectors per graph."""
 
 from __future__ import annotations
 
@@ -18,19 +18,13 @@ Batch = tuple[Tensor, Tensor]  # inputs and targets of a micro-batch
 
 @dataclass
 class Limits:
-    """At most how many ``images`` are on a graph, and ``vectors`` on that graph, of all products that share the limits.
-
-    None: as many as there are. Limits only ever become lower, where memory runs out.
-    """
+    """The most images and vectors of a graph; None: no limit."""
 
     images: int | None = None
     vectors: int | None = None
 
-    def halve(self, images: int, vectors: int, device: torch.device, more: str) -> None:
-        """Halve ``images``, or ``vectors`` where that is one, and say so; ``more``: what was asked for, in words.
-
-        Raises Shortage where both are one.
-        """
+    def halve(self, images: int, vectors: int, device: torch.device, lacking: str) -> None:
+        """Halve ``images``, or ``vectors`` of one image, and print it; Shortage if both are one."""
         shortage.release()
         where = f"Hessian: not enough memory on {shortage.name_of(device)}"
         if images > 1:
@@ -40,13 +34,13 @@ class Limits:
             self.vectors = -(-vectors // 2)
             now = f"{self.vectors} vectors share a graph now, not {vectors}"
         else:
-            raise Shortage(f"{where} for one image and one vector{more}. {remedies(device)}")
-        print(f"{where}{more}; {now}: the same numbers up to rounding", file=sys.stderr)
+            raise Shortage(f"{where} for one image and one vector{lacking}. {remedies(device)}")
+        print(f"{where}{lacking}; {now}: the same numbers up to rounding", file=sys.stderr)
 
 
 @dataclass(frozen=True)
-class Limited:
-    """``batches``, as often as they are gone through, cut to as many images as ``limits`` allow."""
+class LimitedBatches:
+    """``batches``, split as ``limits`` require."""
 
     batches: Iterable[Batch]
     limits: Limits
@@ -58,24 +52,21 @@ class Limited:
 
 
 def remedies(device: torch.device) -> str:
-    """Return what helps where memory is short, by the options of ``flatfed hessian``."""
-    other = "--device cpu, " if device.type == "cuda" else ""
+    cpu = "--device cpu, " if device.type == "cuda" else ""
     return (
-        f"What helps: nothing else on the device, one with more memory, {other}or a smaller --micro-batch, --block or "
+        f"What helps: nothing else on the device, one with more memory, {cpu}or a smaller --micro-batch, --block or "
         "--top (there are 2 top + 4 block vectors of the model's size)"
     )
 
 
 class Products:
-    """H v for the Hessian H of the mean of ``loss`` over all of ``batches``, at the weights that ``model`` has.
+    """H v for the Hessian H of the mean of ``loss`` over all ``batches``, at the weights of ``model``.
 
-    ``batches`` is gone through once for every ``block`` vectors: (inputs, targets) of micro-batches, which bound the
-    memory. The graph of a micro-batch's gradient is made once and serves all vectors of the block: a product by itself
-    costs about three gradients, on a kept graph about two. Where memory runs out, ``limits`` become lower.
+    A ``block`` of vectors takes one pass over ``batches`` (inputs, targets) and shares their graphs: a product costs
+    about two gradients, not three. When memory runs out, ``limits`` fall.
 
-    With ``scale`` (parameters,) the products are of S H S, S = diag(scale). ``parts``: the same images in disjoint
-    parts of one size, give or take an image, each in micro-batches, for :meth:`with_forms`; none: all are one part.
-    ``done`` counts products.
+    With ``scale`` (parameters,), the products are of S H S, S = diag(scale). ``parts``: disjoint, equal parts of the
+    images for :meth:`with_forms`; default: one. ``done`` counts products.
     """
 
     def __init__(
@@ -91,85 +82,78 @@ class Products:
     ):
         self.model, self.loss, self.block, self.scale = model, loss, block, scale
         self.limits = limits or Limits()
-        self.batches = Limited(batches, self.limits)
-        self.parts = [Limited(part, self.limits) for part in parts] or [self.batches]
+        self.batches = LimitedBatches(batches, self.limits)
+        self.parts = [LimitedBatches(part, self.limits) for part in parts] or [self.batches]
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.sizes = [parameter.numel() for parameter in self.parameters]
         self.size, self.done = sum(self.sizes), 0
 
     def __call__(self, vectors: Tensor) -> Tensor:
-        """Return H v of every row of ``vectors`` (n, parameters), likewise.
+        """Return H v (n, parameters) of the rows of ``vectors`` (n, parameters).
 
-        Raises FlatFedError where a product is not finite, Shortage where memory does not last for one image.
+        :raises FlatFedError: a product is not finite.
+        :raises Shortage: not enough memory for one image.
         """
         self.done += len(vectors)
         return self._mean(self.batches, vectors)[0]
 
     def with_forms(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return H v of every row of ``vectors`` (n, parameters), and V H_g V' (parts, n, n) of every part's Hessian.
-
-        The second in float64. Costs what :meth:`__call__` does, but for smaller micro-batches, and raises the same.
-        """
+        """Return :meth:`__call__` and, in float64, V H_p V' (parts, n, n) of each part's Hessian, at the same cost."""
         self.done += len(vectors)
         total, forms, images = torch.zeros_like(vectors), [], 0
         for part in self.parts:
-            found, count = self._mean(part, vectors)
-            forms.append((vectors @ found.T).double())
-            total.add_(found, alpha=count)
+            products, count = self._mean(part, vectors)
+            forms.append((vectors @ products.T).double())
+            total.add_(products, alpha=count)
             images += count
         return total.div_(images), torch.stack(forms)
 
-    def _mean(self, batches: Limited, vectors: Tensor) -> tuple[Tensor, int]:
-        """Return the products (n, parameters) with the Hessian of the mean over ``batches``, and their images.
-
-        A block at a time, with fewer images on a graph, and then fewer vectors, for as long as memory runs out.
-        """
+    def _mean(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
+        """Return the products (n, parameters) with the Hessian over ``batches``, and the number of images."""
         scaled = vectors if self.scale is None else vectors * self.scale
-        found, start, images = torch.empty_like(vectors), 0, 0
+        products, start, images = torch.empty_like(vectors), 0, 0
 
         def block() -> Tensor:
             return scaled[start : start + min(self.block, self.limits.vectors or self.block)]
 
         while start < len(vectors):
-            products, images = shortage.retried(
+            of_block, images = shortage.retried(
                 lambda: self._graphs(batches, block()),
                 lambda lacking: self.limits.halve(self._images, len(block()), vectors.device, lacking),
             )
-            found[start : start + len(products)] = products
-            start += len(products)
+            products[start : start + len(of_block)] = of_block
+            start += len(of_block)
         if self.scale is not None:
-            found *= self.scale
-        if not found.isfinite().all():
+            products *= self.scale
+        if not products.isfinite().all():
             raise FlatFedError(
                 "a Hessian-vector product is not finite: the loss is too steep for this precision at these weights"
             )
-        return found, images
+        return products, images
 
-    def _graphs(self, batches: Limited, vectors: Tensor) -> tuple[Tensor, int]:
-        """Return H v of ``vectors``, all on one graph a micro-batch, and how many images there are."""
-        # Before and after: memory that was freed stays reserved, so that vectors and graphs would each hold some.
+    def _graphs(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
+        """Return H v of ``vectors`` on shared graphs, and the number of images."""
+        # Freed memory stays reserved: without this, before and after, vectors and graphs would each keep some.
         available.give_back()
-        self._images = 1  # of the graph at hand; before the first graph, fewer images would take no less memory
+        self._images = 1  # of the present graph; before the first, fewer would not save memory
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
             self._images = len(inputs)
-            mean = self.loss(self.model(inputs), targets)
-            gradients = torch.autograd.grad(mean, self.parameters, create_graph=True, materialize_grads=True)
-            # A parameter that the loss is linear in has a gradient without a graph: its row of H is zero.
-            bent = [i for i, gradient in enumerate(gradients) if gradient.requires_grad]
-            for number, vector in enumerate(vectors if bent else ()):
+            loss = self.loss(self.model(inputs), targets)
+            gradients = torch.autograd.grad(loss, self.parameters, create_graph=True, materialize_grads=True)
+            # If the loss is linear in a parameter, its gradient has no graph and its row of H is zero.
+            curved = [i for i, gradient in enumerate(gradients) if gradient.requires_grad]
+            for number, vector in enumerate(vectors if curved else ()):
                 parts = [part.view_as(p) for part, p in zip(vector.split(self.sizes), self.parameters, strict=True)]
                 products = torch.autograd.grad(
-                    [gradients[i] for i in bent],
+                    [gradients[i] for i in curved],
                     self.parameters,
-                    [parts[i] for i in bent],
+                    [parts[i] for i in curved],
                     retain_graph=number + 1 < len(vectors),
                     materialize_grads=True,
                 )
-                place = 0
-                for product, size in zip(products, self.sizes, strict=True):
-                    total[number, place : place + size].add_(product.reshape(-1), alpha=len(inputs))
-                    place += size
+                for part, product in zip(total[number].split(self.sizes), products, strict=True):
+                    part.add_(product.reshape(-1), alpha=len(inputs))
             count += len(inputs)
         available.give_back()
         return total.div_(count), count

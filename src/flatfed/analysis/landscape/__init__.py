@@ -1,4 +1,4 @@
-"""The loss around runs' models, and between two of them."""
+"""The loss surface around a run's model."""
 
-#: Increased when the numbers of a surface or line change.
+#: Increased when the numbers of a surface change.
 VERSION = 1

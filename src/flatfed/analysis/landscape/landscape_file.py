@@ -1,17 +1,14 @@
-"""The file of a loss surface, and what is kept of one that is not finished. Needs NumPy only.
-
-``surface.npz`` holds arrays and no object (``numpy.load`` reads it without pickle):
+"""``surface.npz``, the file of a loss surface, and the points of an unfinished one. Needs NumPy only.
 
     format    3
     kind      "surface"
-    about     JSON, an :class:`AboutLandscape`
-    x, y      (n,) coordinates along the first and the second direction
-    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2; far from the model it may
-              be infinite or NaN
-    accuracy  likewise, fractions
-    sha256    of all other arrays (:func:`flatfed.files.digest_arrays`), by which an edited file is known
+    about     JSON, a :class:`LandscapeSetUp`
+    x, y      (n,) coordinates along the two directions
+    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2, may be infinite or NaN
+    accuracy  (1, n, n), fractions
+    sha256    of the other arrays (:func:`flatfed.files.digest_arrays`)
 
-Nothing in it depends on when or in how many sessions it was made: the same call gives the same bytes.
+The same call writes the same bytes, even after a stop.
 """
 
 from __future__ import annotations
@@ -27,33 +24,26 @@ import numpy as np
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
-from flatfed.runs.analysed import AnalysedModel
+from flatfed.runs.analysed_model import AnalysedModel
 
 FORMAT, KIND = 3, "surface"
-REMEDY = "delete it; the next call makes it again"
+REMEDY = "delete it; the next call rebuilds it"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model(AnalysedModel):
-    """The model of a surface. ``diverged_at``: the round in which its run diverged, or None.
-
-    Where a run diverged, all losses are NaN.
-    """
+class SurfaceModel(AnalysedModel):
+    """The model of a surface; its losses are NaN if its run diverged, in the round ``diverged_at``."""
 
     algorithm: str
     diverged_at: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class AboutLandscape:
-    """Of which models, on which images and how a landscape is.
+class LandscapeSetUp:
+    """``SurfaceSettings``, the models, and the digest of the sorted positions of the images."""
 
-    ``images`` of the ``set`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted) and the
-    directions are drawn by ``seed``; ``grid`` and ``range`` are those of ``SectionSettings``.
-    """
-
-    models: list[Model]
+    models: list[SurfaceModel]
     set: str
     images: int
     images_sha256: str
@@ -66,9 +56,9 @@ class AboutLandscape:
 
 @dataclass(frozen=True)
 class Landscape:
-    """What a file holds; see the module for shapes and units."""
+    """The content of a file; see the module for shapes and units."""
 
-    about: AboutLandscape
+    about: LandscapeSetUp
     x: np.ndarray
     y: np.ndarray
     loss: np.ndarray
@@ -76,7 +66,7 @@ class Landscape:
 
 
 def write(path: Path, landscape: Landscape) -> None:
-    """Write ``landscape`` to ``path``, whole."""
+    """Write ``landscape`` to ``path``, atomically."""
     arrays = {name: getattr(landscape, name) for name in ARRAYS}
     about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
     content = {"format": np.array(FORMAT), "kind": np.array(KIND), "about": about, **arrays}
@@ -87,32 +77,31 @@ def write(path: Path, landscape: Landscape) -> None:
 def read(path: str | Path) -> Landscape:
     """Return the landscape in the file ``path``.
 
-    :raises DataError: the file is absent, damaged, edited, or of another form.
+    :raises DataError: the file is absent, damaged, edited or of another form.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
             content = dict(file)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
-        about = forms.read(AboutLandscape, json.loads(str(content["about"])), "about")
-        found = Landscape(about, **{name: content[name] for name in ARRAYS})
+        about = forms.read(LandscapeSetUp, json.loads(str(content["about"])), "about")
+        landscape = Landscape(about, **{name: content[name] for name in ARRAYS})
         if content.pop("sha256", None) != digest_arrays(**content):
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
     except (DataError, *UNREADABLE) as error:
         raise DataError(f"{path}: cannot be read as a loss surface ({error}); {REMEDY}") from error
-    shape = (1, len(found.x), len(found.y))
-    if not found.loss.shape == found.accuracy.shape == shape:
-        raise DataError(f"{path}: a surface with losses of shape {found.loss.shape}, not {shape}; {REMEDY}")
-    return found
+    shape = (1, len(landscape.x), len(landscape.y))
+    if not landscape.loss.shape == landscape.accuracy.shape == shape:
+        raise DataError(f"{path}: a surface with losses of shape {landscape.loss.shape}, not {shape}; {REMEDY}")
+    return landscape
 
 
-class Unfinished:
-    """The points of a landscape that are done, in a hidden file beside ``out`` (:func:`flatfed.files.unfinished`).
+class UnfinishedSurface:
+    """Points of a surface, in a hidden file next to ``out`` (:func:`flatfed.files.unfinished`).
 
-    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there: those of an earlier call,
-    none of a file that is damaged.
+    ``values`` (2, points): losses and accuracies; ``done`` (points,): whether finished, also by an earlier call.
     """
 
     def __init__(self, out: Path, identity: dict[str, Any], points: int):
@@ -123,10 +112,8 @@ class Unfinished:
             self.values[:], self.done[:] = file["values"], file["done"]
 
     def save(self) -> None:
-        """Write the points to the file, whole."""
         with write_whole(self.path) as file:
             np.savez(file, values=self.values, done=self.done)
 
     def discard(self) -> None:
-        """Remove the file: the landscape is written."""
         self.path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from flatfed.engine.job import interruption
 from flatfed.engine.job.inputs import Identity
 from flatfed.engine.job.journal import MANIFEST, Damaged, Journal
 from flatfed.engine.simulation import Simulation
-from flatfed.runs.identity import FREE, in_words
+from flatfed.runs.identity import NEUTRAL_KEYS, difference_texts
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
@@ -64,7 +64,7 @@ class Checkpoint:
         different = {key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)}
         words = []
         if "description_digest" in different:
-            words = in_words(*(_but_free(each) for each in (about["description"], description)))
+            words = difference_texts(*(_without_neutral_keys(each) for each in (about["description"], description)))
             different.remove("description_digest")
         words = [*(f"another {key.removesuffix('_digest')}" for key in sorted(different)), *words]
         its, ours = about.get("units"), self.units
@@ -151,9 +151,9 @@ class Checkpoint:
             shutil.rmtree(self.out / name, ignore_errors=True)
 
 
-def _but_free(description: dict[str, Any]) -> dict[str, Any]:
+def _without_neutral_keys(description: dict[str, Any]) -> dict[str, Any]:
     """Return a description without the keys that change no number."""
-    return {key: value for key, value in description.items() if key not in FREE}
+    return {key: value for key, value in description.items() if key not in NEUTRAL_KEYS}
 
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""The source code at hand: its commit, the digest of the package, the digest of a user's file."""
+"""The commit of FlatFed's source code, and digests of source files."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from flatfed.errors import ConfigError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-#: Parts of a syntax tree that may begin with a docstring.
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def commit() -> str | None:
-    """Return the commit of this copy of FlatFed, with a mark if it was changed; None outside of git."""
+    """Return the commit of this copy of FlatFed, marked if files changed since; None outside git."""
     root = PACKAGE.parents[1]
     if not (root / ".git").exists():
         return None
-    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    command = ["git", "-C", root, "describe", "--always", "--dirty= and changes since", "--abbrev=7", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        return answer.replace("-dirty", " and changes since")
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     return None
 
 
 def package_digest() -> str:
-    """Return the SHA-256 of all files of the package: tables, figures and the report rerun when it changes."""
+    """Return the SHA-256 of all files of the package."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -40,12 +38,7 @@ def package_digest() -> str:
 
 
 def syntax_digest(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of the syntax trees of Python files, without comments, docstrings and formatting.
-
-    It is the same in Python 3.11 and 3.12.
-
-    :raises ConfigError: a file is not Python.
-    """
+    """Return the SHA-256 of Python files without comments, docstrings and formatting; ConfigError for other files."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\n".encode())
@@ -56,5 +49,5 @@ def syntax_digest(paths: Iterable[Path]) -> str:
         for node in ast.walk(tree):
             if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:]
-        digest.update(ast.dump(tree).replace(", type_params=[]", "").encode())  # which Python 3.12 adds
+        digest.update(ast.dump(tree).replace(", type_params=[]", "").encode())  # new in Python 3.12
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The model that an analysis was made of: its run, and the digests that decide every number taken from it."""
+"""The model of an analysis and the digests that decide its results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from flatfed.runs.record import RunRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Digests:
-    """SHA-256 digests of everything that decides the numbers taken from a run's model.
-
-    ``run`` is that of the run description, None if the record lacks it.
-    """
+    """SHA-256 digests of a run's description (may be unknown), model file, dataset and partition."""
 
     run: str | None
     model: str
@@ -21,14 +18,14 @@ class Digests:
 
     @classmethod
     def of_run(cls, record: RunRecord, model: str) -> Digests:
-        """Return the digests of the run of ``record``; ``model`` is that of its model file."""
+        """Return the digests of a run; ``model`` is that of its model file."""
         data = {"dataset": record.dataset_digest, "partition": record.partition_digest}
         return cls(run=record.description_digest, model=model, **data)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysedModel:
-    """The model of an analysis: the run's name, ``<protocol>/<split>/<algorithm>/seed<k>``, scale and digests."""
+    """The model of the run ``name``, ``<protocol>/<split>/<algorithm>/seed<k>``."""
 
     name: str
     scale: str

@@ -1,0 +1,140 @@
+"""The loss surface around the model of a finished run: the loss at w + x d_1 + y d_2 on a grid of (x, y).
+
+Surfaces of one seed share a draw of :mod:`flatfed.analysis.landscape.directions` and are comparable.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from flatfed.analysis import trained_model
+from flatfed.analysis.landscape import directions, landscape_file
+from flatfed.analysis.landscape.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
+from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
+from flatfed.engine.job.machine import pick_device
+from flatfed.engine.job.progress import duration
+from flatfed.engine.memory import shortage
+from flatfed.errors import FlatFedError
+from flatfed.files import digest_arrays
+
+SAVE_INTERVAL = 1.0  # seconds
+REPORT_INTERVAL = 15.0  # seconds
+REMEDIES = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
+
+CPU_BATCH = 256  # most images of a forward pass on a CPU: larger batches lose more in caches than they save in calls
+CACHE_BYTES = 1 << 30  # most memory for normalised images
+
+
+@dataclass(frozen=True)
+class SurfaceSettings:
+    """``grid`` points per direction, from -``range`` to ``range`` times the filter norms, on ``images`` of a ``set``.
+
+    ``images`` None: all; ``seed`` draws images and directions.
+    """
+
+    grid: int
+    range: float
+    set: str
+    images: int | None
+    seed: int
+
+
+class LossEvaluator:
+    """Evaluates weights of a model on the images ``index`` (n,), as the run does up to rounding."""
+
+    def __init__(self, trained: TrainedModel, index: Tensor):
+        self.trained, self.index = trained, index
+        size = trained.record.description["evaluation"]["batch_size"]
+        self.size = min(size, len(index), CPU_BATCH if index.device.type == "cpu" else size)
+        fits = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= CACHE_BYTES
+        self.cached = list(self._batches()) if fits else None
+        self.model = copy.deepcopy(trained.model)
+
+    @torch.no_grad()
+    def __call__(self, row: Tensor) -> np.ndarray:
+        """Return (2,), float64: mean cross-entropy in nats and accuracy of the weights ``row`` (parameters,)."""
+        for parameter, view in zip(self.model.parameters(), self.trained.layout.views(row).values(), strict=True):
+            parameter.data = view
+        sums = torch.zeros(2, dtype=torch.float64, device=row.device)
+        for images, labels in self.cached or self._batches():
+            output = self.model(images)
+            sums[0] += cross_entropy(output, labels, reduction="sum").double()
+            sums[1] += (output.argmax(dim=1) == labels).sum()
+        return (sums / len(self.index)).cpu().numpy()
+
+    def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
+        return map(self.trained.batch, self.index.split(self.size))
+
+
+def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSettings) -> None:
+    """Write the surface of ``run`` to ``out``; its losses are NaN if the run diverged. A stopped call resumes.
+
+    :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
+    :raises FlatFedError: the grid is even or below 3, or the range is not positive and finite.
+    """
+    grid = settings.grid
+    if grid < 3 or grid % 2 == 0:
+        raise FlatFedError(f"grid: {grid} points: wanted is an odd number from 3, so that the model is one of them")
+    if not 0 < settings.range < math.inf:
+        raise FlatFedError(f"range: {settings.range}: wanted is a finite number, more than 0")
+    with shortage.explained(pick_device(inputs.device), f"surface of {run}", REMEDIES):
+        trained = trained_model.load(run, inputs)
+        row, name = trained.row, trained.record.name
+        index = trained.draw_images(settings.set, settings.images, settings.seed)
+        about = LandscapeSetUp(
+            **{**asdict(settings), "images": len(index)},
+            models=[SurfaceModel(name=name, **trained.provenance)],
+            images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
+            device=row.device.type,
+            precision=str(row.dtype).removeprefix("torch."),
+        )
+        axis = np.arange(-(grid // 2), grid // 2 + 1) * (settings.range / (grid // 2))
+        along_x, along_y = directions.draw(trained.layout, row, settings.seed)
+        steps = torch.from_numpy(axis).to(row)
+
+        def weights(point: int) -> Tensor:
+            x, y = divmod(point, grid)
+            return row + steps[x] * along_x + steps[y] * along_y
+
+        unfinished = UnfinishedSurface(out, {"kind": landscape_file.KIND, **asdict(about)}, grid * grid)
+        label = f"{name}: surface"
+        if trained.record.diverged_at is None:
+            _evaluate(LossEvaluator(trained, index), weights, unfinished, label)
+        else:
+            print(f"{label}: diverged, so without losses: {name}", file=sys.stderr)
+            unfinished.values[:] = np.nan
+        loss, accuracy = unfinished.values.reshape(2, 1, grid, grid)
+        landscape_file.write(out, Landscape(about, axis, axis, loss, accuracy))
+        unfinished.discard()
+
+
+def _evaluate(
+    evaluator: LossEvaluator, weights: Callable[[int], Tensor], unfinished: UnfinishedSurface, label: str
+) -> None:
+    """Evaluate the points that ``unfinished`` lacks."""
+    total, before = len(unfinished.done), int(unfinished.done.sum())
+    began = saved = reported = time.monotonic()
+    if before:
+        print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
+    for done, point in enumerate(np.flatnonzero(~unfinished.done).tolist(), before + 1):
+        unfinished.values[:, point] = evaluator(weights(point))
+        unfinished.done[point] = True
+        now = time.monotonic()
+        if now - saved > SAVE_INTERVAL:
+            unfinished.save()
+            saved = now
+        if now - reported > REPORT_INTERVAL:
+            remaining = duration((now - began) / (done - before) * (total - done))
+            print(f"{label}: {done}/{total} points, {remaining} left", file=sys.stderr)
+            reported = now
