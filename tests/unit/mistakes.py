@@ -380,7 +380,7 @@ PARTITIONS = {
 COMMANDS = {
     "a sub-command": (("trian",), "argument COMMAND: unknown command 'trian'; did you mean 'train'? known: cell, check, "),
     "a scale": (("verify", "--scale", "papr"), "argument --scale: unknown value 'papr'; did you mean 'paper'?"),
-    "a share": (("hessian", "r", "--residual", "nan"), "argument --residual: 'nan': a number from 0 to 1 is wanted"),
+    "a share": (("hessian", "r", "--residual", "nan"), "argument --residual: 'nan': expected a number from 0 to 1"),
     "a value of the configuration": (("plan", "--config", "fedsmoo2023_T1"), "argument --config: 'fedsmoo2023_T1' is neither KEY=VALUE nor a YAML"),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.commands import configuration, plan_measured, plan_needs
+from flatfed.commands.plan import forecast
 from flatfed.commands.plan_measured import Measured, Measurements
 from flatfed.experiment import run_specs
 
@@ -49,8 +49,9 @@ def record(run, seconds: float, **changes) -> None:
 
 
 def plan(*arguments: str) -> dict:
-    assert cli.main(["plan", "--config", "config.yaml", "--json", "plan.json", *arguments]) == 0
-    return json.loads(Path("plan.json").read_text())["plan"]
+    words = ["plan", "--config", "config.yaml", *arguments]
+    assert cli.main(words) == 0
+    return forecast(cli.parser(["plan"]).parse_args(words))[0]
 
 
 def printed(capsys) -> dict[str, dict[str, str]]:
@@ -92,7 +93,7 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     made.so_far("published/q/runs/s/a/seed1", {"round": [10]}, description=run.description, **gpu)
     total = plan()["total"]
     assert total["seconds"] == pytest.approx(32 * 800 * 4.0)
-    assert json.loads(Path("plan.json").read_text())["machines"] == ["a CPU (published)"]
+    assert capsys.readouterr().out.endswith("by a CPU (published)\n")
     assert (total["memory_bytes"], total["unknown"]) == (5 * 10**6, 0)
     assert capsys.readouterr().out.endswith("paper scale, cpu: by a CPU (published)\n")
     record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 2), 1.0)

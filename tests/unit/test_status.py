@@ -185,7 +185,7 @@ def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, cont
     assert cli.main(["status", "--config", "config.yaml"]) == 0
     found = capsys.readouterr()
     assert "8 cells: 1 done (#), 6 waiting (.), 1 failed (!)" in found.out
-    said = f"failed   {file}: not the record of a run; delete it, and the run is made again"
+    said = f"failed   {file}: not the record of a run; delete it to train the run again"
     assert found.out.count(said) == 1 and "\n7 of 8 runs to make" in found.out
     assert found.err == "", "named once"
 
