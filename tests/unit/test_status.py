@@ -60,7 +60,7 @@ def finished(run, **changes):
         (PROGRESS.format(pace="25"), "stopped"),
         (PROGRESS.format(pace="25") + "flatfed train: the disk is full\n", "failed"),
         ("Traceback (most recent call last):\n  ...\ntorch.OutOfMemoryError: CUDA out of memory\n", "failed"),
-        ("flatfed: the training process ended without a status: killed, or out of memory\n", "failed"),
+        ("flatfed: the process ended without a status: killed, or out of memory\n", "failed"),
         (PROGRESS.format(pace="25") + "flatfed train: interrupted\n", "stopped"),
         ("", "stopped"),
     ],
@@ -120,7 +120,7 @@ def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
         assert found.words == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
     under_way(run)
     assert state(here, run).name == "stopped", "killed a moment ago"
-    logged(run, "flatfed: the training process ended without a status: killed, or out of memory\n")
+    logged(run, "flatfed: the process ended without a status: killed, or out of memory\n")
     assert state(here, run).name == "failed"
 
 
