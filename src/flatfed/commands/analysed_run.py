@@ -22,11 +22,7 @@ ARGUMENTS = [
 
 @contextlib.contextmanager
 def inputs(options: argparse.Namespace) -> Iterator[Any]:
-    """Check the run and the device, then import torch; yield the inputs, with a GPU reserved until the end.
-
-    :raises DataError: the folder has no record of a finished run.
-    :raises FlatFedError: there is no such device.
-    """
+    """Check run and device, then import torch; yield the inputs, with a GPU reserved until the end."""
     device = gpus.demanded(options.device)
     run_folders.read_record(options.run / records.RECORD)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():

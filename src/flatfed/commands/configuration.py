@@ -22,7 +22,7 @@ from flatfed.runs.places import Places
 HOME = Path(__file__).resolve().parents[3]
 DEFAULT = Path("config/config.yaml")
 
-#: Environment variable: the file of the effective configuration of a call of Snakemake, for its jobs.
+#: Environment variable: file of the effective configuration, for jobs of Snakemake.
 VARIABLE = "FLATFED_CONFIGURATION"
 
 #: The values of ``--config``: at most one file, and any number of KEY=VALUE.
@@ -30,10 +30,7 @@ Parts = Sequence[str] | None
 
 
 def load(parts: Parts) -> experiment.Experiment:
-    """Load the configuration of ``parts`` as :func:`read`; jobs of Snakemake load the effective configuration.
-
-    :raises ConfigError: the configuration is unreadable or wrong.
-    """
+    """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the effective configuration."""
     if VARIABLE in os.environ and not parts:
         effective = read_json(os.environ[VARIABLE])
         return experiment.load(HOME, effective["config"], Places(**effective["places"]))
@@ -41,10 +38,7 @@ def load(parts: Parts) -> experiment.Experiment:
 
 
 def write_effective(config: dict[str, Any], places: Places) -> None:
-    """Write the effective configuration of a call of Snakemake for its jobs, on any host.
-
-    :raises ConfigError: the file cannot be written.
-    """
+    """Write the effective configuration of a call of Snakemake for its jobs; ConfigError if that fails."""
     effective = {"config": config, "places": vars(places)}
     path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
     os.environ[VARIABLE] = str(path)
@@ -56,13 +50,13 @@ def write_effective(config: dict[str, Any], places: Places) -> None:
 
 
 def check_digest(options: argparse.Namespace, *specifications: Any) -> None:
-    """Raise ConfigError if the configuration changed since Snakemake computed ``--digest`` of ``specifications``."""
+    """Raise ConfigError if ``--digest`` is not that of ``specifications``."""
     if options.digest not in (None, digest(*specifications)):
         raise ConfigError("a file of config/ or of yours changed after Snakemake started: call Snakemake again")
 
 
 def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:
-    """Return the requested scale and tables with columns (default: those of config.yaml)."""
+    """Return the requested scale and tables (default: those of config.yaml)."""
     scale = options.scale or selection.scale_of(loaded, options.tables)
     return scale, selection.with_columns(loaded, options.tables) or scales.there(loaded, scale, loaded.asked).tables
 
@@ -70,9 +64,7 @@ def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace)
 def read(parts: Parts) -> dict[str, Any]:
     """Return the content of the file among ``parts``, overridden by each KEY=VALUE.
 
-    Default file: config/config.yaml of the current folder, else of FlatFed.
-
-    :raises ConfigError: there are two files, the file is unreadable, or a value is not YAML.
+    Default file: config/config.yaml of the current folder, else of FlatFed. ConfigError as for wrong YAML.
     """
     files = [part for part in parts or () if not is_value(part)]
     if len(files) > 1:
@@ -92,6 +84,6 @@ def read(parts: Parts) -> dict[str, Any]:
 
 
 def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with the values of ``override``; mappings are merged, as by Snakemake's --config."""
+    """Return ``base`` with the values of ``override``, as Snakemake merges --config."""
     mappings = {key for key in override if isinstance(base.get(key), dict) and isinstance(override[key], dict)}
     return {**base, **override, **{key: _merged(base[key], override[key]) for key in mappings}}

@@ -1,8 +1,7 @@
 """``flatfed describe``.
 
-Prints one line of JSON per run folder, the input of `train`. The path names the run; the folder need not exist.
---script prints a shell script instead. It makes data, partitions and runs in a copy of FlatFed on a machine with torch
-but without Snakemake; `import` takes the runs back.
+Prints one line of JSON per run folder, the input of `train`. The folder need not exist. --script prints a shell script
+that makes data, partitions and runs in a copy of FlatFed without Snakemake; `import` takes the runs back.
 
 example:
   python -m flatfed describe --script results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > runs.sh
@@ -34,11 +33,7 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the description of each run or, with --script, the script.
-
-    :raises ConfigError: the configuration is wrong or has no such run.
-    :raises DataError: a path is not that of a run folder.
-    """
+    """Print the descriptions or the script."""
     experiment = configuration.load(options.config)
     runs = [run_of(experiment, folder) for folder in options.folders]
     descriptions = [json.dumps(run.description, sort_keys=True) for run in runs]
@@ -59,7 +54,7 @@ def run_of(experiment: Experiment, folder: str) -> Run:
 
 
 def script(experiment: Experiment, runs: list[Run]) -> list[str]:
-    """Return the lines of a shell script that makes the missing data, partitions and runs of ``runs``."""
+    """Return a shell script, by line, that makes missing data, partitions and runs."""
     lines = [
         "#!/bin/sh",
         "# Run in a copy of FlatFed where `python` has torch, numpy and safetensors. A second call resumes.",
@@ -85,5 +80,4 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
 
 
 def quoted(value: Any) -> str:
-    """Return ``value`` as JSON in shell quotes."""
     return shlex.quote(json.dumps(value, sort_keys=True))

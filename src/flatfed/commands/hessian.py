@@ -8,9 +8,8 @@ of the training loss at the final model:
   pyhessian     PyHessian's top eigenvalue and trace on the same images, and a warning if they disagree with ours
 
 The loss is the mean cross-entropy on --images training images without augmentation, dropout and weight decay. The
-intervals are for all training images: differences between --parts random parts estimate the sampling error.
-A product H v costs two to three gradients. If memory runs out, fewer images, then fewer vectors share a graph. A
-second call resumes after the last finished estimate. Results repeat on the same machine.
+intervals are for all training images; differences between --parts parts estimate the sampling error. A product H v
+costs two to three gradients. A second call resumes after the last finished estimate.
 
 example:
   python -m flatfed hessian results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \

@@ -1,8 +1,8 @@
 """``flatfed import``.
 
-Checks that the runs are finished and match the description, data, partition and code of the configuration here. If all
-do, copies them into results/, where Snakemake finds them. Existing other runs are listed and kept, with exit status 2.
-Runs without a model, such as published ones, are trained again for an analysis; `table --runs` reads them in place.
+Checks that the runs are finished and match the description, data, partition and code here. If all do, copies them into
+results/. Existing other runs are listed and kept, with exit status 2. Runs without a model, such as published ones, are
+trained again for an analysis; `table --runs` reads them in place.
 
 example:
   python -m flatfed import from-gpu-host/results/preview/runs
@@ -37,11 +37,7 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Copy all finished runs under the folders into results/ if every run passes the checks.
-
-    :raises DataError: there is no run, or a run is damaged, unfinished, or of another description, data, partition or
-        code; or, after copying, another run exists in the place of one.
-    """
+    """Copy all runs; DataError if there is none, one fails a check (no copies), or another run is in its place."""
     folders = [file.parent for file in run_folders.record_files(options.folders, RECORD)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
@@ -61,10 +57,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> dict[Path, Path]:
-    """Return {folder in results/: folder} of the finished runs in ``folders``.
-
-    :raises DataError: with all runs that do not match the configuration, and all missing partitions.
-    """
+    """Return {folder in results/: folder} of ``folders``; DataError with all failed runs and missing partitions."""
     sources: dict[Path, Path] = {}
     problems: list[str] = []
     missing: dict[str, None] = {}
@@ -90,10 +83,7 @@ def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> di
 
 
 def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
-    """Return the finished run in ``folder``; its data and code are not checked.
-
-    :raises DataError: it is damaged, unfinished or of another description.
-    """
+    """Return the run in ``folder``; DataError if it is damaged, unfinished or of another description."""
     file = folder / RECORD
     record = run_folders.read(file)
     if (folder / MODEL).is_file():
@@ -107,7 +97,7 @@ def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
 
 
 def check_data_and_code(file: Path, record: RunRecord, partition: str, other_code: bool) -> None:
-    """Raise DataError if data, partition or, unless ``other_code``, versions of the code differ from those here."""
+    """Raise DataError if data, partition or, unless ``other_code``, versions of the code differ."""
     try:
         identity.check_data(str(file), record, partition)
     except DataError as error:
@@ -126,7 +116,7 @@ def is_same(target: Path, folder: Path) -> bool:
 
 
 def copy(folder: Path, target: Path) -> None:
-    """Copy the files of a run to ``target``, with new times; replace an existing run after the copy is complete."""
+    """Copy the files of a run to ``target``; replace an existing run after the copy is complete."""
     staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
@@ -145,4 +135,4 @@ def forget(files: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # Snakemake fails for files without metadata, after it has cleaned the others.
     if done.returncode and "because the metadata was not present" not in done.stderr:
-        print(f"snakemake --cleanup-metadata failed, so it may make the runs again:\n{done.stderr}", file=sys.stderr)
+        print(f"snakemake --cleanup-metadata failed; it may train the runs again:\n{done.stderr}", file=sys.stderr)

@@ -20,11 +20,7 @@ ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the cell.
-
-    :raises ConfigError: there is no such table, column or row.
-    :raises DataError: with a line for each refused run.
-    """
+    """Write the cell; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     spec = cell_specs.cell(experiment, options.scale or experiment.scale, options.table, options.column, options.row)
     configuration.check_digest(options, spec)

@@ -17,11 +17,7 @@ ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the figure.
-
-    :raises ConfigError: there is no such figure.
-    :raises DataError: with a line for each refused run.
-    """
+    """Write the figure; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     spec = figure_specs.figure_spec(experiment, options.scale or experiment.scale, options.figure)
     configuration.check_digest(options, spec)

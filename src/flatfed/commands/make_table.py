@@ -1,11 +1,11 @@
 """``flatfed table``.
 
-Without --runs: makes the table from the runs in results/, with the columns that the configuration names.
-With --runs: reads metrics.csv and run.json of all runs in a folder, without data, models, Snakemake or torch. The table
-has the columns and seeds of these runs. Of two equal runs it uses the finished, then the longer one. It lists with the
-reason the runs that it leaves out: damaged, of another description, or trained on other data than the rest.
---so-far also reads unfinished runs (run.so-far.json), all in the precision of the longest run. ">130": the target was
-not reached within 130 rounds. "round 130": the run has completed 130 rounds.
+Without --runs: makes the table from the runs in results/, with the columns of config.yaml.
+With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds. Needs
+no data, models, Snakemake or torch. Of two equal runs it uses the finished or the longer one. It lists the runs that it
+leaves out (damaged, another description, other data) with reasons.
+--so-far also reads unfinished runs, all in the precision of the longest. ">130": target not reached within 130 rounds.
+"round 130": number of an unfinished run after 130 rounds.
 
 example:
   python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far
@@ -34,11 +34,7 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the table; with ``--out``, write it in every format.
-
-    :raises ConfigError: there is no such table.
-    :raises DataError: --so-far without --runs, no run of the table in --runs, or refused runs, one a line.
-    """
+    """Print the table; with ``--out``, write it in every format; DataError with a line for each refused run."""
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
     if options.runs:

@@ -1,8 +1,7 @@
 """``flatfed plan``.
 
-Prints a line for each table and figure and for their total, where shared runs count once. Tables have the columns of
-config.yaml, with --all all columns. Hours and memory are those of unfinished runs, as measured for finished runs here
-or, if there are none, for published runs. Memory is that of one job.
+Prints a line for each table and figure (with the columns of config.yaml) and for their total: shared runs count once.
+Hours and memory per job are those of unfinished runs, measured for finished runs here, else for published runs.
   begun     has a checkpoint or an unfinished record; it will resume
   stale     of another description; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
@@ -31,7 +30,7 @@ from flatfed.engine.memory.sizes import in_units
 from flatfed.experiment import Asked, Experiment, Run, known, scales, selection
 from flatfed.experiment.known import Entries
 
-#: Columns: counts, then, after the hours, bytes.
+#: Columns before and after the hours.
 COUNTS = ("cells", "runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
 SIZES = {"disk_bytes": "disk", "memory_bytes": "memory", "device_memory_bytes": "GPU memory"}
 
@@ -47,7 +46,7 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the forecast of :func:`forecast` as a table."""
+    """Print :func:`forecast` as a table."""
     plan, basis = forecast(options)
     rows = [("", *COUNTS, "hours", *SIZES.values()), *((name, *texts(summary)) for name, summary in plan.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -60,9 +59,7 @@ def run(options: argparse.Namespace) -> None:
 def forecast(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], str]:
     """Return the costs of each table and figure and of their total, and a line about the measurements.
 
-    Names damaged records on stderr.
-
-    :raises ConfigError: there is no such table or figure.
+    Reports damaged records on stderr; ConfigError if there is no such table or figure.
     """
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, options.tables)
@@ -82,9 +79,9 @@ def forecast(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], 
 def summarise(
     need: Need, states: Mapping[str, str], measurements: Measurements, kept: Collection[str]
 ) -> dict[str, float]:
-    """Return the costs of ``need``; ``states``: by path of a run; ``kept``: paths of the runs whose models are kept.
+    """Return the costs of ``need``: seconds (sum) and memory (maximum) of unfinished runs, disk bytes of all.
 
-    ``seconds`` (sum) and memory (maximum, in bytes) are those of unfinished runs, ``disk_bytes`` those of all runs.
+    ``states``: path of a run -> state; ``kept``: paths of runs that keep their model.
     """
     sums = Counter({**dict.fromkeys((*COUNTS, *SIZES, "seconds"), 0), "cells": need.cells, "runs": len(need.runs)})
     for path, run in need.runs.items():
@@ -98,7 +95,6 @@ def summarise(
 
 
 def texts(summary: Mapping[str, float]) -> list[str]:
-    """Return the texts of the columns, "-" for unknown costs."""
     hours = f"{summary['seconds'] / 3600:,.2f}" if summary["seconds"] else "-"
     sizes = [in_units(summary[key]) if summary[key] else "-" for key in SIZES]
     return [*(str(summary[key]) for key in COUNTS), hours, *sizes]
@@ -126,10 +122,7 @@ def _parameters(name: str, options: str, shape: tuple[int, ...], classes: int) -
 
 
 def requested(experiment: Experiment, scale: str, names: list[str], all_of_them: bool) -> Asked:
-    """Return the tables, with columns, and figures ``names``; without names those of config.yaml, or all.
-
-    :raises ConfigError: there is no table or figure of a name.
-    """
+    """Return the tables, with columns, and figures ``names``; without names those of config.yaml, or all."""
     tables, figures = experiment.tables, experiment.figures
     for name in names:
         known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,20 +32,19 @@ class Measured:
         return same, not self.published, self.description["split"] == run.split
 
 
+@dataclass(frozen=True)
 class Measurements:
     """Measurements of ``runs`` on a ``device``, "cpu" or "cuda"."""
 
-    def __init__(self, runs: Iterable[Measured], device: str):
-        self.device = device
-        self._of_kind = defaultdict(list)
-        for past in runs:
-            self._of_kind[_kind(past.description)].append(past)
+    runs: list[Measured]
+    device: str
 
     def nearest(self, run: Run) -> list[Measured]:
         """Return the most similar measurements of the protocol of ``run``."""
-        of_kind = self._of_kind[_kind(run.description)]
-        best = max((past.similarity(run) for past in of_kind), default=None)
-        return [past for past in of_kind if past.similarity(run) == best]
+        settings = _speed_settings(run.description)
+        of_protocol = [past for past in self.runs if _speed_settings(past.description) == settings]
+        best = max((past.similarity(run) for past in of_protocol), default=None)
+        return [past for past in of_protocol if past.similarity(run) == best]
 
     def seconds(self, run: Run) -> float | None:
         """Return the mean seconds per round of :meth:`nearest`, None without measurements."""
@@ -61,10 +57,9 @@ class Measurements:
         return tuple(map(max, zip((0, 0), *memories, strict=True)))
 
 
-def _kind(description: dict[str, Any]) -> str:
+def _speed_settings(description: dict[str, Any]) -> list[Any]:
     """Return the protocol and the settings that determine its speed."""
-    keys = ("protocol", "model", "batch_size", "local_epochs", "precision")
-    return json.dumps([description[key] for key in keys], sort_keys=True)
+    return [description[key] for key in ("protocol", "model", "batch_size", "local_epochs", "precision")]
 
 
 def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str]]:

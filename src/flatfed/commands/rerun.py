@@ -1,9 +1,8 @@
 """``flatfed rerun``.
 
-Trains the run again with the partition, executor, device and threads of its run.json, and compares metrics.csv, except
-times. Lists differences of code, libraries and machine first. Requires the same dataset, partition and pre-trained
-weights. --rounds N trains and compares the first N rounds; a later call resumes. Exit status: 0 if all digits agree,
-else 1.
+Trains the run again with the settings and threads of its run.json, and compares metrics.csv, except times. Lists
+differences of code, libraries and machine. Requires the same data, partition and pre-trained weights. --rounds N trains
+and compares the first N rounds; a later call resumes. Exit status: 0 if all digits agree, else 1.
 
 example:
   python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
@@ -27,10 +26,8 @@ from flatfed.runs import identity, lock
 from flatfed.runs.places import DEFAULT
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
-#: The column of metrics.csv with times.
 CLOCK = "seconds"
 
-#: Required fields of a record.
 FIELDS = ("executor", "device", "threads", "libraries", "host")
 
 ARGUMENTS = [
@@ -46,9 +43,7 @@ ARGUMENTS = [
 def run(options: argparse.Namespace) -> int:
     """Rerun and compare; return the exit status.
 
-    :raises DataError: the record is damaged, ``--out`` contains a run, there are fewer rounds to compare, or data,
-        partition or weights differ.
-    :raises FlatFedError: there is no such device.
+    :raises DataError: ``--out`` contains a run, or the record is damaged or has other data or too few rounds.
     """
     file = run_folders.record_file(options.run)
     record = run_folders.read(file, *FIELDS)
@@ -80,14 +75,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def first_rounds(metrics: Path, rounds: int | None) -> list[dict[str, str]]:
-    """Return the lines of the first ``rounds`` (None: all) in the file ``metrics``, without times."""
+    """Return the lines of the first ``rounds`` (None: all) in ``metrics``, without times."""
     with open(metrics, newline="", encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if rounds is None or int(line["round"]) <= rounds]
     return [{column: text for column, text in line.items() if column != CLOCK} for line in lines]
 
 
 def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dict[str, str]]:
-    """Return :func:`first_rounds`; DataError if the run has fewer rounds, or none of them was evaluated."""
+    """Return :func:`first_rounds`; DataError if there are fewer rounds, or none was evaluated."""
     done, total, diverged_at = record.rounds_done, record.description["rounds"], record.diverged_at
     if (rounds or (total if diverged_at is None else done)) > done:
         end = "" if diverged_at is None else f" (it diverged in round {diverged_at})"
@@ -100,7 +95,7 @@ def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dic
 
 
 def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
-    """Raise DataError if the dataset or the weights are missing or not those of the ``record``."""
+    """Raise DataError if dataset or weights are missing or differ from the ``record``."""
     manifest = dataset / manifests.NAME
     if not manifest.exists():
         command = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}, {run_folders.IN_ORDER}"
@@ -116,7 +111,7 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
 
 
 def changes(record: RunRecord, device: str) -> list[str]:
-    """Return a line for each difference of code, libraries, device or machine from the ``record``."""
+    """Return lines: differences of code, libraries, device or machine from the ``record``."""
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
@@ -128,10 +123,7 @@ def changes(record: RunRecord, device: str) -> list[str]:
 
 
 def compare(before: list[dict[str, str]], after: list[dict[str, str]], metrics: Path, new_metrics: Path) -> int:
-    """Print how ``after``, the lines of ``new_metrics``, differ from ``before``, those of ``metrics``.
-
-    Return 0 if they agree in the columns of ``before``, else 1.
-    """
+    """Print the comparison; return 0 if the lines agree in the columns of ``before``, else 1."""
     columns, new_columns = (list(lines[0]) if lines else [] for lines in (before, after))
     ignored = [CLOCK, *(column for column in new_columns if column not in columns)]
     compared = f"compared: {', '.join(columns)}; not compared: {', '.join(ignored)}"

@@ -1,10 +1,9 @@
 """``flatfed status``.
 
-Prints a map of rows and columns for each table:
+Prints a map of rows and columns for each table, also while Snakemake runs:
 failed !, running >, stopped =, waiting ., diverged x, done #.
-Stopped: no process of this host is training the run; the next call of Snakemake resumes it. Failed jobs follow with the
-last lines of their logs. The command only reads results and logs, also while Snakemake runs. `flatfed plan` forecasts
-the remaining hours. `watch python -m flatfed status` repeats the command.
+The next call of Snakemake resumes stopped runs. Failed jobs follow with the last lines of their logs.
+`watch python -m flatfed status` repeats the command.
 
 example:
   python -m flatfed status fedsmoo2023_T1 --scale paper
@@ -19,8 +18,8 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from flatfed.commands import arguments, configuration, plan_needs
 from flatfed.engine.job import progress
@@ -29,10 +28,9 @@ from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
 from flatfed.runs import lock, record
 from flatfed.workflow.closing import last_line
 
-#: State -> sign; a cell has the first of these states that any of its runs has.
+#: State -> sign. A cell has the first state of any of its runs.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
 
-#: States of finished runs.
 MADE = {"diverged", "done"}
 
 #: The last line of the log of a failed and of a stopped job.
@@ -40,8 +38,7 @@ ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
 STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """The state of a run: a name of ``SIGNS`` and an explanation."""
 
     name: str
@@ -67,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
         parts = [f"{count[kind]} {kind} ({sign})" for kind, sign in reversed(SIGNS.items()) if count[kind]]
         print(f"{name}, {scale} scale: {len(cells)} cells: {', '.join(parts)}")
         print("\n".join(drawn(experiment, name, cells, of_cells)))
-    jobs = [(job.name, job.words) for job in states.values() if job.words]
+    jobs = [job for job in states.values() if job.words]
     jobs += [("failed", words) for log, words in failed.items() if "/train/" not in log]
     for name, words in sorted(set(jobs), key=lambda job: ([*SIGNS].index(job[0]), job[1])):
         print(f"{name:8} {words}")
@@ -75,7 +72,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def state(run: Run, failed: Mapping[str, str]) -> State:
-    """Return the state of ``run``, from its folder and the logs of ``failed`` jobs."""
     folder = Path(run.path)
     held = lock.is_held(folder)
     state_on_disk = "" if held else plan_needs.state(run)
@@ -98,7 +94,7 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
 
 
 def failures(logs: str, scale: str) -> dict[str, str]:
-    """Return {log: its last line} of the logs in the folder ``logs`` that end in an error."""
+    """Return {log: last line} of the logs in ``logs`` that end in an error."""
     errors = {}
     for log in (file for part in (scale, "fetch", "weights") for file in sorted(Path(logs, part).rglob("*.log"))):
         with contextlib.suppress(OSError):

@@ -30,11 +30,10 @@ BFLOAT16 = "~bfloat16"
 
 
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
-    """Return the table of the runs in a folder, and messages: a summary, then the runs that are not shown and why.
+    """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
     With ``--so-far`` all runs have the precision of the longest.
 
-    :raises ConfigError: there is no such table.
     :raises DataError: the folder has no run of the table.
     """
     records, refused = _read(options.runs, options.so_far)
@@ -78,10 +77,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
 
 
 def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path, str]]:
-    """Return the records by run folder, finished and long ones first, and the reason for each refused run.
-
-    ``so_far``: read unfinished runs, too.
-    """
+    """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
     records, refused = {}, {}
     files = run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else []))
     for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):
@@ -94,7 +90,7 @@ def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path,
 
 
 def _changed(spec: CellSpec, change: Callable[[Run], Run], seeds: Collection[int] | None = None) -> CellSpec:
-    """Return ``spec`` with ``change`` applied to its runs, only those of ``seeds`` if given."""
+    """Return ``spec`` with changed runs, only those of ``seeds`` if given."""
     parts = {
         key: replace(part, runs=tuple(change(run) for run in part.runs if seeds is None or run.seed in seeds))
         for key, part in (("sources", spec.sources), ("base_sources", spec.base_sources))
@@ -103,7 +99,7 @@ def _changed(spec: CellSpec, change: Callable[[Run], Run], seeds: Collection[int
 
 
 def _in_bfloat16(loaded: Experiment, run: Run) -> Run:
-    """Return ``run`` in bfloat16, or ``run`` itself if its protocol has no such variant."""
+    """Return ``run`` in bfloat16 if its protocol has this variant."""
     ids = replace(RunIds.of(run.description), protocol=run.protocol + BFLOAT16)
     return run_specs.run(loaded, **vars(ids)) if ids.protocol in loaded.catalog.protocols else run
 
@@ -111,10 +107,7 @@ def _in_bfloat16(loaded: Experiment, run: Run) -> Run:
 def _select(
     records: Mapping[Path, RunRecord], requested: Mapping[RunIds, Run]
 ) -> tuple[dict[RunIds, Path], dict[Path, str]]:
-    """Return the folders of the shown runs, and the reason for each other run of the table.
-
-    All shown runs have the data of the first.
-    """
+    """Return the folders of the shown runs, all on the data of the first, and the reasons for the others."""
     chosen, left_out, digests = {}, {}, {}
     for folder, record in records.items():
         ids = RunIds.of(record.description)
@@ -140,10 +133,7 @@ def _select(
 
 
 def _of_seeds(spec: CellSpec, chosen: Collection[RunIds], ended: Collection[RunIds], so_far: bool) -> CellSpec:
-    """Return ``spec`` with the seeds of the ``chosen`` runs.
-
-    ``so_far``: only seeds with all runs of the cell, preferably ``ended`` ones if the number is of the last round.
-    """
+    """Return ``spec`` with the seeds of ``chosen``; ``so_far``: if possible of complete, then of ``ended`` runs."""
     requested = [RunIds.of(run.description) for run in spec.runs]
     seeds = [seed for seed in spec.seeds if any(ids.seed == seed for ids in chosen)] if requested else spec.seeds
     for available in ([chosen] if METRICS[spec.metric].needs_target else [chosen, ended]) if so_far else ():
@@ -167,7 +157,6 @@ def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) 
 
 
 def _summary(records: Collection[RunRecord]) -> str:
-    """Return the seeds, precision and completed rounds of runs as text."""
     done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
     seeds = Counter(RunIds.of(record.description).row for record in records).values()
     precision = next(iter(records)).description["precision"]

@@ -43,14 +43,10 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the seconds per round.
+    """Write the seconds per round; FlatFedError if the run diverged.
 
     Evaluates all training and test (or validation) images after every round, as the official code does. Every round has
     the expected number of clients. All algorithms train all weights, also dead taps (:mod:`flatfed.engine.speed.live`).
-    A busy machine causes a warning in timing.json and under the tables.
-
-    :raises DataError: data or partition do not match the description.
-    :raises FlatFedError: the run diverged, or there is no such device.
     """
     description, total = options.run, options.warm_up + options.rounds
     descriptions.check_given(description, "--run")

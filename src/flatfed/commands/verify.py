@@ -1,14 +1,13 @@
 """``flatfed verify``.
 
-Computes the cells from the runs in results/ and compares them with the printed numbers, column by column:
+Compares the cells of the runs in results/ with the printed numbers, column by column:
   agrees    |ours - printed| <= max(1 point, 2 s / sqrt(n)), s: our deviation over n seeds. Rounds, costs and times:
             10 % of the printed number instead of 1 point. Declared costs and facts: exactly
-  missing   a run does not exist
-  claims    the paper claims that a row beats another if its accuracy is more than 1 point higher, or another number is
-            better. Held: ours is better, too, in the mean over the columns. Clearly: significant by the exact sign-flip
-            test over seeds with Holm's correction for all claims of the table (one claim needs 6 seeds, 200 need 13)
+  claims    a row beats another in print: by over 1 point of accuracy, or in another number. Held: also in our mean over
+            the columns. Clearly: significant by the exact sign-flip test over seeds with Holm's correction for all
+            claims of the table (one claim needs 6 seeds, 200 need 13)
   order     Spearman's rank correlation of the rows with the paper's
-If a table has another set-up than the paper, only the order is compared. At preview scale nothing is verified.
+Tables with another set-up than the paper: only the order. Preview scale: nothing is verified.
 
 example:
   python -m flatfed verify fedsmoo2023_T1 --scale paper --strict
@@ -34,11 +33,7 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the comparison; return the exit status.
-
-    :raises ConfigError: there is no such table.
-    :raises DataError: with a line for each refused run.
-    """
+    """Print the comparison; return the exit status; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     scale, requested = configuration.requested_tables(experiment, options)
     results, refused = [], []
