@@ -134,7 +134,6 @@ def read_sealed(
 
 
 def misread(path: str | os.PathLike[str], kind: str, problem: object, remedy: str) -> DataError:
-    """Return the error that the file ``path`` is not ``kind``."""
     return DataError(f"{path}: not {kind} ({str(problem).removeprefix(f'{path}: ')}); {remedy}")
 
 
@@ -153,7 +152,6 @@ def intact(value: dict[str, Any], key: str) -> bool:
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

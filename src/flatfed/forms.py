@@ -51,18 +51,15 @@ def whole(least: int) -> Form:
 
 
 def above(low: float, most: float = math.inf) -> Form:
-    """Return the form of numbers above ``low`` and at most ``most``."""
     limit = f" and at most {most:g}" if most < math.inf else ""
     return Form(f"a number above {low:g}{limit}", lambda value: TYPES[float].fits(value) and low < value <= most)
 
 
 def some(form: Any) -> Form:
-    """Return the form of non-empty lists of ``form``."""
     return Form("a list of at least one", lambda value: isinstance(value, list) and bool(value), form)
 
 
 def named(kind: str, names: tuple[str, ...]) -> Form:
-    """Return the form of a ``kind`` of names, such as schemes or devices."""
     words = f"one of {', '.join(names)}"
     return Form(words, lambda value: value in names, misspelt=lambda name, where: unknown(kind, name, names, where))
 
@@ -80,7 +77,6 @@ def read(kind: type[Kind], value: Any, where: str) -> Kind:
 
 
 def reader(kind: type[Kind]) -> Callable[[Any, str], Kind]:
-    """Return :func:`read` for the dataclass ``kind``."""
     return partial(read, kind)
 
 

@@ -58,12 +58,10 @@ class UserFiles:
         return paths
 
     def look_in_environment(self) -> None:
-        """Add the files of the folders in the environment variable ``variable``."""
         folders = os.environ.get(self.variable, "").split(os.pathsep)
         self.look_in(filter(None, folders), f"environment variable {self.variable}")
 
     def names(self) -> list[str]:
-        """Return all ids, sorted."""
         infos = pkgutil.iter_modules(self.path[1:])
         return sorted({*self.shipped, *(info.name for info in infos if not (info.ispkg or info.name.startswith("_")))})
 

@@ -1,7 +1,7 @@
 """``flatfed plan``.
 
 Prints a line for each table and figure (with the columns of config.yaml) and for their total: shared runs count once.
-Hours and memory per job are those of unfinished runs, measured for finished runs here, else for published runs.
+Hours (sum) and memory (per job) are those of unfinished runs, measured for finished runs here, else for published runs.
   begun     has a checkpoint or an unfinished record; it will resume
   stale     of another description; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
