@@ -78,8 +78,8 @@ def test_an_interruption_is_said(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("nowhere.json", "neither JSON nor a readable file of it: [Errno 2]"),
-        ('{"a": }', "neither JSON nor a readable file of it: Expecting value"),
+        ("nowhere.json", "neither JSON nor a readable JSON file: [Errno 2]"),
+        ('{"a": }', "neither JSON nor a readable JSON file: Expecting value"),
     ],
 )
 def test_what_is_not_json_is_said(argument, words, capsys):
@@ -174,4 +174,4 @@ def test_a_configuration_that_is_a_list_is_none(given, tmp_path, capsys):
 def test_what_is_nested_too_deeply_is_not_json(capsys):
     with pytest.raises(SystemExit):
         cli.main(["fetch", "--spec", '{"a": ' * 100_000, "--out", "x"])
-    assert "neither JSON nor a readable file of it" in capsys.readouterr().err
+    assert "neither JSON nor a readable JSON file" in capsys.readouterr().err
