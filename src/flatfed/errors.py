@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 #: Errors of a disk or a path -> their remedy.
 REMEDIES = {
-    errno.ENOSPC: "free some space; the same command then continues",
-    errno.EDQUOT: "your quota is full: free some space; the same command then continues",
+    errno.ENOSPC: "free some space, then the same command continues",
+    errno.EDQUOT: "your quota is full: free some space, then the same command continues",
     errno.EROFS: "results and resources need a writable file system",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "you lack the permission: see `ls -ld` of the folder"),
     errno.ENOENT: "check the path, or create it",
