@@ -272,7 +272,7 @@ def test_without_pyhessian_installed(trained, tmp_path, monkeypatch):
         (["--out", "h.json", "--top", "0"], "'0': expected a whole number above 0"),
         (["--out", "h.json", "--vectors", "1"], "'1': expected a whole number above 1"),
         (["--out", "h.json", "--parts", "1"], "'1': expected a whole number above 1"),
-        (["--out", "h.json", "--seed", "-1"], "'-1': a whole number from 0 to"),
+        (["--out", "h.json", "--seed", "-1"], "'-1': expected a whole number from 0 to"),
         (["--out", "h.json", "--residual", "nan"], "'nan': expected a number from 0 to 1"),
         (["--out", "h.json", "--precision", "float16"], "unknown value 'float16'"),
         (["--out", "h.json", "--top", "2000"], "its model has 1443 parameters"),

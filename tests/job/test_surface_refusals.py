@@ -128,7 +128,7 @@ def test_a_partition_without_test_images(problem):
     [
         (["--out", "s.png"], "'s.png': expected a file that ends in .npz"),
         (["--out", "s.npz", "--images", "0"], "'0': expected a whole number above 0"),
-        (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
+        (["--out", "s.npz", "--seed", "-1"], "'-1': expected a whole number from 0 to"),
         (["--out", "s.npz", "--set", "trian"], "unknown value 'trian'; did you mean 'train'"),
     ],
 )
