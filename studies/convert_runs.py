@@ -1,22 +1,20 @@
-"""Converts folders of runs from earlier versions of FlatFed to the formats of 2026-11-25, in place.
+"""Convert folders of runs from earlier versions of FlatFed to the formats of 2026-11-25, in place.
 
     PYTHONPATH=src python studies/convert_runs.py FOLDER...
 
-Each file is replaced as a whole. FLATFED_ALGORITHMS names folders of your own algorithms, separated as in PATH.
+FLATFED_ALGORITHMS names folders of your own algorithms, separated as in PATH.
 
 run.json, run.so-far.json
-    ``versions`` of libraries becomes ``libraries``. ``versions`` of engine, algorithm, model and partition scheme take
-    the place of the digest of the code: 1 where that code is known to give the same numbers, else nothing. Renamed
-    values of choices get their present names, parameters that algorithms have gained get their defaults (what the
-    earlier code did), and shards get ``assignment``. Probes without ``images_sha256`` measured other quantities and
-    become null. Missing sums of files are added with ``"sealed": "at conversion"``: they show later changes only.
+    ``versions`` of libraries becomes ``libraries``. ``versions`` of engine, algorithm, model and partition scheme
+    replace the digest of the code: 1 if that code gives the same numbers, else nothing. Renamed choices get their new
+    names, new parameters their defaults, and shards ``assignment``. Probes without ``images_sha256`` become null. Files
+    without digests get them with ``"sealed": "at conversion"``.
 hessian.json, timing.json, choice.json
-    Formats 1 and 2 of a Hessian become format 3, with null for what they lack, format 3 of a timing becomes format 4:
-    both get a seal, which shows later changes only. Libraries as above. Descriptions, digests are those of the
-    converted runs. Delete older timings, and surfaces without a format: Snakemake rebuilds them.
+    Hessians become format 3 with null for missing values, timings of format 3 become format 4. Both get a seal.
+    Delete older timings, and surfaces without a format: Snakemake rebuilds them.
 
-.snakemake/metadata in the present folder is deleted: Snakemake compares what it recorded of earlier jobs with today's
-versions, and would train every run again.
+Digests and seals detect changes after the conversion only. The script deletes .snakemake/metadata in the current
+folder: Snakemake would train all runs again because of it.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ from flatfed.runs import curvature, record, timing, tuning_choice
 from flatfed.runs.curvature import Hessian
 from flatfed.runs.uncertainty import agreement
 
-#: (parameter, former value) -> present value, for every algorithm whose parameter has the present value only.
+#: (parameter, former value) -> present value, if an algorithm knows only the present value.
 RENAMED = {
     ("average", "paper"): "active_clients",
     ("direction", "official_code"): "server_step",
     ("first", "official_code"): "unperturbed",
 }
-#: First ten digits of the code digests, by algorithm and model, whose numbers are those of version 1.
+#: First ten digits of the code digests with the numbers of version 1.
 VERSION_1 = """
 0225798003 02c9190ceb 06906e8192 07bfa0a547 0c915e06a6 0f5ee935ba 10e2d366cf 11f2cd09bd 126378199d 137de12360
 1473c53be4 14e963c9e4 150b8e2c85 151a1ce998 15751b8c44 1a0c7eeeb0 1ee0cb1439 1fa2716d4f 1febe7a954 20027505fc
@@ -63,7 +61,7 @@ LATER += ["top_eigenvalue_images_error", "trace_images_error"]
 
 
 def described(description: dict[str, Any]) -> dict[str, Any]:
-    """Return a run description as the configuration of 2026-11-25 writes it."""
+    """Return a run description in the format of 2026-11-25."""
     description = copy.deepcopy(description)
     if description["partition"].get("scheme") == "shards":
         description["partition"].setdefault("assignment", "permutation")
@@ -74,18 +72,18 @@ def described(description: dict[str, Any]) -> dict[str, Any]:
             options = getattr(declared.get(name), "options", ())
             if value not in options and RENAMED.get((name, value)) in options:
                 update["params"][name] = RENAMED[name, value]
-        update["params"] = {**{name: one.default for name, one in declared.items()}, **update["params"]}
+        update["params"] = {name: parameter.default for name, parameter in declared.items()} | update["params"]
     return description
 
 
 def check_seal(content: dict[str, Any], key: str, path: Path) -> None:
-    """Refuse a file that has a sum of itself and was changed since; raises DataError."""
+    """Raise DataError if the file has a seal and was changed since."""
     if key in content and not intact(content, key):
-        raise DataError(f"{path}: was changed after it was written ({key}); take the file as it was")
+        raise DataError(f"{path}: was changed after it was written ({key}); restore the file")
 
 
 def run(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the record of a run, finished or not; ``path`` is its file."""
+    """Return the content of a run.json or run.so-far.json."""
     check_seal(content, SEAL, path)
     if (description := described(content["description"])) != content["description"]:
         content = {**content, "description": description, "description_digest": digest_json(description)}
@@ -99,7 +97,7 @@ def run(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def versioned(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with versions in place of the digest of the code, and ``libraries`` under their own name."""
+    """Return a record with ``versions`` instead of the digest of the code, and with ``libraries``."""
     if "code_digest" not in content:
         return content
     sessions = [_with_libraries(session) for session in content.get("sessions", [])]
@@ -116,13 +114,14 @@ def hessian(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a hessian.json."""
     if content["format"] == 1:
         content = {**dict.fromkeys(LATER), **content, "agreement": None, "format": curvature.FORMAT}
-        found = forms.read(Hessian, {**content, "about": content, "unscaled": content}, str(path))
-        content["agreement"] = asdict(agreement(found.unscaled, found.pyhessian)) if found.pyhessian else None
+        estimates = forms.read(Hessian, {**content, "about": content, "unscaled": content}, str(path))
+        comparison = agreement(estimates.unscaled, estimates.pyhessian) if estimates.pyhessian else None
+        content["agreement"] = asdict(comparison) if comparison else None
     return content if SEAL in content else sealed({**content, "format": curvature.FORMAT}, SEAL)
 
 
 def timed(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the content of a timing.json; one of format 1 or 2 measured other seconds and stays as it is."""
+    """Return the content of a timing.json; formats 1 and 2 measured other seconds and stay unchanged."""
     check_seal(content, SEAL, path)
     if content["format"] < 3:
         return content
@@ -131,7 +130,7 @@ def timed(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def chosen(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the content of a choice.json, whose runs are converted already."""
+    """Return the content of a choice.json, after the conversion of its runs."""
     check_seal(content, tuning_choice.SEAL_KEY, path)
     points = copy.deepcopy(content["points"])
     for point in points:
@@ -149,7 +148,7 @@ CONVERTERS = {
 
 
 def main(folders: Iterable[str]) -> None:
-    """Convert the files in ``folders``; print how many have changed."""
+    """Convert the files in ``folders``; print the numbers of changed files."""
     algorithms.FILES.look_in_environment()
     for name, convert in CONVERTERS.items():
         files = [file for folder in folders for file in sorted(Path(folder).rglob(name))]

@@ -1,7 +1,4 @@
-"""Compare the cells that several sources print and write docs/disputed.md.
-
-python studies/disputed.py
-"""
+"""Compare the cells that several sources print, and write docs/disputed.md."""
 
 import itertools
 import math
@@ -38,9 +35,9 @@ def accuracies(lines):
 
 
 def printed(sources, folder):
-    """Return the accuracies by (column, algorithm), one column per source, NaN where a source prints none.
+    """Return the accuracies by (column, algorithm), one column per source, NaN if missing.
 
-    ValueError: two tables of a source print different numbers for the same cell.
+    ValueError: a source prints different numbers for the same cell.
     """
     numbers = {}
     for name, source in sources.items():
@@ -53,7 +50,7 @@ def printed(sources, folder):
 
 
 def with_best(cells, best_of):
-    """Return ``cells`` with the best of several algorithms (``best_of``: row -> algorithms) where it is not printed."""
+    """Return ``cells`` with missing numbers of ``best_of`` (row -> algorithms) filled with the best algorithm."""
     cells = cells.copy()
     for row, algorithms in best_of.items():
         for column in cells.xs(row, level="algorithm").index:
@@ -63,14 +60,14 @@ def with_best(cells, best_of):
 
 
 def disputed(cells):
-    """Return the cells that two sources or more print, with their range ``apart``."""
+    """Return the cells of two or more sources, with their range ``apart``."""
     several = cells[cells.count(axis=1) > 1]
     return several.assign(apart=several.max(axis=1) - several.min(axis=1))
 
 
 def rankings(cells, least=4):
-    """Return differences and Kendall's tau of two sources in each column where they share ``least`` algorithms."""
-    found = []
+    """Return differences and Kendall's tau of two sources in columns with ``least`` common algorithms."""
+    results = []
     for column, of_column in cells.groupby(level="column", sort=False):
         for first, second in itertools.combinations(cells.columns, 2):
             both = of_column[[first, second]].dropna()
@@ -78,12 +75,12 @@ def rankings(cells, least=4):
                 best, apart = both == both.max(), (both[first] - both[second]).abs()
                 tau = kendalltau(both[first], both[second]).statistic
                 same_best = bool((best[first] == best[second]).all())
-                found.append((column, first, second, len(both), apart.median(), apart.max(), tau, same_best))
-    return pd.DataFrame(found, columns=COLUMNS)
+                results.append((column, first, second, len(both), apart.median(), apart.max(), tau, same_best))
+    return pd.DataFrame(results, columns=COLUMNS)
 
 
 def interval(tau, rows):
-    """Return the 95 % interval of Kendall's tau (Fieller, Hartley and Pearson 1957), None for 4 rows or |tau| = 1."""
+    """Return the 95 % interval of Kendall's tau (Fieller et al. 1957), None for 4 rows or |tau| = 1."""
     if rows <= 4 or abs(tau) > 1 - 1e-9:
         return None
     half = 1.96 * math.sqrt(0.437 / (rows - 4))
@@ -96,40 +93,40 @@ def table(head, rows):
 
 
 def table_of_sources(sources, cells):
-    """Return a table of the sources and how they read their numbers."""
+    """Return the table of the sources."""
     head = ("source", "printed in", "rounds", "number", "basis of this reading", "accuracies")
     rows = []
-    for name, one in sources.items():
-        number = READ_OUT[one["read_out"]].format(**one)
-        basis = one.get("inferred", "stated")
-        rows.append((one["label"], one["where"], f"{one['rounds']:,}", number, basis, cells[name].count()))
+    for name, source in sources.items():
+        number = READ_OUT[source["read_out"]].format(**source)
+        basis = source.get("inferred", "stated")
+        rows.append((source["label"], source["where"], f"{source['rounds']:,}", number, basis, cells[name].count()))
     return table(head, rows)
 
 
 def table_of_differences(sources, labels):
-    """Return a table of the known differences between the sources' set-ups and FedSMOO's."""
+    """Return the table of differences between the sources' set-ups and FedSMOO's."""
     rows = []
     for source in sources.values():
-        for one in source.get("differs", ()):
-            limits = [value for key in ("rows", "datasets", "partitions") for value in one.get(key, ())]
-            limits = [labels.get(value, value) for value in limits] + [f"{n} clients" for n in one.get("clients", ())]
-            rows.append((source["label"], ", ".join(limits) or "all", one["says"]))
+        for entry in source.get("differs", ()):
+            limits = [value for key in ("rows", "datasets", "partitions") for value in entry.get(key, ())]
+            limits = [labels.get(value, value) for value in limits] + [f"{n} clients" for n in entry.get("clients", ())]
+            rows.append((source["label"], ", ".join(limits) or "all", entry["says"]))
     return table(("source", "cells", "difference"), rows)
 
 
-def table_of_findings(found):
-    """Return a table of the differences and rank correlations of each column and two sources."""
+def table_of_rankings(results):
+    """Return the table of :func:`rankings`."""
     rows = []
-    for one in found.itertuples(index=False):
-        bounds = interval(one.tau, one.rows)
-        tau = f"{one.tau:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else f"{one.tau:.2f}"
-        apart = f"{one.median:.2f}", f"{one.largest:.2f}"
-        rows.append((one.column, f"{one.first}, {one.second}", one.rows, *apart, tau, "yes" if one.same_best else "no"))
+    for pair in results.itertuples(index=False):
+        bounds = interval(pair.tau, pair.rows)
+        tau = f"{pair.tau:.2f} [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else f"{pair.tau:.2f}"
+        apart, same_best = (f"{pair.median:.2f}", f"{pair.largest:.2f}"), "yes" if pair.same_best else "no"
+        rows.append((pair.column, f"{pair.first}, {pair.second}", pair.rows, *apart, tau, same_best))
     return table(("column", "sources", "rows", "median", "largest", "tau", "same best row"), rows)
 
 
 def table_of_cells(several, labels):
-    """Return a table of the disputed cells, the largest difference of each column first."""
+    """Return the table of disputed cells, the largest difference of each column first."""
     rows = []
     for column, of_column in several.groupby(level="column", sort=False):
         rows.append((f"**{column}**", *[""] * several.shape[1]))
@@ -141,10 +138,10 @@ def table_of_cells(several, labels):
 def page(sources, cells, labels):
     """Return the page in Markdown; ``labels``: algorithm -> label."""
     best_of = {row: algorithms for source in sources.values() for row, algorithms in source.get("best_of", {}).items()}
-    best = {row: f"Best of {', '.join(labels[one] for one in algorithms)}" for row, algorithms in best_of.items()}
-    labels = LABELS | labels | best
-    several = disputed(with_best(cells, best_of)).rename(columns={name: one["label"] for name, one in sources.items()})
-    apart, found = several.apart, rankings(several.drop(columns="apart"))
+    best = {row: f"Best of {', '.join(map(labels.get, algorithms))}" for row, algorithms in best_of.items()}
+    labels, source_labels = LABELS | labels | best, {name: source["label"] for name, source in sources.items()}
+    several = disputed(with_best(cells, best_of)).rename(columns=source_labels)
+    apart = several.apart
     return f"""# Do several sources print the same number for a cell?
 
 No: two sources or more print {len(several)} cells. Their numbers are {apart.median():.1f} points apart in the median,
@@ -159,7 +156,7 @@ The table compares two sources over the algorithms (rows) that both print. `medi
 test accuracy in points. `tau` is Kendall's rank correlation with its 95 % interval (Fieller, Hartley and Pearson 1957):
 1 means the same order of the algorithms, 0 means no relation.
 
-{table_of_findings(found)}
+{table_of_rankings(rankings(several.drop(columns="apart")))}
 
 ## Sources
 

@@ -1,9 +1,7 @@
 """Measure the effect of single choices: paired differences between two rows of a table, seed by seed.
 
-python studies/effects.py                                       write docs/effects.md from results/published/effects
-python studies/effects.py results/preview/tables/effects.csv    print the same page of other tables
-
-studies/effects.yaml names the pairs of rows of each table.
+python studies/effects.py                                       write docs/effects.md
+python studies/effects.py results/preview/tables/effects.csv    print the page for other tables
 """
 
 import sys
@@ -20,7 +18,7 @@ from flatfed.papers.significance import LEVEL, holm, sign_flip
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_ours", "_cifar100", "_cnn")]
 
-#: Differences within this, a fraction of the test images, count as none: half a percentage point.
+#: Half-width of the region of equivalence, a fraction of the test images.
 REGION = 0.005
 
 DIFFERS, NONE, OPEN, MISSING = "differs", "less than half a point", "open", "missing"
@@ -37,10 +35,7 @@ The verdict is "{DIFFERS}" if the corrected p is at most {LEVEL}, "{NONE}" if th
 
 
 def accuracies(lines):
-    """Return the accuracies (percent) in the ``lines`` of a table's CSV by (column, seed), one column per row.
-
-    NaN where a cell has no number.
-    """
+    """Return the accuracies (percent) in the ``lines`` of a table's CSV by (column, seed) and row, NaN if missing."""
     made = lines[lines.status == "ok"]
     made = made.assign(seed=made.seeds.str.split(";"), accuracy=made["values"].str.split(";"))
     made = made.explode(["seed", "accuracy"]).astype({"seed": int, "accuracy": float})
@@ -52,17 +47,17 @@ def accuracies(lines):
 def effects(values, pairs):
     """Return (row -> differences by seed and column, row -> p, row -> p corrected by Holm); ``pairs``: row -> base.
 
-    Pairs that lack a number have no differences and count among the tests with p = 1.
+    Incomplete pairs have no differences and count with p = 1.
     """
-    found = {row: (values[row] - values[base]).unstack("column", sort=False) for row, base in pairs.items()}
-    found = {row: differences for row, differences in found.items() if differences.notna().all(axis=None)}
-    p = {row: sign_flip(differences.mean(axis=1)) for row, differences in found.items()}
+    all_pairs = {row: (values[row] - values[base]).unstack("column", sort=False) for row, base in pairs.items()}
+    complete = {row: differences for row, differences in all_pairs.items() if differences.notna().all(axis=None)}
+    p = {row: sign_flip(differences.mean(axis=1)) for row, differences in complete.items()}
     corrected = holm([*p.values(), *[1.0] * (len(pairs) - len(p))])
-    return found, p, dict(zip(p, corrected, strict=False))
+    return complete, p, dict(zip(p, corrected, strict=False))
 
 
 def interval(differences):
-    """Return the bounds of the 95 % interval (Student) of the mean of ``differences``, one a seed."""
+    """Return the 95 % interval (Student) of the mean of ``differences`` over seeds."""
     return ttest_1samp(differences, 0).confidence_interval()
 
 
@@ -74,7 +69,7 @@ def interval_text(differences):
 
 
 def verdict(differences, corrected):
-    """Return what the mean ``differences`` of the seeds and their corrected p say."""
+    """Return the verdict on the ``differences`` of the seeds."""
     if corrected <= LEVEL:
         return DIFFERS
     low, high = interval(differences)
@@ -89,14 +84,14 @@ def p_text(p):
 def section(lines, pairs, title):
     """Return the section of one table in Markdown."""
     values = accuracies(lines)
-    found, p, corrected = effects(values, pairs)
+    differences, p, corrected = effects(values, pairs)
     labels = dict(zip(lines.row, lines.label, strict=True))
     columns = lines.column.unique()
     rows, verdicts = [], Counter()
     for row, base in pairs.items():
-        if row in found:
-            mean = found[row].mean(axis=1)
-            texts = [interval_text(found[row][column]) for column in columns]
+        if row in differences:
+            mean = differences[row].mean(axis=1)
+            texts = [interval_text(differences[row][column]) for column in columns]
             texts += [interval_text(mean), p_text(p[row]), p_text(corrected[row]), verdict(mean, corrected[row])]
         else:
             texts = ["–"] * (len(columns) + 3) + [MISSING]
@@ -110,7 +105,7 @@ def section(lines, pairs, title):
 
 
 def page(files):
-    """Return the page of tables in CSV ``files``."""
+    """Return the page of the tables in CSV ``files``."""
     pairs = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8"))
     sections = []
     for file in files:

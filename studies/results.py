@@ -1,9 +1,6 @@
-"""Write docs/results.md, its two pictures and README's block of results: our runs at FedSMOO's setting next to print.
+"""Compare our runs at FedSMOO's setting with the printed numbers: docs/results.md, its two plots and README's results.
 
-    python studies/results.py
-
-Reads results/published/fedsmoo-cifar10 (metrics and records of finished and unfinished runs) and config/reference. The
-rules of the comparison are in results/published/fedsmoo-cifar10/rules.md.
+Reads config/reference and results/published/fedsmoo-cifar10, whose rules.md has the rules of the comparison.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ ROWS = list(NAMES)[:8]
 
 @dataclass
 class Run:
-    """One run: its test accuracies in percent, by round, and what its record says."""
+    """A run: test accuracies in percent by round, and its record ``about``."""
 
     accuracy: pd.Series
     about: dict
@@ -53,28 +50,28 @@ class Run:
 
     @property
     def changes(self) -> str:
-        """Return what differs from the plain row: a variant's label, a batch size other than 50."""
+        """Return the differences from the plain row: a variant's label, another batch size than 50."""
         batch = self.about["description"]["batch_size"]
         return ", ".join([*self.algorithm.split("~")[1:], *([f"batches of {batch}"] if batch != 50 else [])])
 
     @property
     def finals(self) -> list[float | None]:
-        """Return the last accuracy and the means of the last 10 and 50 rounds, None for an unfinished run."""
+        """Return the last accuracy and the means of the last 10 and 50 rounds, None if unfinished."""
         return [self.accuracy.iloc[-n:].mean() if self.finished else None for n in (1, 10, 50)]
 
     def rounds_to(self, target: float) -> list[int | None]:
-        """Return the rounds to ``target``: centred mean of 21 rounds (primary), first crossing, trailing mean of 10."""
+        """Return the rounds to ``target``: centred mean of 21 (primary), first crossing, trailing mean of 10."""
         means = self.accuracy.rolling(21, center=True).mean(), self.accuracy, self.accuracy.rolling(10).mean()
         return [int(mean[mean >= target].index[0]) if (mean >= target).any() else None for mean in means]
 
     @property
     def verdict(self) -> str:
-        """Return the verdict on the accuracy, by the mean of 50 rounds; "" for an unfinished run."""
+        """Return the verdict on the mean accuracy of 50 rounds, "" if unfinished."""
         ours = self.finals[2]
         return "" if ours is None else within(abs(ours - self.printed["accuracy"]), POINTS)
 
     def target_verdict(self, target: int) -> str:
-        """Return the verdict on the rounds to ``target``, by the primary reading; "" while it is open."""
+        """Return the verdict on the primary rounds to ``target``, "" while open."""
         ours, theirs = self.rounds_to(target)[0], self.printed[target]
         if (self.algorithm, target) in OMITTED:
             return "omitted (B1)"
@@ -91,7 +88,7 @@ def within(difference: float, bounds: dict[str, float]) -> str:
 
 
 def printed(split: str, algorithm: str) -> dict:
-    """Return the printed accuracy and rounds to targets: FedSMOO's Tables 1 and 6, else FedLESAM's Tables 2 and 9."""
+    """Return the printed accuracy and rounds to targets of FedSMOO (Tables 1, 6), else FedLESAM (Tables 2, 9)."""
     for paper, accuracies, rounds in (("fedsmoo2023", "T1", "T6"), ("fedlesam2024", "T2", "T9")):
         tables = []
         for table, metric in ((accuracies, "test_accuracy"), (rounds, "rounds_to_target")):
@@ -100,16 +97,17 @@ def printed(split: str, algorithm: str) -> dict:
             rows = rows[(rows.clients == int(split.split("-")[1])) & (rows.metric == metric) & (rows.unit != "x")]
             tables.append(rows[rows.algorithm == algorithm.split("~")[0]])
         if len(tables[0]):
-            known = tables[1].dropna(subset="value").set_index("target").value
-            return {"accuracy": tables[0].value.iloc[0]} | {t: int(known[t]) if t in known else None for t in TARGETS}
+            reached = tables[1].dropna(subset="value").set_index("target").value
+            rounds_to = {target: int(reached[target]) if target in reached else None for target in TARGETS}
+            return {"accuracy": tables[0].value.iloc[0]} | rounds_to
     raise KeyError(f"no printed number of {algorithm} on {split}")
 
 
 def read(folder: Path = PUBLISHED) -> list[Run]:
-    """Return the runs under ``folder``, in the order of the rows, then by seed."""
+    """Return the runs under ``folder`` by row and seed."""
     runs = []
     for record in sorted(folder.rglob("run*.json")):
-        run_folders.read(record)  # refuses a run that was edited
+        run_folders.read(record)  # refuses edited runs
         suffix = record.name.removeprefix("run").removesuffix(".json")
         metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
         runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, not suffix))
@@ -117,8 +115,8 @@ def read(folder: Path = PUBLISHED) -> list[Run]:
 
 
 def trials(runs: list[Run]) -> list[tuple]:
-    """Return per variant and second precision: run, baseline, common rounds, means of 10, mean difference."""
-    found = []
+    """Return (run, baseline, common rounds, two means of 10 rounds, mean difference) of each variant or precision."""
+    results = []
     for run in (run for run in runs if run.split == OLDER):
         same = [r for r in runs if (r.split, r.seed) == (run.split, run.seed) and r is not run and not r.changes]
         same = [r for r in same if r.algorithm == run.algorithm.split("~")[0]]
@@ -127,12 +125,12 @@ def trials(runs: list[Run]) -> list[tuple]:
             continue
         common = run.accuracy.index.intersection(base.accuracy.index)
         ours, theirs = run.accuracy[common], base.accuracy[common]
-        found.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
-    return found
+        results.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
+    return results
 
 
-def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
-    """Draw printed (hollow) and ours (filled) of each row with a run: panels for the accuracy and for each target."""
+def dumbbells(runs: list[Run], out: Path, page_digest: str) -> None:
+    """Draw printed (hollow) and our (filled) accuracies and rounds to targets of each row with a run."""
     shown = [run for run in runs if not run.changes]
     names = [name for name in reversed(ROWS) if name in {run.algorithm for run in shown}]
     size, end = (4, 2 + 0.75 * len(names)), 830
@@ -154,11 +152,11 @@ def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
         panel.tick_params(labelsize=9.5)
         panel.set_title("Test accuracy, %" if key == "accuracy" else f"Rounds to {key} %", fontsize=10)
     figure.supxlabel("hollow: printed, filled: ours\narrow: not reached, grey: unfinished", fontsize=10)
-    figure.savefig(out, dpi=200, metadata={"flatfed": made_of})
+    figure.savefig(out, dpi=200, metadata={"flatfed": page_digest})
 
 
-def curves(runs: list[Run], out: Path, made_of: str) -> None:
-    """Draw one panel per row and split: the mean of 10 rounds over the raw accuracies, FedAvg in grey."""
+def curves(runs: list[Run], out: Path, page_digest: str) -> None:
+    """Draw one panel per row and split: raw accuracies, their mean of 10 rounds, FedAvg in grey."""
     shown = [run for run in runs if run.seed == 1 and not run.changes]
     shown = [run for run in shown if (run.split, run.precision) != (OLDER, "float32")]
     shown.sort(key=lambda run: run.split, reverse=True)
@@ -167,7 +165,8 @@ def curves(runs: list[Run], out: Path, made_of: str) -> None:
     for panel in panels.flat[len(shown) :]:
         panel.set_axis_off()
     for panel, run in zip(panels.flat, shown, strict=False):
-        base = next((each for each in shown if (each.split, each.algorithm) == (run.split, "fedavg")), None)
+        baselines = (other for other in shown if (other.split, other.algorithm) == (run.split, "fedavg"))
+        base = next(baselines, None)
         if base is not None and base is not run:
             panel.plot(base.accuracy.rolling(10).mean(), color="#aaaaaa", linewidth=1)
         panel.plot(run.accuracy, color="#a3195b", linewidth=0.4, alpha=0.5)
@@ -176,11 +175,11 @@ def curves(runs: list[Run], out: Path, made_of: str) -> None:
         panel.set(xlim=(0, 800), ylim=(10, 85))
     figure.supxlabel("round (line: mean of 10 rounds; thin: each round; grey: FedAvg)")
     figure.supylabel("test accuracy, %")
-    figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
+    figure.savefig(out, dpi=150, metadata={"flatfed": page_digest})
 
 
 def page(runs: list[Run], name: str = "results") -> str:
-    """Return the text of the template ``name``: results (the page) or readme (README's block)."""
+    """Return the rendered template ``name``: results or readme."""
     column = [run for run in runs if run.split == COLUMN]
     template = Template((ROOT / f"studies/{name}.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
     return template.render(
@@ -191,12 +190,12 @@ def page(runs: list[Run], name: str = "results") -> str:
 
 
 if __name__ == "__main__":
-    found = read()
-    text = page(found)
+    runs = read()
+    text = page(runs)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    dumbbells([run for run in found if run.split == COLUMN], DOCS / "results.png", digest)
-    curves(found, DOCS / "results-curves.png", digest)
+    dumbbells([run for run in runs if run.split == COLUMN], DOCS / "results.png", digest)
+    curves(runs, DOCS / "results-curves.png", digest)
     (DOCS / "results.md").write_text(text, encoding="utf-8")
     head, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- results -->\n")
-    block = page(found, "readme") + "\n" + rest[rest.index("<!-- end of results -->") :]
+    block = page(runs, "readme") + "\n" + rest[rest.index("<!-- end of results -->") :]
     (ROOT / "README.md").write_text(head + "<!-- results -->\n" + block, encoding="utf-8")

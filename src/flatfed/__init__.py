@@ -1,3 +1,3 @@
-"""FlatFed: the tables and figures of four papers on sharpness-aware federated learning, regenerated cell by cell."""
+"""FlatFed reproduces the tables and figures of four papers on sharpness-aware federated learning."""
 
 __version__ = "0.1.0"

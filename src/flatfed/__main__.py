@@ -1,4 +1,4 @@
-"""``python -m flatfed``: see :mod:`flatfed.cli`. Workflow jobs that need torch fork from a process that imported it."""
+"""``python -m flatfed``. Training jobs of the workflow fork from a process that has imported torch."""
 
 import os
 import sys

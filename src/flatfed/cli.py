@@ -1,7 +1,4 @@
-"""``python -m flatfed``: one sub-command for each step of the workflow. You can run each step alone.
-
-A call imports only what its sub-command needs: every cell is a separate process and should start fast.
-"""
+"""The command line: one sub-command for each step of the workflow. A call imports only its sub-command."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from flatfed.commands.kinds import Parser
 from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
 
-#: Exit status after an error that the user can correct, and after an interruption by the user.
+#: Exit statuses.
 REFUSED, INTERRUPTED = 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit status. A FlatFedError prints one message, without a trace."""
+    """Run one sub-command and return its exit status."""
     if arguments is None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `flatfed ... | head` ends silently
     words = sys.argv[1:] if arguments is None else list(arguments)
@@ -51,13 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of the command line: all command names, and the arguments of ``commands``."""
+    """Return the parser with all command names and the arguments of ``commands``."""
     top = Parser(
         prog="flatfed",
         usage="flatfed COMMAND ...",
         description=f"for you:\n{_listed(FOR_YOU)}\n\ncalled by Snakemake:\n{_listed(CALLED_BY_SNAKEMAKE)}",
         epilog="`flatfed help COMMAND` explains a command and shows an example.\n"
-        "Where `flatfed` is not installed: `PYTHONPATH=src python -m flatfed`.",
+        "Without installation: `PYTHONPATH=src python -m flatfed COMMAND`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"flatfed {__version__}")
@@ -82,7 +79,7 @@ def _file(command: str) -> ModuleType:
 
 
 def _remedy(error: MemoryError | OSError) -> str | None:
-    """Return the problem of a disk, a file or the memory with its remedy; None for other errors."""
+    """Return the message for a problem of disk, file or memory, else None."""
     if isinstance(error, MemoryError):
         return f"not enough memory ({str(error) or type(error).__name__})"
     named = error.filename is not None or error.errno in WITHOUT_A_NAME
@@ -90,7 +87,7 @@ def _remedy(error: MemoryError | OSError) -> str | None:
 
 
 def _register_user_files() -> None:
-    """Register the user's algorithms and models; the workflow passes their folders in environment variables."""
+    """Register the user's algorithms and models from environment variables."""
     from flatfed import algorithms, models
 
     for files in (algorithms.FILES, models.FILES):

@@ -1,4 +1,4 @@
-"""Errors meant for the user: one message with the location, the value and the allowed values."""
+"""Errors for the user: one message with location, value and allowed values."""
 
 from __future__ import annotations
 
@@ -8,54 +8,50 @@ import json
 import re
 from collections.abc import Iterable
 
-#: Errors of a disk or a path -> their remedy. Finished results remain, and a training resumes from its checkpoint.
+#: Errors of a disk or a path -> their remedy.
 REMEDIES = {
-    errno.ENOSPC: "free some space, then the same command goes on from what is there",
-    errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
-    errno.EROFS: "results and resources have to be on a file system that can be written to",
-    **dict.fromkeys(
-        (errno.EACCES, errno.EPERM),
-        "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
-    ),
-    errno.ENOENT: "check the path, or make it first",
-    errno.EISDIR: "a file is wanted here, not a folder",
-    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a folder is wanted where a file is"),
-    errno.ENAMETOOLONG: "give it a shorter one",
-    errno.ELOOP: "links lead in a circle there",
+    errno.ENOSPC: "free some space, then the same command continues",
+    errno.EDQUOT: "your quota is full: free some space, then the same command continues",
+    errno.EROFS: "results and resources need a writable file system",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "you lack the permission: see `ls -ld` of the folder"),
+    errno.ENOENT: "check the path, or create it",
+    errno.EISDIR: "expected a file, not a folder",
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "expected a folder, not a file"),
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "the links form a circle",
 }
 
-#: Errors that the system raises without a file's name, such as a write to a full disk.
+#: Errors that may lack a file name.
 WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 #: Kinds of ids that contain numbers, such as ``dir0.6-100``.
 NUMBERED = ("split",)
 
-#: A number in an id.
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class FlatFedError(Exception):
-    """A problem that the user can solve. The command line prints the message alone, without a trace."""
+    """A problem that the user can solve. The command line prints it without a traceback."""
 
 
 class ConfigError(FlatFedError):
-    """A problem in the configuration: a file, a key, a value."""
+    """A problem in the configuration."""
 
 
 class DataError(FlatFedError):
-    """A problem with a dataset, a partition, or a file of results."""
+    """A problem with a dataset, a partition or a result file."""
 
 
 class Shortage(FlatFedError):
-    """There is not enough memory, and no setting that needs less."""
+    """Not enough memory with any setting."""
 
 
 class NotJSON(DataError, ValueError):
-    """A file does not hold JSON: it was cut, or it is another file."""
+    """A file does not contain JSON."""
 
 
 def unknown(kind: str, value: object, names: Iterable[object], where: str) -> str:
-    """Return the message for a name that does not exist, with the nearest existing name.
+    """Return the message for an unknown name, with the nearest known name.
 
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
@@ -64,11 +60,7 @@ def unknown(kind: str, value: object, names: Iterable[object], where: str) -> st
 
 
 def absent(kind: str, name: str, present: Iterable[str], where: str) -> str:
-    """Return the message for something that is missing, with the nearest name of ``present``.
-
-    >>> absent("column", "value", ["metric", "valeu"], "x.csv")
-    "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
-    """
+    """Return the message for a missing name, with the nearest name of ``present``."""
     return f"{where}: {kind} {name!r} is missing; {instead(name, present, 'is it', 'there are')}"
 
 
@@ -80,30 +72,22 @@ def shown(value: object) -> str:
 
 def instead(
     value: object,
-    known: Iterable[object],
+    names: Iterable[object],
     question: str = "did you mean",
     listed: str = "known",
     *,
     by_number: bool = False,
 ) -> str:
-    """Return a suggestion, the :func:`nearest` name to ``value``, if any, and all ``known`` names.
-
-    >>> instead("fedsmo", ["fedavg", "fedsmoo"])
-    "did you mean 'fedsmoo'? known: fedavg, fedsmoo"
-    """
-    names = sorted({str(name) for name in known})
+    """Return the :func:`nearest` name as a question, and all ``names``."""
+    names = sorted({str(name) for name in names})
     near = nearest(str(value), names, by_number)
     return (f"{question} {near!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
 
 
 def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:
-    """Return the most similar of ``names`` to ``value``, None where none is similar.
+    """Return the most similar of ``names`` to ``value``, None if none is similar.
 
-    ``by_number``: prefer names that differ from ``value`` in numbers alone: the fewest different numbers, then the
-    nearest numbers.
-
-    >>> nearest("dir0.25-100", ["dir0.1-100", "dir0.3-100", "dir0.25-200", "dir2-100"], by_number=True)
-    'dir0.3-100'
+    ``by_number``: prefer names that differ in the fewest numbers only, then by the nearest numbers.
     """
     names, numbers = list(names), [float(number) for number in NUMBER.findall(value)]
 
@@ -119,7 +103,7 @@ def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | 
 
 
 def described(error: OSError) -> str:
-    """Return the problem of a file or its disk, with the remedy."""
-    name = error.filename2 or error.filename  # filename2 is the target of a renaming
+    """Return the message for a problem of a file or disk, with its remedy."""
+    name = error.filename2 or error.filename  # filename2: the target of a rename
     prefix = f"{name}: " if name else ""
     return f"{prefix}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"

@@ -1,8 +1,4 @@
-"""Types of the JSON that processes exchange: declared once, and checked when JSON is read.
-
-A message names the first wrong key. A form is a dataclass, which :func:`read` creates from JSON and :func:`plain` turns
-into JSON, or a mapping for :func:`check`.
-"""
+"""Forms of JSON: declared types that :func:`read` and :func:`check` compare with JSON values."""
 
 from __future__ import annotations
 
@@ -22,10 +18,10 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Form:
-    """The set of values for which ``fits`` is true; ``words`` describe them.
+    """The values for which ``fits`` is true; ``words`` describe them.
 
-    ``inside``: the form of the items of a list or the values of a mapping; ``keys``: key -> form, for a mapping.
-    ``make`` creates the value from the keys. ``misspelt``: (text, location) -> the message for an unknown text.
+    ``inside``: form of items or values; ``keys``: key -> form; ``make`` creates the value from its keys;
+    ``misspelt``: (text, location) -> message.
     """
 
     words: str
@@ -36,7 +32,7 @@ class Form:
     misspelt: Callable[[str, str], str] | None = None
 
 
-#: Type -> the form of its values. Unlike Python, JSON does not count true and false as integers.
+#: Type -> form of its values. In JSON, true and false are not integers.
 TYPES = {
     dict: Form("a mapping", lambda value: isinstance(value, dict)),
     list: Form("a list", lambda value: isinstance(value, list)),
@@ -50,23 +46,20 @@ TYPES = {
 
 
 def whole(least: int) -> Form:
-    """Return the form of whole numbers from ``least`` up."""
+    """Return the form of integers from ``least``."""
     return Form(f"a whole number from {least} up", lambda value: TYPES[int].fits(value) and value >= least)
 
 
 def above(low: float, most: float = math.inf) -> Form:
-    """Return the form of numbers above ``low`` and at most ``most``."""
     limit = f" and at most {most:g}" if most < math.inf else ""
     return Form(f"a number above {low:g}{limit}", lambda value: TYPES[float].fits(value) and low < value <= most)
 
 
 def some(form: Any) -> Form:
-    """Return the form of non-empty lists of ``form``."""
     return Form("a list of at least one", lambda value: isinstance(value, list) and bool(value), form)
 
 
 def named(kind: str, names: tuple[str, ...]) -> Form:
-    """Return the form of the names ``names`` of a ``kind``, such as schemes or devices."""
     words = f"one of {', '.join(names)}"
     return Form(words, lambda value: value in names, misspelt=lambda name, where: unknown(kind, name, names, where))
 
@@ -76,22 +69,19 @@ SHAPE = Form("[channels, height, width]", lambda value: isinstance(value, list) 
 
 
 def read(kind: type[Kind], value: Any, where: str) -> Kind:
-    """Return the JSON ``value`` as the dataclass ``kind``, nested dataclasses included; other keys are ignored.
+    """Return the JSON ``value`` as the dataclass ``kind``; DataError as :func:`check`.
 
-    The type of a field is its form; ``Annotated[X, form]`` gives a narrower one. A field with a default may be absent.
-
-    :raises DataError: the value is not of its form; the message begins with ``where``.
+    A field's form is its type, or ``form`` in ``Annotated[X, form]``. A field with a default may be absent.
     """
     return check(value, kind, where)
 
 
 def reader(kind: type[Kind]) -> Callable[[Any, str], Kind]:
-    """Return :func:`read` of the dataclass ``kind``."""
     return partial(read, kind)
 
 
 def plain(value: Any) -> Any:
-    """Return a dataclass as JSON for :func:`read`, without the fields that equal their default."""
+    """Return a dataclass as JSON for :func:`read`, without fields that equal their default."""
     if is_dataclass(value):
         contents = ((field, getattr(value, field.name)) for field in fields(value))
         return {field.name: plain(content) for field, content in contents if content != _default(field)}
@@ -101,18 +91,15 @@ def plain(value: Any) -> Any:
 
 
 def _default(field: Field[Any]) -> Any:
-    """Return the default of a field, or MISSING."""
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def check(value: Any, form: Any, where: str) -> Any:
-    """Return the JSON ``value`` converted to ``form``. Messages begin with ``where``.
+    """Return the JSON ``value`` converted to ``form``.
 
-    A form is a type (``Any``; ``float`` includes integers, but no booleans; ``list[X]``, ``dict[str, X]``,
-    ``X | None``, a dataclass), a :class:`Form`, or a mapping of keys to forms: a key that ends in ``?`` may be absent,
-    other keys of the value are ignored.
+    A form is a type, a :class:`Form`, or a mapping key -> form, where ``key?`` is optional. Unknown keys are ignored.
 
-    :raises DataError: naming the key (``evaluation.every``), the value and the expected form.
+    :raises DataError: the first wrong key, with ``where``, its value and form.
     """
     alternatives = _forms(form)
     match = next((alternative for alternative in alternatives if alternative.fits(value)), None)
@@ -135,7 +122,6 @@ def check(value: Any, form: Any, where: str) -> Any:
 
 
 def _forms(form: Any) -> list[Form]:
-    """Return the alternatives of a declared form."""
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin in (typing.Union, types.UnionType):
         return [alternative for argument in arguments for alternative in _forms(argument)]
@@ -165,6 +151,6 @@ def _refusal(value: Any, alternatives: list[Form], where: str) -> str:
 
 
 def _inside(where: str, key: str) -> str:
-    """Return the location of ``key``: after a colon in a file, after a point in another key."""
+    """Return the location of ``key``: "file: key" or "file: outer.key"."""
     file, _, inner = where.rpartition(": ")
     return f"{file}: {inner}.{key}" if file else f"{where}: {key}"

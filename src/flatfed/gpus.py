@@ -1,7 +1,4 @@
-"""The GPUs that this process may use, detected without torch, and the assignment of one GPU to each job.
-
-Snakemake limits the number of parallel GPU jobs on a machine, but does not assign devices to them.
-"""
+"""GPUs: detected without torch, and assigned one per job, which Snakemake does not do."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ from pathlib import Path
 from flatfed.errors import FlatFedError
 
 DRIVER = Path("/proc/driver/nvidia/gpus")
-OTHERS = (Path("/dev/kfd"), Path("/dev/dxg"))  # GPUs that NVIDIA's driver does not list: AMD, WSL
+OTHERS = (Path("/dev/kfd"), Path("/dev/dxg"))  # AMD, WSL: GPUs that NVIDIA's driver does not list
 
 
 def visible() -> list[str]:
-    """Return the ids of the GPUs visible to CUDA, in the notation of CUDA_VISIBLE_DEVICES."""
+    """Return the ids of the GPUs visible to CUDA, as in CUDA_VISIBLE_DEVICES."""
     if (mask := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        # CUDA ignores everything from the first invalid entry on; "-1" and "" are the customary ones for "none".
+        # CUDA ignores all entries after the first invalid one.
         return list(takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), map(str.strip, mask.split(","))))
     if DRIVER.is_dir():
         return [str(i) for i in range(len(list(DRIVER.iterdir())))]
@@ -34,33 +31,29 @@ def visible() -> list[str]:
 
 
 def resolve(device: str) -> str:
-    """Return "cuda" or "cpu" for the configuration's ``device`` ("auto", "cpu" or "cuda")."""
+    """Return "cuda" or "cpu" for ``device``: "auto", "cpu" or "cuda"."""
     if device == "auto":
         return "cuda" if visible() else "cpu"
     return device
 
 
 def demanded(device: str) -> str:
-    """Return :func:`resolve` of the ``device`` for a job that is about to start.
-
-    :raises FlatFedError: "cuda" was requested, and there certainly is no GPU.
-    """
+    """Return :func:`resolve` of ``device``; FlatFedError if "cuda" is requested without any GPU."""
     if device == "cuda" and not visible() and not any(path.exists() for path in OTHERS):
         mask = os.environ.get("CUDA_VISIBLE_DEVICES")
         why = f"CUDA_VISIBLE_DEVICES={mask!r} hides all" if mask is not None else "`nvidia-smi` lists none"
         raise FlatFedError(
-            f"device: cuda was asked for, but there is no GPU here: {why}. Use `--config device=cpu` (or auto), on the "
-            f"command line `--device cpu`; or go to a host with a GPU: on Slurm, `--workflow-profile profiles/slurm`"
+            f"device: cuda was requested, but this host has no GPU: {why}. Use `--config device=cpu` (or auto), for "
+            f"`flatfed` `--device cpu`; or use a host with a GPU: on Slurm, `--workflow-profile profiles/slurm`"
         )
     return resolve(device)
 
 
 @contextlib.contextmanager
 def claimed() -> Iterator[str | None]:
-    """Reserve a GPU that no other FlatFed job of this user has on this machine, and hide the others from CUDA.
+    """Yield a GPU that no other FlatFed job of this user holds, None with fewer than two GPUs.
 
-    Call before torch is imported. Yields the id, or None with fewer than two GPUs. If there are more jobs than GPUs,
-    the surplus jobs share GPUs by process id.
+    Hides the other GPUs from CUDA, so call it before importing torch. Surplus jobs share GPUs.
     """
     ids = visible()
     if len(ids) < 2:
@@ -73,8 +66,8 @@ def claimed() -> Iterator[str | None]:
 
 
 def _locked(gpu: str, stack: contextlib.ExitStack) -> bool:
-    """Take the lock of ``gpu`` until ``stack`` ends or the process dies; False if another job has it."""
-    # Two Slurm allocations on one host may use the same ids for different GPUs.
+    """Lock ``gpu`` until ``stack`` ends; False if another job holds it."""
+    # Two Slurm allocations on a host may use the same ids for different GPUs.
     owner = f"{os.getuid()}-{os.environ.get('SLURM_JOB_ID', 'host')}"
     path = Path(tempfile.gettempdir()) / f"flatfed-gpu-{owner}-{gpu.replace('/', '_')}.lock"
     file = stack.enter_context(path.open("w"))

@@ -1,4 +1,4 @@
-"""Validation against workflow/schemas, with messages: file, key, value, allowed values, nearest match."""
+"""Validation against workflow/schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from flatfed.errors import ConfigError, shown, unknown
 from flatfed.strict_yaml import read
 
-#: The folder of the schemas, which belong to this copy of FlatFed, not to the checked project.
+#: The schemas of this copy of FlatFed, not of the checked project.
 FOLDER = Path(__file__).resolve().parents[2] / "workflow" / "schemas"
 
 #: JSON type -> words for it.
@@ -40,7 +40,7 @@ BOUNDS = {
 
 
 def _is_int(checker: Any, value: Any) -> bool:
-    """Return whether ``value`` is an int. JSON Schema also accepts 40.0, which range() does not."""
+    """Unlike JSON Schema, refuse 40.0."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -49,37 +49,32 @@ _Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE
 
 @lru_cache
 def _validator(name: str, key: str | None = None) -> Any:
-    """Return the validator of a schema, or of its property ``key``."""
     if key:
         return _Validator(_validator(name).schema["properties"][key])
     return _Validator(_read(f"{name}.schema.yaml").contents, registry=Registry(retrieve=_read))
 
 
 def _read(file: str) -> Resource[Any]:
-    """Return the schema in a ``file`` of the folder, for references from other schemas."""
     return Resource.from_contents(read(FOLDER / file, f"workflow/schemas/{file}"))
 
 
 def validate(value: Any, schema: str, where: str) -> None:
-    """Check ``value``, the content of the file called ``where``, against ``workflow/schemas/<schema>.schema.yaml``.
-
-    :raises ConfigError: the most relevant mistake, or all missing keys.
-    """
+    """Check ``value``, the content of the file ``where``, against a schema; ConfigError as :func:`refuse`."""
     refuse(mistakes(value, schema), where)
 
 
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
-    """Check ``value`` against the property ``key`` of ``schema``; ConfigError as in :func:`validate`."""
+    """Check ``value`` against the property ``key`` of ``schema``; ConfigError as :func:`refuse`."""
     refuse(_validator(schema, key).iter_errors(value), f"{where}.{key}")
 
 
 def defaults(schema: str) -> dict[str, Any]:
-    """Return the default values of the properties of ``schema``."""
+    """Return the defaults of the properties of ``schema``."""
     return {key: rule["default"] for key, rule in _validator(schema).schema["properties"].items() if "default" in rule}
 
 
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
-    """Return the violations of ``schema`` by ``value``, which is ``under`` these keys in its file."""
+    """Return the violations of ``schema`` by ``value``, which is ``under`` these keys of its file."""
     errors = list(_validator(schema).iter_errors(value))
     for error in errors:
         error.path.extendleft(reversed(under))
@@ -87,10 +82,8 @@ def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[Validat
 
 
 def refuse(errors: Iterable[ValidationError], where: str) -> None:
-    """Raise a ConfigError for the first of the ``errors``, or for all missing keys.
-
-    Reports an unknown key before a missing one: a typo causes both errors. Reports keys of another kind of entry last.
-    """
+    """Raise a ConfigError for the most relevant of ``errors``, or all missing keys."""
+    # Unknown keys first: a typo causes both an unknown and a missing key.
     order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2, "not": 3}
     if errors := sorted(errors, key=lambda error: order.get(error.validator, 1)):
         missing = [error for error in errors if order.get(error.validator) == 2]
@@ -98,7 +91,6 @@ def refuse(errors: Iterable[ValidationError], where: str) -> None:
 
 
 def _missing_keys(errors: Iterable[ValidationError], where: str) -> str:
-    """Return the message for the missing keys of ``errors``."""
     missing: dict[tuple[Any, ...], str] = {}
     for error in errors:
         required = error.validator_value
@@ -114,9 +106,8 @@ def _missing_keys(errors: Iterable[ValidationError], where: str) -> str:
 
 
 def _message(error: ValidationError, where: str) -> str:
-    """Return the message for one violation of a schema."""
     while error.context:
-        # Report the best fitting alternative of an anyOf.
+        # Report the best alternative of an anyOf.
         fits = [(len(part.absolute_path), part.validator != "type", relevance(part)) for part in error.context]
         error = error.context[fits.index(max(fits))]
     location = _location(where, error.absolute_path)
@@ -135,24 +126,23 @@ def _message(error: ValidationError, where: str) -> str:
         case "type":
             types = [expected] if isinstance(expected, str) else expected
             names = " or ".join(WORDS[name] for name in types)
-            return f"{location}: {shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
+            return f"{location}: {shown(value)} is {_kind(value)}; expected {names}{allowed}"
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
             return f"{location}: {shown(twice)} is given twice"
         case bound if bound in BOUNDS:
-            return f"{location}: {shown(value)} is not allowed; {BOUNDS[bound].format(expected)} is wanted{allowed}"
+            return f"{location}: {shown(value)} is not allowed; expected {BOUNDS[bound].format(expected)}{allowed}"
         case _:
             return f"{location}: {shown(value)} is not allowed{allowed}"
 
 
 def _location(where: str, parts: Iterable[str | int]) -> str:
-    """Return the file ``where`` with the key path ``parts``."""
     path = _path(parts)
     return f"{where}: {path}" if path else where
 
 
 def _path(parts: Iterable[str | int]) -> str:
-    """Return the parts of a JSON path as ``preview.algorithms.fedadam`` or ``columns[2].splits``."""
+    """Return a JSON path as text, such as ``columns[2].splits``."""
     path = ""
     for part in parts:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)

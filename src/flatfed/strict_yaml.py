@@ -1,8 +1,6 @@
-"""A strict YAML reader: it refuses content that YAML would misread.
+"""A strict YAML reader: it refuses duplicate keys, unknown tags, control characters and content beyond its limits.
 
-It refuses duplicate keys, keys that are not text, unknown tags, anchors that contain themselves or expand to millions
-of values, deep nesting, numbers that are infinite, NaN or above 2^53, and control characters. Plain words follow
-YAML 1.2: 1e-3 is a number, but yes, no, on, 010, 1:30 and 2023-01-01 are texts.
+Plain words follow YAML 1.2: 1e-3 is a number; yes, no, on, 010, 1:30 and 2023-01-01 are texts.
 """
 
 from __future__ import annotations
@@ -18,16 +16,16 @@ import yaml
 
 from flatfed.errors import ConfigError
 
-#: Limits: nesting, characters of a text, characters of a file, values of a file with anchors expanded.
+#: Limits: nesting, characters of a text and of a file, values of a file with expanded anchors.
 DEEPEST, LONGEST, LARGEST_FILE, MOST = 32, 4000, 1_000_000, 100_000
 
-#: The largest integer that every JSON reader represents exactly.
+#: The largest integer that all JSON readers represent exactly.
 LARGEST = 2**53
 
-#: Unicode categories that a text must not contain: control characters (with line breaks), invisible ones, surrogates.
+#: Unicode categories of control and invisible characters.
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
-#: YAML type of a plain word -> its pattern, and the first characters of such words.
+#: Type of a plain word -> its pattern and possible first characters.
 TAG, DIGITS = "tag:yaml.org,2002:", "0123456789"
 FLOAT = r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?"
 WORDS = {
@@ -40,12 +38,11 @@ WORDS = {
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """PyYAML's loader with the words of YAML 1.2."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Refuse duplicate keys and keys that are not text; then merge the mappings of ``<<`` into the ``node``."""
+        """Refuse duplicate keys and keys that are not text; then merge the mappings of ``<<``."""
         lines: dict[str, str] = {}
         for key, _ in [] if hasattr(node, "flat") else node.value:
             line = f"line {key.start_mark.line + 1}"
@@ -64,10 +61,7 @@ for kind, (pattern, beginnings) in WORDS.items():
 
 
 def read(path: Path, name: str) -> Any:
-    """Return the content of the YAML file ``path``, called ``name`` in messages.
-
-    :raises ConfigError: the file cannot be read, is not YAML, or has content that this module refuses.
-    """
+    """Return the content of the YAML file ``path``, called ``name`` in messages; ConfigError if it is refused."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -87,7 +81,7 @@ def read(path: Path, name: str) -> Any:
 
 
 def as_in_a_file(value: Any) -> Any:
-    """Return ``value`` with its texts parsed as plain words of a file: Snakemake passes --config values as text."""
+    """Return ``value`` with its texts parsed as plain words: Snakemake passes --config values as texts."""
     if isinstance(value, dict):
         return {key: as_in_a_file(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -101,12 +95,7 @@ def as_in_a_file(value: Any) -> Any:
 
 
 def check(value: Any, name: str) -> None:
-    """Refuse content of ``value`` that this module does not allow.
-
-    Messages begin with ``name`` and the key.
-
-    :raises ConfigError: the first such value.
-    """
+    """Raise ConfigError, with ``name`` and key, for the first refused part of ``value``."""
     _check(value, name, "", 0, itertools.count(1))
 
 
@@ -115,7 +104,7 @@ def _check(value: Any, name: str, key: str, depth: int, count: Iterator[int]) ->
     if depth > DEEPEST:
         raise ConfigError(f"{at}: nested deeper than {DEEPEST} levels")
     if next(count) > MOST:
-        raise ConfigError(f"{at}: more than {MOST} values, anchors unfolded")
+        raise ConfigError(f"{at}: more than {MOST} values, anchors expanded")
     if isinstance(value, dict):
         for key_text, part in value.items():
             if not isinstance(key_text, str):
@@ -128,9 +117,9 @@ def _check(value: Any, name: str, key: str, depth: int, count: Iterator[int]) ->
     elif isinstance(value, str):
         _check_text(value, at)
     elif isinstance(value, int | float) and not abs(value) <= LARGEST:
-        raise ConfigError(f"{at}: {str(value)[:40]} is not allowed; a number of at most {LARGEST:g} is wanted")
+        raise ConfigError(f"{at}: {str(value)[:40]} is not allowed; expected a number of at most {LARGEST:g}")
     elif value is not None and not isinstance(value, int | float):
-        raise ConfigError(f"{at}: {value!r} is a {type(value).__name__}; write it in quotes where a text is meant")
+        raise ConfigError(f"{at}: {value!r} is a {type(value).__name__}; write a text in quotes")
 
 
 def _check_text(text: str, at: str) -> None:
@@ -139,4 +128,4 @@ def _check_text(text: str, at: str) -> None:
     for character in "" if text.isascii() and text.isprintable() else text:
         if unicodedata.category(character) in INVISIBLE:
             hint = "; write >- before a text of several lines" if character == "\n" else ""
-            raise ConfigError(f"{at}: {text[:80]!r} holds the control character {character!r}{hint}")
+            raise ConfigError(f"{at}: {text[:80]!r} contains the control character {character!r}{hint}")

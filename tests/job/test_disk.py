@@ -56,7 +56,7 @@ def test_a_full_disk_costs_no_round_that_was_saved(tmp_path, disk, monkeypatch, 
         at_round(patch, number, lambda: fill(disk))
         assert train(tmp_path, parts) == 2
     said = capsys.readouterr().err
-    assert "no space left on device; free some space, then the same command goes on" in said
+    assert "no space left on device; free some space, then the same command continues" in said
     assert f"flatfed train: {parts}" in said and "Traceback" not in said
     assert not (parts / "run.json").exists()
     (disk / "filler").unlink()
@@ -77,7 +77,7 @@ def test_a_disk_that_becomes_read_only(tmp_path, disk, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         at_round(patch, 3, read_only)
         assert train(tmp_path, parts) == 2
-    assert "read-only file system; results and resources have to be" in capsys.readouterr().err
+    assert "read-only file system; results and resources need" in capsys.readouterr().err
     subprocess.run(["umount", disk], check=True)
     assert train(tmp_path, parts) == 0
     assert "from round 3 of its checkpoint" in capsys.readouterr().err

@@ -111,7 +111,7 @@ def test_the_folder_of_the_run_is_not_written_to(place, capsys, way):
     before = {path: path.read_bytes() for path in (place / "run").iterdir()}
     assert cli.main(["rerun", run, "--out", out, "--dataset", "data", "--rounds", "2"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith(f"flatfed rerun: --out {out}: a run lies there; give another folder")
+    assert said.startswith(f"flatfed rerun: --out {out}: contains a run; choose another folder")
     assert {path: path.read_bytes() for path in (place / "run").iterdir()} == before
 
 
@@ -120,17 +120,17 @@ def test_another_finished_run_is_not_replaced(place, capsys):
     trained()
     before = {path: path.read_bytes() for path in (place / "other").iterdir()}
     assert rerun(out="other") == 2
-    assert "--out other: a run lies there; give another folder, or remove it" in capsys.readouterr().err
+    assert "--out other: contains a run; choose another folder, or remove it" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in (place / "other").iterdir()} == before
 
 
 @pytest.mark.parametrize(
     ("rounds", "words"),
     [
-        ("0", "a whole number above 0 is wanted"),
-        ("-2", "a whole number above 0 is wanted"),
-        ("two", "a whole number above 0 is wanted"),
-        ("7", "run/metrics.csv: ends with round 6 of 6: nothing to hold more against"),
+        ("0", "expected a whole number above 0"),
+        ("-2", "expected a whole number above 0"),
+        ("two", "expected a whole number above 0"),
+        ("7", "run/metrics.csv: ends with round 6 of 6: no more rounds to compare with"),
         ("1", "none of the first 1 rounds was evaluated"),
     ],
 )
@@ -147,8 +147,8 @@ def test_rounds_that_cannot_be_compared_are_refused(place, capsys, rounds, words
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--rounds", "5"), "ends with round 4 of 6: nothing to hold more against; --rounds 4 makes and compares"),
-        ((), "ends with round 4 of 6: nothing to hold more against; --rounds 4 makes and compares"),
+        (("--rounds", "5"), "ends with round 4 of 6: no more rounds to compare with; --rounds 4 compares"),
+        ((), "ends with round 4 of 6: no more rounds to compare with; --rounds 4 compares"),
         (("--rounds", "4"), None),
         (("--rounds", "3"), None),
     ],
@@ -209,7 +209,7 @@ def test_a_digit_in_any_column_is_a_difference(place, capsys, column):
     assert rerun("--rounds", "3") == 0, "the first line is the same"
     assert rerun("--rounds", "4") == 1
     said = capsys.readouterr().out
-    assert "differs from run/metrics.csv from round 4 on" in said and f"in that round differ: {column};" in said
+    assert "differs from run/metrics.csv from round 4 on" in said and f"differences in this round: {column};" in said
 
 
 def test_columns_of_later_versions_are_named_and_missing_ones_differ(place, capsys):
@@ -226,7 +226,7 @@ def test_columns_of_later_versions_are_named_and_missing_ones_differ(place, caps
     (place / "run/metrics.csv").write_text("\n".join(newer) + "\n")
     recorded("run")
     assert rerun("--rounds", "4") == 1
-    assert "in that round differ: median" in capsys.readouterr().out
+    assert "differences in this round: median" in capsys.readouterr().out
 
 
 def test_a_run_that_diverged_is_compared_as_far_as_it_came(place, capsys):

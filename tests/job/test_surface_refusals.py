@@ -126,9 +126,9 @@ def test_a_partition_without_test_images(problem):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--out", "s.png"], "'s.png': a file that ends in .npz is wanted"),
-        (["--out", "s.npz", "--images", "0"], "'0': a whole number above 0 is wanted"),
-        (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
+        (["--out", "s.png"], "'s.png': expected a file that ends in .npz"),
+        (["--out", "s.npz", "--images", "0"], "'0': expected a whole number above 0"),
+        (["--out", "s.npz", "--seed", "-1"], "'-1': expected a whole number from 0 to"),
         (["--out", "s.npz", "--set", "trian"], "unknown value 'trian'; did you mean 'train'"),
     ],
 )

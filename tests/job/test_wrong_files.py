@@ -38,7 +38,7 @@ CALLS = {
     "errata": "--out new.html",
     "verify": "--config config.yaml",
     "time": "--run run.d.json --dataset data --partition dealt.npz --out new.json --rounds 1",
-    "plan": "--config config.yaml --json new.json",
+    "plan": "--config config.yaml",
     "rerun": "run --dataset data --out new",
     "status": "--config config.yaml",
     "clean": "",

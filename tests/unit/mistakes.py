@@ -58,8 +58,8 @@ FILES = {
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
     "unknown target": ("tables/fedsmoo2023_T6.yaml", "t2]", "t3]", ["fedsmoo2023_T6.yaml", "'t3'", "known: t1, t2"]),
     "c above the classes": (T1, "path3-100", "path20-100", ["path20-100.classes_per_client: 20", "at most 10", "'cifar10'"]),
-    "wrong type": (CIFAR10, "rounds: 800", "rounds: many", [CIFAR10, "rounds", '"many" is a text', "a whole number is wanted"]),
-    "not whole": (CIFAR10, "rounds: 800", "rounds: 800.0", [CIFAR10, "rounds", "800.0", "a whole number is wanted"]),
+    "wrong type": (CIFAR10, "rounds: 800", "rounds: many", [CIFAR10, "rounds", '"many" is a text', "expected a whole number"]),
+    "not whole": (CIFAR10, "rounds: 800", "rounds: 800.0", [CIFAR10, "rounds", "800.0", "expected a whole number"]),
     "out of range": (CIFAR10, "weight_decay: 0.001", "weight_decay: -1", [CIFAR10, "weight_decay", "-1", "at least 0"]),
     "not finite": (CIFAR10, "clip_norm: 10.0", "clip_norm: .inf", [CIFAR10, "clip_norm", "inf", "a number"]),
     "not a number": (CIFAR10, "rho: 0.01,", "rho: .nan,", [CIFAR10, "algorithms.fedsam.rho", "nan"]),
@@ -173,7 +173,7 @@ FILES = {
     "surface without rows": ("figures/fedlesam2024_F1.yaml", "split: dir0.6-100, rows: [fedavg]", "split: dir0.6-100", ["panels[1]", "'rows' is missing"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
     # Of every kind of mistake in every kind of file: types, keys, ranges, anchors, names that are none, and no YAML at all.
-    "dataset of another type": ("datasets.yaml", "classes: 100\n", "classes: [100]\n", ["datasets.yaml: cifar100.classes", "[100]", "a whole number is wanted"]),
+    "dataset of another type": ("datasets.yaml", "classes: 100\n", "classes: [100]\n", ["datasets.yaml: cifar100.classes", "[100]", "expected a whole number"]),
     "split of another type": ("splits.yaml", "alpha: 0.6,", 'replacement: "yes", alpha: 0.6,', ["splits.yaml: dir0.6-100.replacement", '"yes"']),
     "algorithm of another type": ("algorithms.yaml", "{rho: 0.05}", "7", ["algorithms.yaml: fedsmoo~rho0.05.set", "7 is a number"]),
     "row of another type": (T1, "[fedavg,", "[{is: fedavg},", [T1, "rows[0]"]),
@@ -247,7 +247,7 @@ VALUES = {
     "device": ({"device": "gpu"}, ["device", "'gpu'", "known: auto, cpu, cuda"]),
     "table": ({"tables": ["fedsmoo2023_T9"]}, ["tables[0]", "'fedsmoo2023_T9'", "did you mean 'fedsmoo2023_T"]),
     "table twice": ({"tables": ["cifar10_cnn", "cifar10_cnn"]}, ["tables[1]", "given twice"]),
-    "tables as text": ({"tables": "cifar10_cnn"}, ["tables", "is a text", "a list is wanted"]),
+    "tables as text": ({"tables": "cifar10_cnn"}, ["tables", "is a text", "expected a list"]),
     "column": ({"tables": [{"table": "fedsmoo2023_T1", "columns": ["cifar10-path3-10"]}]}, ["tables[0].columns", "did you mean 'cifar10-path3-100'?"]),
     "table entry's key": ({"tables": [{"table": "fedsmoo2023_T1", "column": ["x"]}]}, ["tables[0]", "column"]),
     "figure": ({"figures": ["fedsmoo2023_F11"]}, ["figures[0]", "did you mean 'fedsmoo2023_F"]),
@@ -266,7 +266,7 @@ VALUES = {
     "an order of more images": ({"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": ORDER, "images": {"train": 500, "test": 100}}}}, ["data.cifar10.order", "orders 50000 train images, not 500"]),
     "squeezed images in the place of cut ones": ({"data": {"pacs": {"source": "imagefolder", "path": "x", "size": 64, "domains": True}}}, ["data.pacs.resize", "is missing", "datasets.yaml", "pacs.source has 256 beside size 224", "resize: 64"]),
     "folder": ({"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}}, ["data.cifar10.path", "'no/such' does not exist", "train/<class>"]),
-    "text for data": ({"data": "cifar10.npz"}, ["data", '"cifar10.npz" is a text', "a mapping is wanted"]),
+    "text for data": ({"data": "cifar10.npz"}, ["data", '"cifar10.npz" is a text', "expected a mapping"]),
     "not finite": ({"seeds": [float("nan")]}, ["seeds[0]", "nan", "a number"]),
     **{
         f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
@@ -296,13 +296,13 @@ YAML = {
     "a: {b: -.INF}": "f: a.b: -inf is not allowed",
     "a: .NaN": "f: a: nan is not allowed",
     "a: 1e400": "f: a: inf is not allowed",
-    "a: 9007199254740993": "f: a: 9007199254740993 is not allowed; a number of at most 9.0072e+15",
+    "a: 9007199254740993": "f: a: 9007199254740993 is not allowed; expected a number of at most 9.0072e+15",
     f"a: {'9' * 5000}": "has 5000 characters; at most 4000",
-    f"a: -{'9' * 3000}": "is not allowed; a number of at most",
+    f"a: -{'9' * 3000}": "is not allowed; expected a number of at most",
     'a: "x\\ny"': "write >- before a text of several lines",
     'a: "\\0"': "control character '\\x00'",
     'a: "x\\u202ey"': "control character '\\u202e'",
-    '"x\\u200by": 1': "f: key: 'x\\u200by' holds the control character",
+    '"x\\u200by": 1': "f: key: 'x\\u200by' contains the control character",
     'a: "\\ud800"': "not YAML",
     "\ta: 1": "not YAML",
     "a: [1": "not YAML",
@@ -380,7 +380,7 @@ PARTITIONS = {
 COMMANDS = {
     "a sub-command": (("trian",), "argument COMMAND: unknown command 'trian'; did you mean 'train'? known: cell, check, "),
     "a scale": (("verify", "--scale", "papr"), "argument --scale: unknown value 'papr'; did you mean 'paper'?"),
-    "a share": (("hessian", "r", "--residual", "nan"), "argument --residual: 'nan': a number from 0 to 1 is wanted"),
+    "a share": (("hessian", "r", "--residual", "nan"), "argument --residual: 'nan': expected a number from 0 to 1"),
     "a value of the configuration": (("plan", "--config", "fedsmoo2023_T1"), "argument --config: 'fedsmoo2023_T1' is neither KEY=VALUE nor a YAML"),
 }
 

@@ -62,5 +62,5 @@ def test_it_is_refused_while_a_training_runs(capsys):
         assert cli.main(["clean", "--yes"]) == 2
         assert files() == before
     assert (
-        capsys.readouterr().err == f"flatfed clean: {RUN}: a training runs there; stop it first. Nothing was deleted\n"
+        capsys.readouterr().err == f"flatfed clean: {RUN}: a training is running; stop it first. Nothing was deleted\n"
     )

@@ -13,7 +13,7 @@ def test_each_failed_job_is_told_with_the_last_line_of_its_log(tmp_path):
     one, two, three = (str(tmp_path / f"{name}.log") for name in ("one", "two", "absent"))
     Path(one).write_text("begun\n\nflatfed train: the disk is full\n\n")
     Path(two).write_text("")
-    killed = "it left no message: killed, or out of memory?"
+    killed = "no message: killed, or out of memory?"
     expected = [f"{one}: flatfed train: the disk is full", f"{two}: {killed}", f"{three}: {killed}"]
     assert closing.failed([one, two, three]) == expected
 
@@ -23,7 +23,7 @@ def test_runs_that_diverged_are_told_and_others_are_not(tmp_path):
         made.run(tmp_path / name, {"round": [6]}, diverged_at=broke)
     (tmp_path / "c/run.json").write_text("[]")
     records = [tmp_path / name / "run.json" for name in ("a", "b", "c", "absent")]
-    assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; it is recorded, and tables say so"]
+    assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; tables report it"]
 
 
 def test_a_failed_job_shows_its_message_and_logs_without_its_command(capsys):

@@ -99,7 +99,7 @@ def test_values_are_given_as_to_snakemake(tmp_path, monkeypatch, capsys):
     assert configuration.read(["data={cifar10: {source: npz, path: a=b.npz}}"])["data"]["cifar10"]["path"] == "a=b.npz"
     with pytest.raises(ConfigError, match=r"--config: seeds=\[1: not YAML"):
         configuration.read(["seeds=[1"])
-    with pytest.raises(ConfigError, match="one file is wanted, and KEY=VALUE"):
+    with pytest.raises(ConfigError, match="expected one file, and KEY=VALUE"):
         configuration.read([str(own), "other.yaml"])
     assert cli.main(["check", "--config", "scale=papr"]) == 2
     assert "scale: unknown value 'papr'; did you mean 'paper'?" in capsys.readouterr().err

@@ -395,7 +395,7 @@ def test_a_terminal_of_80_columns_shows_every_entry_and_every_number(errata, cap
 def test_another_suffix_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["errata", "--out", str(tmp_path / "errata.pdf")])
-    assert "errata.pdf': a file that ends in .md or .html is wanted" in capsys.readouterr().err
+    assert "errata.pdf': expected a file that ends in .md or .html" in capsys.readouterr().err
 
 
 def test_the_printed_spreads_of_t1_are_not_deviations_of_two_repeats():

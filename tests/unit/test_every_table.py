@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import cli
-from flatfed.commands import configuration
+from flatfed.commands import configuration, plan
 from flatfed.experiment import SCALES, cell_specs
 from samples import sampled
 
@@ -28,6 +28,10 @@ def here(experiment, tmp_path, monkeypatch):
     return tmp_path
 
 
+def forecast(*words: str) -> dict:
+    return plan.forecast(cli.parser(["plan"]).parse_args(["plan", *words]))[0]
+
+
 @pytest.mark.parametrize("table", sampled(TABLES, SAMPLE))
 def test_every_command_answers_for_every_table(here, experiment, capsys, table):
     for scale in experiment.tables[table].settings.get("scales", SCALES):
@@ -41,8 +45,7 @@ def test_every_command_answers_for_every_table(here, experiment, capsys, table):
         parts = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         assert f"{table}, {scale} scale: {len(cells)} cells: {parts}\n" in said
         assert said.splitlines()[-1] == f"{len(runs)} of {len(runs)} runs to make"
-        assert cli.main(["plan", *where, "--json", "plan.json"]) == 0
-        total = json.loads(Path("plan.json").read_text())["plan"][table]
+        total = forecast(*where)[table]
         assert (total["cells"], total["runs"], total["missing"]) == (len(cells), len(runs), len(runs))
         assert cli.main(["verify", *where]) == 0
         assert f"{table}, {scale} scale: " in capsys.readouterr().out
@@ -66,9 +69,8 @@ def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, 
     damaged = len(runs[:6])
     assert cli.main(["status", table, "--scale", scale]) == 0
     said = capsys.readouterr()
-    assert said.out.count("run.json: not the record of a run; delete it, and the run is made again") == damaged
-    assert cli.main(["plan", table, "--scale", scale, "--json", "plan.json"]) == 0
-    assert json.loads(Path("plan.json").read_text())["plan"]["total"]["damaged"] == damaged
+    assert said.out.count("run.json: not the record of a run; delete it to train the run again") == damaged
+    assert forecast(table, "--scale", scale)["total"]["damaged"] == damaged
     capsys.readouterr()
     assert cli.main(["verify", table, "--scale", scale]) == (2 if damaged or others else 0)
     assert capsys.readouterr().err.count("run.json: not the record of a run") == damaged

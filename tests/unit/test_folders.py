@@ -19,7 +19,7 @@ def test_folders_that_can_be_made_are(tmp_path, monkeypatch):
 def test_a_folder_of_somebody_else_is_named(tmp_path, monkeypatch, given):
     (tmp_path / "theirs").mkdir()
     monkeypatch.setattr(files.os, "access", lambda path, mode: path != tmp_path / "theirs")
-    with pytest.raises(FlatFedError, match=f"{tmp_path}/theirs: .*see `ls -ld` of it. Nothing was started"):
+    with pytest.raises(FlatFedError, match=f"{tmp_path}/theirs: .*see `ls -ld` of the folder. Nothing was started"):
         files.check_writable([tmp_path, tmp_path / given])
 
 

@@ -78,8 +78,8 @@ def test_an_interruption_is_said(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("nowhere.json", "neither JSON nor a readable file of it: [Errno 2]"),
-        ('{"a": }', "neither JSON nor a readable file of it: Expecting value"),
+        ("nowhere.json", "neither JSON nor a readable JSON file: [Errno 2]"),
+        ('{"a": }', "neither JSON nor a readable JSON file: Expecting value"),
     ],
 )
 def test_what_is_not_json_is_said(argument, words, capsys):
@@ -101,7 +101,7 @@ def test_a_list_is_no_specification(tmp_path, capsys):
     file.write_text("[1]")
     with pytest.raises(SystemExit):
         cli.main(["fetch", "--spec", str(file), "--out", "x"])
-    assert re.search("a JSON object is wanted, not list", capsys.readouterr().err)
+    assert re.search("expected a JSON object, not list", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5"])
@@ -168,10 +168,10 @@ def test_ctrl_c_leaves_no_trace(place, said):
 def test_a_configuration_that_is_a_list_is_none(given, tmp_path, capsys):
     (tmp_path / "list.yaml").write_text("- scale\n- tables\n")
     assert cli.main(["check", "--config", str(tmp_path / "list.yaml"), *given]) == 2
-    assert "list.yaml: keys with values are wanted, such as `scale: preview`, not a list" in capsys.readouterr().err
+    assert "list.yaml: expected keys with values, such as `scale: preview`, not a list" in capsys.readouterr().err
 
 
 def test_what_is_nested_too_deeply_is_not_json(capsys):
     with pytest.raises(SystemExit):
         cli.main(["fetch", "--spec", '{"a": ' * 100_000, "--out", "x"])
-    assert "neither JSON nor a readable file of it" in capsys.readouterr().err
+    assert "neither JSON nor a readable JSON file" in capsys.readouterr().err

@@ -162,4 +162,4 @@ def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_pa
     call = [sys.executable, "-c", WITHOUT_TORCH, *command, "--device", "cuda"]
     done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout == "2 False\n", done.stderr
-    assert done.stderr.startswith(f"flatfed {command[0]}: device: cuda was asked for, but there is no GPU here")
+    assert done.stderr.startswith(f"flatfed {command[0]}: device: cuda was requested, but this host has no GPU")

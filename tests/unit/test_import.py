@@ -90,7 +90,7 @@ def test_what_is_brought_is_taken(machines, monkeypatch, capsys):
     capsys.readouterr()
     brought(machines, "again", "fedavg")
     assert flatfed("import", "../again") == 0
-    assert "0 runs accepted; 1 were there already" in capsys.readouterr().out
+    assert "0 runs accepted; 1 existed already" in capsys.readouterr().out
     assert (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns == before
 
 
@@ -191,7 +191,7 @@ def test_a_run_without_its_model_is_copied_and_one_with_it_completes_it(machines
     said = capsys.readouterr().out
     assert "2 runs accepted" in said and not Path(run_folder("fedavg"), "model.safetensors").exists()
     assert flatfed("import", "../whole") == 0
-    assert "0 runs accepted; 1 were there already" in capsys.readouterr().out
+    assert "0 runs accepted; 1 existed already" in capsys.readouterr().out
     assert flatfed("import", "--replace", "../whole") == 0
     assert Path(run_folder("fedavg"), "model.safetensors").exists() and Path("../whole/model.safetensors").exists()
 
@@ -239,6 +239,6 @@ def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypa
     assert flatfed("import", "../made") == 2
     said = capsys.readouterr().err
     partitions = [experiment.paths.partition("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
-    assert "2 files are needed" in said and "flatfed table TABLE --runs FOLDER" in said
+    assert "2 partitions are missing" in said and "flatfed table TABLE --runs FOLDER" in said
     files = f"{partitions[0]} {partitions[1]}"
     assert f"snakemake --cores 1 {files}" in said

@@ -200,7 +200,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
     Path("folder").mkdir()
     wanted = "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
     for dataset, said in {
-        "file": "file: is a file; a folder is wanted",
+        "file": "file: is a file; expected a folder",
         "nowhere": f"nowhere: is not there; {wanted}",
         "folder": "folder: cannot be read as a dataset",
     }.items():

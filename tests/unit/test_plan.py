@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import made
 from flatfed import cli
 from flatfed.commands import configuration, plan_measured, plan_needs
+from flatfed.commands.plan import forecast
 from flatfed.commands.plan_measured import Measured, Measurements
 from flatfed.experiment import run_specs
 
@@ -49,8 +50,16 @@ def record(run, seconds: float, **changes) -> None:
 
 
 def plan(*arguments: str) -> dict:
-    assert cli.main(["plan", "--config", "config.yaml", "--json", "plan.json", *arguments]) == 0
-    return json.loads(Path("plan.json").read_text())["plan"]
+    """Return the forecast that the command prints."""
+    forecasts = []
+
+    def recorded(options):
+        forecasts.append(forecast(options))
+        return forecasts[0]
+
+    with mock.patch("flatfed.commands.plan.forecast", recorded):
+        assert cli.main(["plan", "--config", "config.yaml", *arguments]) == 0
+    return forecasts[0][0]
 
 
 def printed(capsys) -> dict[str, dict[str, str]]:
@@ -92,7 +101,6 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     made.so_far("published/q/runs/s/a/seed1", {"round": [10]}, description=run.description, **gpu)
     total = plan()["total"]
     assert total["seconds"] == pytest.approx(32 * 800 * 4.0)
-    assert json.loads(Path("plan.json").read_text())["machines"] == ["a CPU (published)"]
     assert (total["memory_bytes"], total["unknown"]) == (5 * 10**6, 0)
     assert capsys.readouterr().out.endswith("paper scale, cpu: by a CPU (published)\n")
     record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 2), 1.0)

@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 673,
+    "": 670,
     "algorithms": 1008,
     "analysis": 861,
-    "commands": 1290,
+    "commands": 1285,
     "data": 1023,
     "engine": 2896,
     "experiment": 2232,

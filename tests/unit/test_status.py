@@ -60,7 +60,7 @@ def finished(run, **changes):
         (PROGRESS.format(pace="25"), "stopped"),
         (PROGRESS.format(pace="25") + "flatfed train: the disk is full\n", "failed"),
         ("Traceback (most recent call last):\n  ...\ntorch.OutOfMemoryError: CUDA out of memory\n", "failed"),
-        ("flatfed: the training process ended without a status: killed, or out of memory\n", "failed"),
+        ("flatfed: the process ended without a status: killed, or out of memory\n", "failed"),
         (PROGRESS.format(pace="25") + "flatfed train: interrupted\n", "stopped"),
         ("", "stopped"),
     ],
@@ -120,7 +120,7 @@ def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
         assert found.words == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
     under_way(run)
     assert state(here, run).name == "stopped", "killed a moment ago"
-    logged(run, "flatfed: the training process ended without a status: killed, or out of memory\n")
+    logged(run, "flatfed: the process ended without a status: killed, or out of memory\n")
     assert state(here, run).name == "failed"
 
 
@@ -185,7 +185,7 @@ def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, cont
     assert cli.main(["status", "--config", "config.yaml"]) == 0
     found = capsys.readouterr()
     assert "8 cells: 1 done (#), 6 waiting (.), 1 failed (!)" in found.out
-    said = f"failed   {file}: not the record of a run; delete it, and the run is made again"
+    said = f"failed   {file}: not the record of a run; delete it to train the run again"
     assert found.out.count(said) == 1 and "\n7 of 8 runs to make" in found.out
     assert found.err == "", "named once"
 

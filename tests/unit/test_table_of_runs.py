@@ -127,7 +127,7 @@ def preview(folder: Path) -> None:
     [
         (edited, ONE, "metrics.csv: is not the file that run.json next to it describes"),
         (cut, ONE, "metrics.csv: ends with round 42, but run.json beside it says rounds_done 45"),
-        (described, ONE, "not the run that the table asks for: learning_rate is 0.2, here 0.1"),
+        (described, ONE, "not the requested run: learning_rate is 0.2, here 0.1"),
         (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)'),
         (lambda folder: change(folder / ONE, partition_digest="0" * 64), ONE, "data: partition_digest is 000000000000"),
         (lambda folder: change(folder / OTHER, dataset_digest="0" * 64), OTHER, "data: dataset_digest is 000000000000"),
@@ -168,7 +168,7 @@ def test_a_folder_without_a_run_of_the_table_is_refused(folder, capsys):
     assert make() == 2
     assert "copy: no run of table cifar10_cnn among 0" in capsys.readouterr().err
     assert cli.main(["table", "cifar10_cnn", "--so-far"]) == 2
-    assert "--so-far goes with --runs FOLDER" in capsys.readouterr().err
+    assert "--so-far needs --runs FOLDER" in capsys.readouterr().err
     assert not Path("out").exists()
 
 

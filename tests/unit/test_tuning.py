@@ -208,8 +208,8 @@ MISTAKES = {
     "bounds": ({"grids": {"fedsam": {"rho": [-1]}}}, r"tune\.grids\.fedsam\.rho"),
     "row": ({"grids": {"fedsan": {"rho": [1]}}}, "unknown algorithm 'fedsan'; did you mean 'fedsam'"),
     "value twice": ({"grids": {"fedsam": {"rho": [0.1, 0.2, 0.1]}}}, r"tune\.grids\.fedsam\.rho: 0\.1 is given twice"),
-    "no value": ({"grids": {"fedsam": {"rho": []}}}, r"tune\.grids\.fedsam\.rho: .* at least 1 is wanted"),
-    "no key": ({"grids": {"fedsam": {}}}, "tune.grids.fedsam: .* at least 1 is wanted"),
+    "no value": ({"grids": {"fedsam": {"rho": []}}}, r"tune\.grids\.fedsam\.rho: .* expected .* at least 1"),
+    "no key": ({"grids": {"fedsam": {}}}, "tune.grids.fedsam: .* expected .* at least 1"),
 }
 
 

@@ -192,7 +192,7 @@ def test_a_warning_names_files_outside_of_the_digest_once(folder, capsys, monkey
     for _ in range(2):
         run(folder, "{name: wide}")
     (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"flatfed: warning: {folder}/wide.py needs {folder}/")
+    assert said.startswith(f"flatfed: warning: {folder}/wide.py imports {folder}/")
     assert f"{folder}/{named}" in said and "_blocks" not in said and "numpy" not in said
 
 

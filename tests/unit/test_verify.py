@@ -111,7 +111,7 @@ def test_strict_passes_a_table_that_stands(write):
 def test_preview_verifies_nothing_and_says_why(write, capsys):
     write(UPPER[0], "preview", {row: [value - 0.3 for value in values] for row, values in CLOSE.items()})
     assert verify("--scale", "preview") == 0
-    said = "fedsmoo2023_T1, preview scale: 8 of 16 cells made; at this scale none is verified\n"
+    said = "fedsmoo2023_T1, preview scale: 8 of 16 cells made; this scale is not verified\n"
     assert capsys.readouterr().out == said
     assert verify("--scale", "preview", "--strict") == 1, "no printed number agrees"
 
@@ -120,7 +120,7 @@ def test_a_table_of_which_nothing_is_printed_says_so(write, experiment):
     write(UPPER[0], "paper", CLOSE)
     args = ("paper", "fedsmoo2023_T1", UPPER)
     result = table(fill(table_specs.table_spec(experiment, *args), cell_specs.cells(experiment, *args)), set())
-    assert list(lines(result)) == ["fedsmoo2023_T1, paper scale: nothing printed to compare with"]
+    assert list(lines(result)) == ["fedsmoo2023_T1, paper scale: no printed numbers"]
     assert result.stands
 
 

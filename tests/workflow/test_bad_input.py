@@ -78,7 +78,7 @@ def test_in_a_target(untouched):
     ("content", "words"),
     [
         (b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
-        pytest.param(b"", "null is nothing (null); a mapping is wanted", marks=full),
+        pytest.param(b"", "null is nothing (null); expected a mapping", marks=full),
         pytest.param(b"scale: *none\n", "not YAML: found undefined alias", marks=full),
         pytest.param(b"scale: " + 9999 * b"[", "not YAML: ", marks=full),
         pytest.param(b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9", marks=full),

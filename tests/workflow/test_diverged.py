@@ -21,7 +21,7 @@ def test_its_cell_says_so_and_the_others_stay(project):
     )
     done = project.make()
     assert "Traceback" not in done.text and "Trying to restart" not in done.text
-    assert f"Diverged:\n  {FOLDER}: diverged in round 1; it is recorded, and tables say so\n" in done.text
+    assert f"Diverged:\n  {FOLDER}: diverged in round 1; tables report it\n" in done.text
     record = json.loads((project.root / FOLDER / "run.json").read_text())
     assert (record["diverged_at"], record["rounds_done"]) == (1, 0)
     assert len((project.root / FOLDER / "metrics.csv").read_text().splitlines()) == 1, "no round is counted"

@@ -100,7 +100,7 @@ def test_cuda_without_a_gpu_ends_before_the_first_job(project):
     asked = ["--config", "device=cuda", "--force", f"results/preview/{CELL}"]
     done = project.snakemake(*asked, env={"CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode != 0 and "Execute" not in done.text
-    assert "device: cuda was asked for, but there is no GPU here" in done.text and "device=cpu" in done.text
+    assert "device: cuda was requested, but this host has no GPU" in done.text and "device=cpu" in done.text
     planned = project.snakemake("--dry-run", *asked, env={"CUDA_VISIBLE_DEVICES": ""})
     assert planned.returncode == 0, "elsewhere there may be"
 

@@ -33,7 +33,7 @@ def contents(project):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results and resources have"),
+        ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results and resources need"),
         (["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"),
     ],
     ids=["a new run", "a run made again"],
@@ -54,6 +54,6 @@ def test_read_only_results_start_nothing(project, arguments, words):
 def test_a_disk_that_is_too_small_is_named_by_the_job_that_fills_it(project):
     done = snakemake(project, SMALL, f"{RUNS}/fedavg/seed2/run.json")
     assert done.returncode != 0
-    assert "no space left on device; free some space, then the same command goes on" in done.text
+    assert "no space left on device; free some space, then the same command continues" in done.text
     assert "Traceback" not in done.text
     project.make(f"{RUNS}/fedavg/seed2/run.json")

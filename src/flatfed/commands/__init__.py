@@ -1,9 +1,6 @@
-"""The sub-commands, a file each: its docstring is its help, ``ARGUMENTS`` are what it takes, ``run`` does it.
+"""The sub-commands, one file each: the docstring is the help, ``ARGUMENTS`` the arguments, ``run`` the work."""
 
-Only the file of the sub-command that is called is imported.
-"""
-
-#: Sub-command -> its file and its purpose, in the order of ``flatfed --help``.
+#: Sub-command -> file and purpose, in the order of ``flatfed --help``.
 FOR_YOU = {
     "check": ("check", "validate the configuration and count its tables and runs"),
     "plan": ("plan", "forecast runs, hours and memory before anything runs"),
@@ -12,14 +9,14 @@ FOR_YOU = {
     "errata": ("errata", "show where the papers contradict themselves"),
     "table": ("make_table", "write a table in four formats, also from a folder of runs"),
     "rerun": ("rerun", "reproduce a run from its run.json and compare"),
-    "describe": ("describe", "print the description of runs: all that a training takes"),
+    "describe": ("describe", "print the description of runs, the input of `train`"),
     "import": ("import_runs", "accept runs that were trained on another machine"),
     "clean": ("clean", "list results and data with their sizes, delete them with --yes"),
 }
 CALLED_BY_SNAKEMAKE = {
     "fetch": ("fetch_dataset", "write a dataset as memory-mappable arrays"),
-    "partition": ("deal_clients", "partition a dataset among clients"),
-    "weights": ("bring_weights", "write pre-trained weights as a file of plain tensors"),
+    "partition": ("partition_clients", "partition a dataset among clients"),
+    "weights": ("write_weights", "write pre-trained weights as a file of plain tensors"),
     "train": ("train_runs", "train one run, or several seeds of one together"),
     "choose": ("choose", "choose hyper-parameters by accuracy on a validation part"),
     "hessian": ("hessian", "estimate the Hessian at the model of a finished run"),

@@ -1,30 +1,31 @@
-"""What the commands take and check that compute something at the model of a finished run."""
+"""Arguments and checks of commands that analyse the model of a finished run."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds, run_folders
 from flatfed.commands.arguments import argument
 from flatfed.runs import record as records
 
-#: The run and its data set.
-ARGUMENTS = [argument("run", kinds.folder, "a finished run", metavar="RUN_FOLDER"), arguments.DATASET]
+ARGUMENTS = [
+    argument("run", kinds.folder, "a finished run", metavar="RUN_FOLDER"),
+    arguments.DATASET,
+    arguments.PARTITION,
+    *arguments.DEVICE,
+]
 
 
 @contextlib.contextmanager
-def analysing(options: argparse.Namespace) -> Iterator[str]:
-    """Check what the analysis of a run begins with, without torch; yield the device to make it on.
-
-    A GPU is held until the end.
-
-    :raises DataError: the folder is without the record of a finished run.
-    :raises FlatFedError: the device is not there.
-    """
+def inputs(options: argparse.Namespace) -> Iterator[Any]:
+    """Check run and device, then import torch; yield the inputs, with a GPU reserved until the end."""
     device = gpus.demanded(options.device)
     run_folders.read_record(options.run / records.RECORD)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
-        yield device
+        from flatfed.analysis.trained_model import AnalysisInputs
+
+        yield AnalysisInputs(options.dataset, options.partition, device, options.threads)

@@ -1,8 +1,7 @@
-"""``flatfed clean``: start again without results and data.
+"""``flatfed clean``.
 
-Lists what FlatFed wrote below the current folder: results, datasets, logs and
-benchmarks. Without --yes nothing is deleted. results/published, config and your
-own files always stay. While a training runs, the command is refused.
+Lists the results, datasets, logs and benchmarks that FlatFed wrote in the current folder; --yes deletes them.
+results/published, config and your own files stay. Refused while a training runs.
 
 example:
   python -m flatfed clean
@@ -20,17 +19,13 @@ from flatfed.errors import FlatFedError
 from flatfed.runs import lock
 from flatfed.runs.paths import DEFAULT, SCALES
 
-#: Files and folders of one scale.
 RESULTS = ("analysis", "cells", "figures", "partitions", "runs", "tables", "tuning", "report.html", "report.json")
 
-ARGUMENTS = [flag("--yes", "delete what is listed")]
+ARGUMENTS = [flag("--yes", "delete the listed files")]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the files and folders that FlatFed wrote, with their sizes; with ``--yes``, delete them.
-
-    :raises FlatFedError: a training holds the lock of a run.
-    """
+    """Print FlatFed's files with their sizes; with ``--yes``, delete them; FlatFedError while a training runs."""
     resources, logs = Path(DEFAULT.resources), Path(DEFAULT.logs)
     paths = [Path(DEFAULT.results, scale, name) for scale in SCALES for name in RESULTS]
     paths += [Path(DEFAULT.errata), resources / "weights", logs / "errata.log"]
@@ -38,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     paths += [top / name for top in (logs, Path("benchmarks")) for name in (*SCALES, "fetch", "weights")]
     paths = [path for path in paths if path.exists()]
     for held in (file.parent for path in paths for file in path.rglob(lock.NAME) if lock.is_held(file.parent)):
-        raise FlatFedError(f"{held}: a training runs there; stop it first. Nothing was deleted")
+        raise FlatFedError(f"{held}: a training is running; stop it first. Nothing was deleted")
     for path in paths:
         files = [file for file in (path, *path.rglob("*")) if file.is_file() and not file.is_symlink()]
         print(f"{sum(file.stat().st_size for file in files) / 1e6:10,.1f} MB  {path}")

@@ -1,4 +1,4 @@
-"""The configuration of a sub-command: config.yaml of the current folder, and the config/ of this copy of FlatFed."""
+"""The configuration of a sub-command: config.yaml of the current folder and config/ of this copy of FlatFed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,23 @@ from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError, described
 from flatfed.experiment import AskedTable, scales, selection
+from flatfed.experiment.model import digest
 from flatfed.files import digest_json, read_json, write_json
 from flatfed.runs.paths import Paths
 
-#: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
+#: This copy of FlatFed.
 HOME = Path(__file__).resolve().parents[3]
 DEFAULT = Path("config/config.yaml")
 
-#: Environment variable with the file of the effective configuration of a call of Snakemake, which its jobs read.
+#: Environment variable: file of the effective configuration, for jobs of Snakemake.
 VARIABLE = "FLATFED_CONFIGURATION"
 
-#: The values of ``--config``: at most one file, and any number of KEY=VALUE, as Snakemake takes them.
+#: The values of ``--config``: at most one file, and any number of KEY=VALUE.
 Parts = Sequence[str] | None
 
 
 def load(parts: Parts) -> experiment.Experiment:
-    """Load and validate the configuration that ``parts`` of the command line make, as :func:`read` does.
-
-    Jobs of Snakemake have no parts: they read the file that :func:`write_effective` wrote.
-
-    :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
-    """
+    """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the effective configuration."""
     if VARIABLE in os.environ and not parts:
         effective = read_json(os.environ[VARIABLE])
         return experiment.load(HOME, effective["config"], Paths(**effective["places"]))
@@ -42,10 +38,7 @@ def load(parts: Parts) -> experiment.Experiment:
 
 
 def write_effective(config: dict[str, Any], paths: Paths) -> None:
-    """Write the effective configuration of a call of Snakemake to a file that its jobs read on any host.
-
-    :raises ConfigError: the file cannot be written.
-    """
+    """Write the effective configuration of a call of Snakemake for its jobs; ConfigError if that fails."""
     effective = {"config": config, "places": vars(paths)}
     path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
     os.environ[VARIABLE] = str(path)
@@ -53,39 +46,34 @@ def write_effective(config: dict[str, Any], paths: Paths) -> None:
         if not path.exists():
             write_json(path, effective)
     except OSError as error:
-        raise ConfigError(f"the configuration cannot be written for the jobs: {described(error)}") from None
+        raise ConfigError(f"cannot write the configuration for the jobs: {described(error)}") from None
 
 
-def check_digest(here: str, options: argparse.Namespace) -> None:
-    """Refuse a job whose content has another digest than ``--digest``, which Snakemake computed.
-
-    :raises ConfigError: a file of the configuration changed after Snakemake started.
-    """
-    if options.digest not in (None, here):
-        raise ConfigError("a file under config/, or of your own, changed after Snakemake started: call Snakemake again")
+def check_digest(options: argparse.Namespace, *specifications: Any) -> None:
+    """Raise ConfigError if ``--digest`` is not that of ``specifications``."""
+    if options.digest not in (None, digest(*specifications)):
+        raise ConfigError("a file of config/ or of yours changed after Snakemake started: call Snakemake again")
 
 
-def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:
-    """Return the scale and the tables, with columns, that the command line asks for, else those of config.yaml."""
+def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:
+    """Return the requested scale and tables (default: those of config.yaml)."""
     scale = options.scale or selection.scale_of(loaded, options.tables)
     return scale, selection.with_columns(loaded, options.tables) or scales.there(loaded, scale, loaded.asked).tables
 
 
 def read(parts: Parts) -> dict[str, Any]:
-    """Return the content of the file among ``parts``, its values replaced by those of each KEY=VALUE.
+    """Return the content of the file among ``parts``, overridden by each KEY=VALUE.
 
-    Without a file it is config/config.yaml of the current folder, or FlatFed's own where there is none.
-
-    :raises ConfigError: there are two files, one cannot be read, or a value is not YAML.
+    Default file: config/config.yaml of the current folder, else of FlatFed. ConfigError as for wrong YAML.
     """
     files = [part for part in parts or () if not is_value(part)]
     if len(files) > 1:
-        raise ConfigError(f"--config: {', '.join(files)}: one file is wanted, and KEY=VALUE for what differs from it")
+        raise ConfigError(f"--config: {', '.join(files)}: expected one file, and KEY=VALUE to override it")
     path = Path(files[0]) if files else DEFAULT if DEFAULT.exists() else HOME / DEFAULT
     content = strict_yaml.read(path, str(path))
-    if not isinstance(content, dict):  # None would mean FlatFed's own
+    if not isinstance(content, dict):
         kind = "nothing" if content is None else f"a {type(content).__name__}"
-        raise ConfigError(f"{path}: keys with values are wanted, such as `scale: preview`, not {kind}")
+        raise ConfigError(f"{path}: expected keys with values, such as `scale: preview`, not {kind}")
     for key, _, text in (part.partition("=") for part in parts or () if is_value(part)):
         try:
             value = strict_yaml.as_in_a_file(yaml.safe_load(text))
@@ -95,7 +83,7 @@ def read(parts: Parts) -> dict[str, Any]:
     return content
 
 
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with the values of ``over``; mappings are merged key by key, as Snakemake merges --config."""
-    both = {key for key in over if isinstance(base.get(key), dict) and isinstance(over[key], dict)}
-    return {**base, **over, **{key: _merged(base[key], over[key]) for key in both}}
+def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with the values of ``override``, as Snakemake merges --config."""
+    mappings = {key for key in override if isinstance(base.get(key), dict) and isinstance(override[key], dict)}
+    return {**base, **override, **{key: _merged(base[key], override[key]) for key in mappings}}

@@ -1,8 +1,7 @@
-"""``flatfed describe``: what a training takes, for a machine without Snakemake.
+"""``flatfed describe``.
 
-One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
-With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed
-on a machine that has torch but no Snakemake; `import` takes the runs back.
+Prints one line of JSON per run folder, the input of `train`. The folder need not exist. --script prints a shell script
+that makes data, partitions and runs in a copy of FlatFed without Snakemake; `import` takes the runs back.
 
 example:
   python -m flatfed describe --script results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > runs.sh
@@ -28,17 +27,13 @@ FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
 
 ARGUMENTS = [
     argument("folders", str, FOLDER, nargs="+", metavar="RUN_FOLDER"),
-    flag("--script", "print a shell script that makes the runs"),
+    flag("--script", "print a shell script that trains the runs"),
     arguments.CONFIG,
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the description of each run folder as one line of JSON or, with --script, commands that make the runs.
-
-    :raises ConfigError: the configuration is wrong, or knows no such run.
-    :raises DataError: a path is not that of a run folder.
-    """
+    """Print the descriptions or the script."""
     experiment = configuration.load(options.config)
     runs = [run_of(experiment, folder) for folder in options.folders]
     descriptions = [json.dumps(run.description, sort_keys=True) for run in runs]
@@ -46,9 +41,9 @@ def run(options: argparse.Namespace) -> None:
 
 
 def run_of(experiment: Experiment, folder: str) -> Run:
-    """Return the run that the path of a folder means: ``results/<scale>/runs/<protocol>/<split>/<algorithm>/seed<k>``.
+    """Return the run of ``folder``: ``results/<scale>/runs/<protocol>/<split>/<algorithm>/seed<k>``.
 
-    :raises DataError: the path is of another form.
+    :raises DataError: the path has another form.
     :raises ConfigError: the configuration has no such protocol, split or algorithm.
     """
     scale = next(iter(Path(folder).parts[-6:-5]), "")
@@ -59,15 +54,16 @@ def run_of(experiment: Experiment, folder: str) -> Run:
 
 
 def script(experiment: Experiment, runs: list[Run]) -> list[str]:
-    """Return the lines of a shell script that makes ``runs``, their data and partitions; what exists is left alone."""
+    """Return a shell script, by line, that makes missing data, partitions and runs."""
     lines = [
         "#!/bin/sh",
-        "# Run in a copy of FlatFed where `python` has torch, numpy and safetensors. Called again, it goes on.",
+        "# Run in a copy of FlatFed where `python` has torch, numpy and safetensors. A second call resumes.",
         "set -eu",
         "export PYTHONPATH=src",
     ]
-    own = {files.variable: experiment.config.get(files.setting) for files in (algorithms.FILES, models.FILES)}
-    lines += [f"export {name}={shlex.quote(os.pathsep.join(own[name]))} # copy these, too" for name in own if own[name]]
+    for files in (algorithms.FILES, models.FILES):
+        if folders := experiment.config.get(files.setting):
+            lines.append(f"export {files.variable}={shlex.quote(os.pathsep.join(folders))} # copy these, too")
     steps: dict[str, str] = {}
     for run in runs:
         folder = run.paths.dataset(run.dataset)
@@ -78,11 +74,10 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
         if run.weights:
             steps[run.weights] = f"weights --name {run.description['model']['weights']} --out {run.weights}"
         weights = f"--weights {run.weights} " if run.weights else ""
-        place = f"--dataset {folder} --partition {run.partition} {weights}--out {run.path}"
-        steps[run.record] = f"train --run {quoted(run.description)} {place}"
-    return lines + [f"[ -e {made} ] || python -m flatfed {command}" for made, command in steps.items()]
+        paths = f"--dataset {folder} --partition {run.partition} {weights}--out {run.path}"
+        steps[run.record] = f"train --run {quoted(run.description)} {paths}"
+    return lines + [f"[ -e {file} ] || python -m flatfed {command}" for file, command in steps.items()]
 
 
 def quoted(value: Any) -> str:
-    """Return ``value`` as JSON in shell quotes."""
     return shlex.quote(json.dumps(value, sort_keys=True))

@@ -1,7 +1,7 @@
-"""``flatfed errata``: the papers' own contradictions.
+"""``flatfed errata``.
 
-Every entry of config/errata.yaml, with the printed numbers of config/reference that contradict each other:
-tables that disagree, errors that are not train minus test, means that are not those of their cells.
+Shows the entries of config/errata.yaml with the contradicting numbers of config/reference: different tables, errors
+that differ from train minus test, means that differ from those of their cells.
 
 example:
   python -m flatfed errata --out results/errata.html
@@ -24,10 +24,7 @@ ARGUMENTS = [argument("--out", kinds.ending(".md", ".html"), "write a page inste
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the page of the errata to a file, Markdown or HTML by its suffix, or print it as text for 80 columns.
-
-    :raises ConfigError: config/errata.yaml is malformed.
-    """
+    """Write the errata as Markdown or HTML, or print them as text for 80 columns; ConfigError if they are malformed."""
     page = errata_page.page(Errata(HOME), options.out.suffix if options.out else ".txt")
     with contextlib.nullcontext(sys.stdout) if options.out is None else write_whole(options.out, "w") as file:
         file.write(page)

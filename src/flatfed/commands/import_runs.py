@@ -1,9 +1,8 @@
-"""``flatfed import``: runs made where Snakemake is not, checked and put where Snakemake finds them done.
+"""``flatfed import``.
 
-Checks that each run is finished and was made from the description, data, partition and code that the
-configuration asks for here. If all are, copies them into results/, where Snakemake finds them done. Lists those in
-whose place another run stands, leaves these alone, and exits with 2. A run without its model, as runs are published,
-is trained again for an analysis; `table --runs` reads such runs in place.
+Checks that the runs are finished and match the description, data, partition and code here. If all do, copies them into
+results/. Existing other runs are listed and kept, with exit status 2. Runs without a model, such as published ones, are
+trained again for an analysis; `table --runs` reads them in place.
 
 example:
   python -m flatfed import from-gpu-host/results/preview/runs
@@ -30,74 +29,64 @@ from flatfed.runs.paths import RunIds
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
 ARGUMENTS = [
-    argument("folders", kinds.folder, "a run folder, or one that holds some", nargs="+", metavar="FOLDER"),
-    flag("--replace", "put them in place of runs that are already there"),
-    flag("--other-code", "accept runs that other source code trained"),
+    argument("folders", kinds.folder, "run folder, or folder with runs", nargs="+", metavar="FOLDER"),
+    flag("--replace", "replace existing runs"),
+    flag("--other-code", "accept runs of other source code"),
     arguments.CONFIG,
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Check every finished run under the folders against the configuration, then copy all of them into results/.
-
-    Nothing is copied unless every run passes. Then a run that is there already is left alone, and so is one in whose
-    place another stands, unless it is to be replaced.
-
-    :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
-        description, data, partition or code; or, once the others are in place, another stood in a run's place.
-    """
+    """Copy all runs; DataError if there is none, one fails a check (no copies), or another run is in its place."""
     folders = [file.parent for file in run_folders.record_files(options.folders, RECORD)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    runs = checked(configuration.load(options.config), folders, options.other_code)
-    taken = [place for place in runs if options.replace or not place.exists()]
-    same = [place for place, folder in runs.items() if place not in taken and is_same(place, folder)]
-    for place in taken:
-        bring(runs[place], place)
-        print(f"{place}: accepted")
-    forget([f"{place}/{name}" for place in taken for name in FILES])
-    print(f"{len(taken)} runs accepted; {len(same)} were there already")
-    if kept := [f"{place} exists already ({runs[place]})" for place in runs if place not in taken + same]:
-        raise DataError("\n".join([*kept, f"{len(kept)} runs were not taken; --replace puts them in these places"]))
+    sources = checked(configuration.load(options.config), folders, options.other_code)
+    accepted, conflicts = [], []
+    for target, folder in sources.items():
+        if options.replace or not target.exists():
+            copy(folder, target)
+            accepted.append(target)
+            print(f"{target}: accepted")
+        elif not is_same(target, folder):
+            conflicts.append(f"{target} exists already ({folder})")
+    forget([f"{target}/{name}" for target in accepted for name in FILES])
+    print(f"{len(accepted)} runs accepted; {len(sources) - len(accepted) - len(conflicts)} existed already")
+    if conflicts:
+        raise DataError("\n".join([*conflicts, f"{len(conflicts)} runs were not accepted; --replace replaces the old"]))
 
 
 def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> dict[Path, Path]:
-    """Return where the finished runs in ``folders`` belong, {place: folder}, each held against the configuration.
-
-    :raises DataError: some are none of its runs; the message names them, and all partitions that are not here.
-    """
-    places: dict[Path, Path] = {}
+    """Return {folder in results/: folder} of ``folders``; DataError with all failed runs and missing partitions."""
+    sources: dict[Path, Path] = {}
     problems: list[str] = []
-    lacking: dict[str, None] = {}
+    missing: dict[str, None] = {}
     for folder in folders:
         try:
             run, record = read(experiment, folder)
-            twin = places.setdefault(Path(run.path), folder)
+            twin = sources.setdefault(Path(run.path), folder)
             if twin is not folder:
                 raise DataError(f"{folder}: is {run.path}, and so is {twin}; name one of them")
             if Path(run.partition).exists():
-                check_made_from(folder / RECORD, record, run.partition, other_code)
+                check_data_and_code(folder / RECORD, record, run.partition, other_code)
             else:
-                lacking[run.partition] = None
+                missing[run.partition] = None
         except FlatFedError as problem:
             problems.append(str(problem))
-    if lacking:
-        others = "`python -m flatfed table TABLE --runs FOLDER` reads published runs without"
-        command = shlex.join(["snakemake", "--cores", "1", *lacking])
-        problems.append(f"{len(lacking)} files are needed to check the runs ({others}); make them first: {command}")
+    if missing:
+        alternative = "`python -m flatfed table TABLE --runs FOLDER` needs none"
+        command = shlex.join(["snakemake", "--cores", "1", *missing])
+        problems.append(f"{len(missing)} partitions are missing ({alternative}); make them first: {command}")
     if problems:
         raise DataError("\n".join(problems))
-    return places
+    return sources
 
 
 def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
-    """Return the finished run in ``folder``, held against this configuration but for its data and code.
-
-    :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
-    """
+    """Return the run in ``folder``; DataError if it is damaged, unfinished or of another description."""
     file = folder / RECORD
     record = run_folders.read(file)
-    if (folder / MODEL).is_file():  # published runs have none, nor have those whose model no analysis was to read
+    if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
     run = run_specs.run(experiment, **vars(RunIds.of_description(record.description)))
     if different := identity.difference_texts(record.description, run.description):
@@ -107,8 +96,8 @@ def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
     return run, record
 
 
-def check_made_from(file: Path, record: RunRecord, partition: str, other_code: bool) -> None:
-    """Raise DataError where data, partition or, unless ``other_code``, versions of the code are not those here."""
+def check_data_and_code(file: Path, record: RunRecord, partition: str, other_code: bool) -> None:
+    """Raise DataError if data, partition or, unless ``other_code``, versions of the code differ."""
     try:
         identity.check_data(str(file), record, partition)
     except DataError as error:
@@ -119,34 +108,31 @@ def check_made_from(file: Path, record: RunRecord, partition: str, other_code: b
         raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")
 
 
-def is_same(place: Path, folder: Path) -> bool:
-    """Return whether the run in ``place`` is whole and the one in ``folder``."""
+def is_same(target: Path, folder: Path) -> bool:
+    """Return whether both folders contain the same undamaged run."""
     with contextlib.suppress(OSError, DataError):
-        return run_folders.read(place / RECORD) == run_folders.read(folder / RECORD)
+        return run_folders.read(target / RECORD) == run_folders.read(folder / RECORD)
     return False
 
 
-def bring(folder: Path, place: Path) -> None:
-    """Copy the files of a run into its ``place``, newer than anything they were made from.
-
-    They are copied beside the place first: what stands there goes when its successor is whole.
-    """
-    staged = place.with_name(f".{place.name}.importing")
+def copy(folder: Path, target: Path) -> None:
+    """Copy the files of a run to ``target``; replace an existing run after the copy is complete."""
+    staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
     for file in (folder / name for name in FILES):
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
-    shutil.rmtree(place, ignore_errors=True)
-    staged.rename(place)
+    shutil.rmtree(target, ignore_errors=True)
+    staged.rename(target)
 
 
 def forget(files: list[str]) -> None:
-    """Have Snakemake drop what it recorded of earlier jobs for ``files``: it would compare those with ours."""
+    """Remove Snakemake's metadata of earlier jobs for ``files``, which would cause reruns."""
     if not files or not Path(".snakemake").is_dir():
         return
     command = [sys.executable, "-m", "snakemake", "--cleanup-metadata", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    # Of a run that was never made here nothing was recorded: Snakemake reports that, and drops the others all the same.
+    # Snakemake fails for files without metadata, after it has cleaned the others.
     if done.returncode and "because the metadata was not present" not in done.stderr:
-        print(f"snakemake --cleanup-metadata failed, so it may make the runs again:\n{done.stderr}", file=sys.stderr)
+        print(f"snakemake --cleanup-metadata failed; it may train the runs again:\n{done.stderr}", file=sys.stderr)

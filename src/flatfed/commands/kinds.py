@@ -1,4 +1,4 @@
-"""The kinds of values that arguments of the command line have, and the messages for values that are not of them."""
+"""Readers of command-line values, with messages for wrong values."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ CONFIG = "--config"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the nearest choice for a wrong one and takes parts of a configuration as Snakemake does."""
+    """A parser that suggests the nearest choice, and accepts several values after --config as Snakemake does."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words: list[str] = []
         for word in sys.argv[1:] if args is None else args:
-            # A word after a part of the configuration that can be another part is one; names of tables cannot.
             continues = len(words) > 1 and words[-2] == CONFIG and _is_setting(word)
             words += [CONFIG, word] if continues else [word]
         return super().parse_known_args(words, namespace)
@@ -35,17 +34,17 @@ class Parser(argparse.ArgumentParser):
 
 
 def json_or_file(text: str) -> dict[str, Any]:
-    """Read a JSON object, or the file of that name that holds one; argparse reports what is neither."""
+    """Read a JSON object from ``text`` or from the file of that name."""
     try:
         value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r}: neither JSON nor a readable file of it: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: neither JSON nor a readable JSON file: {error}") from None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")
+        raise argparse.ArgumentTypeError(f"{text}: expected a JSON object, not {type(value).__name__}")
     return value
 
 
-def _number(kind: type, low: float, high: float, what: str) -> Callable[[str], Any]:
+def _number(kind: type, low: float, high: float, words: str) -> Callable[[str], Any]:
     """Return the reader of a number of a ``kind`` from ``low`` to ``high``."""
 
     def read(text: str) -> Any:
@@ -55,7 +54,7 @@ def _number(kind: type, low: float, high: float, what: str) -> Callable[[str], A
             number = math.nan
         if not low <= number <= high:
             span = f"from {low} to {high}" if high < math.inf else f"above {low - 1}"
-            raise argparse.ArgumentTypeError(f"{text!r}: {what} {span} is wanted")
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {words} {span}")
         return number
 
     return read
@@ -73,16 +72,13 @@ def images(text: str) -> int | None:
 
 
 def _path(text: str, *suffixes: str, of_folder: bool = False) -> Path:
-    """Read the path of a file or a folder, whether it exists or not; a file has to end in a suffix, if these are given.
-
-    What is of the other kind is refused.
-    """
+    """Read the path of a file, with one of ``suffixes`` if there are any, or of a folder. It need not exist."""
     try:
         check_place(text, folder=of_folder)
     except (DataError, OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text[:80]!r}: {str(error)[:300]}") from None
     if suffixes and Path(text).suffix not in suffixes:
-        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends in {' or '.join(suffixes)}")
     return Path(text)
 
 
@@ -90,12 +86,12 @@ file, folder = functools.partial(_path), functools.partial(_path, of_folder=True
 
 
 def ending(*suffixes: str) -> Callable[[str], Path]:
-    """Return the reader of the path of a file that ends in one of ``suffixes``."""
+    """Return the reader of a file path with one of ``suffixes``."""
     return lambda text: _path(text, *suffixes)
 
 
 def setting(text: str) -> str:
-    """Read a part of the configuration: KEY=VALUE, or the path of a YAML file."""
+    """Read KEY=VALUE or the path of a YAML file."""
     if not _is_setting(text) and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"{text!r} is neither KEY=VALUE nor a YAML file")
     return text
@@ -103,8 +99,8 @@ def setting(text: str) -> str:
 
 def is_value(text: str) -> bool:
     """Return whether ``text`` is KEY=VALUE."""
-    key, given, _ = text.partition("=")
-    return bool(given) and key.isidentifier()
+    key, equals, _ = text.partition("=")
+    return bool(equals) and key.isidentifier()
 
 
 def _is_setting(text: str) -> bool:

@@ -1,6 +1,6 @@
-"""``flatfed figure``: a figure as PNG and PDF.
+"""``flatfed figure``.
 
-Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot.
+Draws the figure from the runs, partitions and analyses in results/. Its footer counts missing ones.
 
 example:
   python -m flatfed figure fedsmoo2023_F7 --out out
@@ -12,20 +12,15 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import figure_specs
-from flatfed.experiment.model import digest
 
 ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw a figure.
-
-    :raises ConfigError: no such figure.
-    :raises DataError: runs are refused; the message has a line for each.
-    """
+    """Write the figure; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     spec = figure_specs.figure_spec(experiment, options.scale or experiment.scale, options.figure)
-    configuration.check_digest(digest(spec), options)
-    from flatfed import figures  # with matplotlib, which no refusal needs
+    configuration.check_digest(options, spec)
+    from flatfed import figures  # imports matplotlib
 
     figures.make(spec, options.out)

@@ -1,6 +1,6 @@
-"""``flatfed report``: tables and figures of one scale on one page.
+"""``flatfed report``.
 
-Shows the tables and figures that the configuration names, with their runs, settings and machines.
+Writes the tables and figures of the configuration as one page, with their runs, settings and machines.
 
 example:
   python -m flatfed report --scale preview --out report.html
@@ -12,19 +12,15 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import report_spec
-from flatfed.experiment.model import digest
 
 ARGUMENTS = [arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the report.
-
-    :raises DataError: runs are refused; the message has a line for each.
-    """
+    """Write the report; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     spec = report_spec.specification(experiment, options.scale or experiment.scale)
-    configuration.check_digest(digest(spec), options)
+    configuration.check_digest(options, spec)
     from flatfed.figures import interactive
     from flatfed.tables import report
 

@@ -1,13 +1,12 @@
-"""``flatfed plan``: what tables and figures need and what it will cost, before anything runs.
+"""``flatfed plan``.
 
-A line for each, and for all together (what several share counts once). A table has the columns that
-config.yaml names of it, all where it names none, or with --all. Costs are those of what is not finished:
-hours and memory of one job as finished runs here took it, or, if there are none, published ones.
-  finished  there          begun    has a checkpoint or an unfinished record, and goes on
-  stale     made from another description than the configuration's: it will be made again
-  damaged   its run.json is no record; it is named on stderr, and made again when it is deleted
-  unknown   runs whose protocol was never measured, which no hours count
-  disk      of all runs, with the models that are kept (config.yaml: keep_models)
+Prints a line for each table and figure (with the columns of config.yaml) and for their total: shared runs count once.
+Hours (sum) and memory (per job) are those of unfinished runs, measured for finished runs here, else for published runs.
+  begun     has a checkpoint or an unfinished record; it will resume
+  stale     of another description; it will be trained again
+  damaged   run.json is not a record (see stderr); delete it to train the run again
+  unknown   without a measurement of its protocol; not in the hours
+  disk      of all runs, with the kept models (config.yaml: keep_models)
 
 example:
   python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
@@ -23,41 +22,48 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from flatfed.commands import arguments, configuration, kinds, plan_measured
+from flatfed.commands import arguments, configuration, plan_measured
 from flatfed.commands.arguments import argument, flag
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.engine.memory.sizes import in_units
 from flatfed.experiment import Asked, Experiment, Run, known, scales, selection
 from flatfed.experiment.known import Entries
-from flatfed.files import write_json
 
-#: Numbers of a table or figure in the order of the columns: counts, and after the hours bytes.
+#: Columns before and after the hours.
 COUNTS = ("cells", "runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
 SIZES = {"disk_bytes": "disk", "memory_bytes": "memory", "device_memory_bytes": "GPU memory"}
 
-#: Bytes of a number of a model (float32), and about those of a line of metrics.csv and of a run.json.
+#: Bytes of a parameter, and typical bytes of a line of metrics.csv and of run.json.
 FLOAT, LINE, RECORD = 4, 160, 6000
 
 ARGUMENTS = [
-    argument("tables", str, "their ids (default: the configuration's)", nargs="*", metavar="TABLE|FIGURE"),
+    argument("tables", str, "tables and figures (default: those of config.yaml)", nargs="*", metavar="TABLE|FIGURE"),
     flag("--all", "all tables and figures"),
-    argument("--json", kinds.file, "write the numbers as JSON, too"),
     arguments.SCALE,
     arguments.CONFIG,
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what tables and figures need and what that costs.
+    """Print :func:`forecast` as a table."""
+    plan, basis = forecast(options)
+    rows = [("", *COUNTS, "hours", *SIZES.values()), *((name, *texts(summary)) for name, summary in plan.items())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *columns in rows:
+        aligned = (text.rjust(width) for text, width in zip(columns, widths[1:], strict=True))
+        print(name.ljust(widths[0]), *aligned, sep="  ")
+    print(basis)
 
-    A record that is damaged is named on stderr; nothing is estimated from it, and its run counts as damaged.
 
-    :raises ConfigError: there is no such table or figure.
+def forecast(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], str]:
+    """Return the costs of each table and figure and of their total, and a line about the measurements.
+
+    Reports damaged records on stderr; ConfigError if there is no such table or figure.
     """
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, options.tables)
-    needs = needs_of(experiment, scale, asked_for(experiment, scale, options.tables, options.all))
+    needs = needs_of(experiment, scale, requested(experiment, scale, options.tables, options.all))
     total = functools.reduce(operator.or_, needs.values(), Need())
     measurements, left_out = plan_measured.measured(experiment, scale)
     absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.asked)
@@ -66,24 +72,16 @@ def run(options: argparse.Namespace) -> None:
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     kept = total.runs if experiment.config.get("keep_models") == "all" else total.analysed
     plan = {name: summarise(need, states, measurements, kept) for name, need in {**needs, "total": total}.items()}
-    rows = [("", *COUNTS, "hours", *SIZES.values()), *((name, *texts(summary)) for name, summary in plan.items())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *columns in rows:
-        texts_of_width = (text.rjust(width) for text, width in zip(columns, widths[1:], strict=True))
-        print(name.ljust(widths[0]), *texts_of_width, sep="  ")
     machines = sorted({past.machine for run in total.runs.values() for past in measurements.nearest(run)})
-    print(f"{scale} scale, {measurements.device}: by {', '.join(machines) or 'nothing'}")
-    if options.json is not None:
-        write_json(options.json, {"scale": scale, "machines": machines, "plan": plan})
+    return plan, f"{scale} scale, {measurements.device}: by {', '.join(machines) or 'nothing'}"
 
 
 def summarise(
     need: Need, states: Mapping[str, str], measurements: Measurements, kept: Collection[str]
 ) -> dict[str, float]:
-    """Return the costs of ``need`` as JSON has them; ``states`` are those of its runs by path, ``kept`` their models.
+    """Return the costs of ``need``: seconds (sum) and memory (maximum) of unfinished runs, disk bytes of all.
 
-    ``seconds`` and memory are those of runs that are not finished: of seconds the sum, ``unknown`` runs left out, of
-    memory that of the largest, other algorithms' left out. ``disk_bytes`` are those of all runs.
+    ``states``: path of a run -> state; ``kept``: paths of runs that keep their model.
     """
     sums = Counter({**dict.fromkeys((*COUNTS, *SIZES, "seconds"), 0), "cells": need.cells, "runs": len(need.runs)})
     for path, run in need.runs.items():
@@ -97,14 +95,13 @@ def summarise(
 
 
 def texts(summary: Mapping[str, float]) -> list[str]:
-    """Return the texts of the columns; "-" for costs that are not known."""
     hours = f"{summary['seconds'] / 3600:,.2f}" if summary["seconds"] else "-"
     sizes = [in_units(summary[key]) if summary[key] else "-" for key in SIZES]
     return [*(str(summary[key]) for key in COUNTS), hours, *sizes]
 
 
 def _disk(run: Run, model: bool) -> int:
-    """Return the bytes of a finished run's folder, with its ``model`` or without."""
+    """Return the bytes of a finished run's folder, with or without its ``model``."""
     about = run.description
     rest = round(LINE * about["rounds"] / about["evaluation"]["every"]) + RECORD
     if not model:
@@ -115,26 +112,21 @@ def _disk(run: Run, model: bool) -> int:
 
 @functools.cache
 def _parameters(name: str, options: str, shape: tuple[int, ...], classes: int) -> int:
-    """Return the number of parameters of a model."""
     import torch
 
     from flatfed import models
 
     with torch.device("meta"):
-        return sum(each.numel() for each in models.build(name, shape, classes, json.loads(options)).parameters())
+        model = models.build(name, shape, classes, json.loads(options))
+        return sum(parameter.numel() for parameter in model.parameters())
 
 
-def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool) -> Asked:
-    """Return the tables, with their columns, and the figures that ``names`` are of.
-
-    Without names they are those that config.yaml asks for at ``scale``, or all there are if ``every`` is true.
-
-    :raises ConfigError: a name is neither a table's nor a figure's.
-    """
+def requested(experiment: Experiment, scale: str, names: list[str], all_of_them: bool) -> Asked:
+    """Return the tables, with columns, and figures ``names``; without names those of config.yaml, or all."""
     tables, figures = experiment.tables, experiment.figures
     for name in names:
         known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
-        return scales.every(experiment, scale) if every else scales.there(experiment, scale, experiment.asked)
-    asked = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
-    return Asked(asked, [name for name in dict.fromkeys(names) if name in figures])
+        return scales.every(experiment, scale) if all_of_them else scales.there(experiment, scale, experiment.asked)
+    with_columns = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
+    return Asked(with_columns, [name for name in dict.fromkeys(names) if name in figures])

@@ -1,4 +1,4 @@
-"""The runs that tables and figures need, and what is there of a run."""
+"""The runs that tables and figures need, and the state of a run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from flatfed.runs import record as records
 
 @dataclass(frozen=True)
 class Need:
-    """What a table or figure, or several, need: runs by path, and those whose model an analysis reads."""
+    """The runs of tables and figures by path, and the paths of runs whose model an analysis reads."""
 
     cells: int = 0
     runs: dict[str, Run] = field(default_factory=dict)
     analysed: set[str] = field(default_factory=set)
 
     def __or__(self, other: Need) -> Need:
-        """Return what both need; what they share counts once."""
+        """Return the union: shared runs count once."""
         return Need(self.cells + other.cells, self.runs | other.runs, self.analysed | other.analysed)
 
 
 def needs_of(experiment: Experiment, scale: str, asked: Asked) -> dict[str, Need]:
-    """Return what each table and figure ``asked`` for needs; a table and a figure of one name count together."""
+    """Return the needs of each requested table and figure; a table and a figure of one name count together."""
     specs = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked.tables}
     drawn = {name: figure_specs.figure_spec(experiment, scale, name) for name in asked.figures}
     needs = dict.fromkeys([*specs, *drawn], Need())
@@ -37,10 +37,9 @@ def needs_of(experiment: Experiment, scale: str, asked: Asked) -> dict[str, Need
 
 
 def state(run: Run, analysed: bool = False) -> str:
-    """Return what is there of a run: "finished", "begun", "stale", "damaged" or "missing".
+    """Return the state of a run: "finished", "begun", "stale", "damaged" or "missing".
 
-    "stale": it was made from another description; "damaged": its run.json cannot be read as a record. A run whose model
-    was not kept is missing where an analysis has to read the model (``analysed``).
+    "stale": of another description; "damaged": run.json is not a record. An ``analysed`` run without model is missing.
     """
     try:
         record = records.read(run.record)

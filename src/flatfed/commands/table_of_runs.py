@@ -1,10 +1,9 @@
-"""``flatfed table TABLE --runs FOLDER``: a table from the metrics and records of a folder of runs, nothing else."""
+"""``flatfed table TABLE --runs FOLDER``: a table from the metrics and records of a folder of runs."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,34 +22,32 @@ from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run import Run
-from flatfed.tables import blocks, filled_table, write
-from flatfed.tables.formats import markdown
+from flatfed.tables import blocks, filled_table
+from flatfed.tables.blocks import TypesetTable
 
-#: Label of the variant of a protocol that differs from it in precision alone.
+#: Label of the protocol variant in bfloat16.
 BFLOAT16 = "~bfloat16"
 
 
-def make(options: argparse.Namespace) -> None:
-    """Print the table that the command line asks for as Markdown; with ``--out`` write it in every format.
+def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
+    """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    Lists the runs that the table does not show on stderr, each with the reason. With ``--so-far`` all runs of the table
-    are in the precision of the one that is furthest.
+    With ``--so-far`` all runs have the precision of the longest.
 
-    :raises ConfigError: there is no such table.
     :raises DataError: the folder has no run of the table.
     """
     records, refused = _read(options.runs, options.so_far)
     seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
-    described = experiment.load(configuration.HOME, {**config, "seeds": seeds})
-    table = known.look_up("table", options.table, described.tables, "config/tables")
-    ids = map(RunIds.of_description, (record.description for record in records.values()))
+    loaded = experiment.load(configuration.HOME, {**config, "seeds": seeds})
+    table = known.look_up("table", options.table, loaded.tables, "config/tables")
+    ids = map(RunIds.of, (record.description for record in records.values()))
     of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.of_table(table)]
     scale = next((run.scale for run in of_table), "preview")
-    specs = cell_specs.cells(described, scale, table.id)
+    specs = cell_specs.cells(loaded, scale, table.id)
     if options.so_far and of_table and of_table[0].protocol.endswith(BFLOAT16):
-        specs = [_changed(spec, lambda run: _in_bfloat16(described, run)) for spec in specs]
-    # Seconds are measured apart: no timing is read from a folder of runs.
+        specs = [_changed(spec, lambda run: _in_bfloat16(loaded, run)) for spec in specs]
+    # A folder of runs has no timings.
     untimed = [spec for spec in specs if not spec.timed]
     requested = {RunIds.of_description(run.description): run for spec in untimed for run in spec.runs}
     chosen, left_out = _select(records, requested)
@@ -63,31 +60,24 @@ def make(options: argparse.Namespace) -> None:
         reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
     summary = _summary([records[folder] for folder in chosen.values()])
-    layout = table_specs.table_spec(described, scale, table.id, columns)
-    # The records count the images, whatever data are on this machine.
+    layout = table_specs.table_spec(loaded, scale, table.id, columns)
+    # The records count the images, not the data of this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
     notes, title = layout.notes, f"{layout.title} ({summary})" if options.so_far else layout.title
-    if len(columns) < len(table.columns):  # the first note says that the configuration names them
+    if len(columns) < len(table.columns):  # replace the note about the configuration's columns
         notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
     layout = replace(layout, datasets=datasets, notes=notes, title=title)
     ended = {ids for ids, folder in chosen.items() if records[folder].ended}
     specs = [_of_seeds(spec, chosen.keys(), ended, options.so_far) for spec in specs if spec.column in columns]
     with _as_results(chosen, requested):
         typeset = blocks.typeset(filled_table.fill(layout, specs, so_far=options.so_far))
-    print(markdown.render(typeset), end="")
-    if options.out:
-        write.make(typeset, options.out)
     counts = f"{many(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
-    print(f"{table.id}, {scale} scale: {summary} ({counts})", file=sys.stderr)
-    for path, reason in refused.items():
-        print(f"not shown: {path}: {reason}", file=sys.stderr)
+    reasons = [f"not shown: {path}: {reason}" for path, reason in refused.items()]
+    return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 
 
 def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path, str]]:
-    """Return the records in ``folder`` by run folder, finished first, then the longest, and why others are refused.
-
-    With ``so_far`` unfinished runs are read, too.
-    """
+    """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
     records, refused = {}, {}
     files = run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else []))
     for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):
@@ -95,12 +85,12 @@ def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path,
             records[file.parent] = run_folders.read(file)
         except DataError as problem:
             refused[file.parent] = str(problem)
-    furthest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)
-    return dict(furthest), refused
+    longest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)
+    return dict(longest), refused
 
 
 def _changed(spec: CellSpec, change: Callable[[Run], Run], seeds: Collection[int] | None = None) -> CellSpec:
-    """Return a cell's specification with ``change`` of each of its runs, those of ``seeds`` if these are given."""
+    """Return ``spec`` with changed runs, only those of ``seeds`` if given."""
     parts = {
         key: replace(part, runs=tuple(change(run) for run in part.runs if seeds is None or run.seed in seeds))
         for key, part in (("sources", spec.sources), ("base_sources", spec.base_sources))
@@ -108,19 +98,16 @@ def _changed(spec: CellSpec, change: Callable[[Run], Run], seeds: Collection[int
     return replace(spec, **parts, seeds=spec.seeds if seeds is None else tuple(seeds))
 
 
-def _in_bfloat16(described: Experiment, run: Run) -> Run:
-    """Return ``run`` in the other precision, itself where its protocol has no such variant."""
+def _in_bfloat16(loaded: Experiment, run: Run) -> Run:
+    """Return ``run`` in bfloat16 if its protocol has this variant."""
     ids = replace(RunIds.of_description(run.description), protocol=run.protocol + BFLOAT16)
-    return run_specs.run(described, **vars(ids)) if ids.protocol in described.catalog.protocols else run
+    return run_specs.run(loaded, **vars(ids)) if ids.protocol in loaded.catalog.protocols else run
 
 
 def _select(
     records: Mapping[Path, RunRecord], requested: Mapping[RunIds, Run]
 ) -> tuple[dict[RunIds, Path], dict[Path, str]]:
-    """Return the folders of the runs that the table shows and, by folder, why it does not show others of its runs.
-
-    All have the data of the first of them.
-    """
+    """Return the folders of the shown runs, all on the data of the first, and the reasons for the others."""
     chosen, left_out, digests = {}, {}, {}
     for folder, record in records.items():
         ids = RunIds.of_description(record.description)
@@ -130,11 +117,11 @@ def _select(
             ("dataset_digest", record.description["dataset"]["name"]): record.dataset_digest,
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
         }
-        other = next((key for key, digest in data.items() if digests.get(key, digest) != digest), None)
+        conflict = next((key for key, digest in data.items() if digests.get(key, digest) != digest), None)
         if different := identity.deciding_differences(record.description, requested[ids].description):
-            left_out[folder] = f"not the run that the table asks for: {'; '.join(different)}"
-        elif other:
-            differs = f"{other[0]} is {data[other][:12]}, that of others here {digests[other][:12]}"
+            left_out[folder] = f"not the requested run: {'; '.join(different)}"
+        elif conflict:
+            differs = f"{conflict[0]} is {data[conflict][:12]}, of the shown runs {digests[conflict][:12]}"
             left_out[folder] = f"trained on other data: {differs}"
         elif ids in chosen:
             rounds = f"{record.rounds_done} rounds, {chosen[ids]} is shown: {records[chosen[ids]].rounds_done}"
@@ -146,26 +133,23 @@ def _select(
 
 
 def _of_seeds(spec: CellSpec, chosen: Collection[RunIds], ended: Collection[RunIds], so_far: bool) -> CellSpec:
-    """Return the specification of a cell whose seeds are those of all ``chosen`` runs.
-
-    With ``so_far`` they are those that have all runs of the cell, and of these those that have ``ended`` if the number
-    is of the final round.
-    """
+    """Return ``spec`` with the seeds of ``chosen``; ``so_far``: if possible of complete, then of ``ended`` runs."""
     requested = [RunIds.of_description(run.description) for run in spec.runs]
     seeds = [seed for seed in spec.seeds if any(ids.seed == seed for ids in chosen)] if requested else spec.seeds
-    for there in ([chosen] if METRICS[spec.metric].needs_target else [chosen, ended]) if so_far else ():
-        lacking = {ids.seed for ids in requested if ids not in there}
-        seeds = [seed for seed in seeds if seed not in lacking] or seeds
+    for available in ([chosen] if METRICS[spec.metric].needs_target else [chosen, ended]) if so_far else ():
+        incomplete = {ids.seed for ids in requested if ids not in available}
+        seeds = [seed for seed in seeds if seed not in incomplete] or seeds
     return _changed(spec, lambda run: replace(run, partition=None), seeds)
 
 
 @contextlib.contextmanager
 def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) -> Iterator[None]:
-    """Work in a folder in which the ``chosen`` runs and their analyses are under results/, and nothing else is."""
+    """Change to a folder whose results/ contains only the ``chosen`` runs and their analyses."""
     with tempfile.TemporaryDirectory() as results:
         for ids, folder in chosen.items():
-            here, there = requested[ids], replace(requested[ids], path=str(folder))
-            for path, target in ((here.path, there.path), (here.analysis_folder, there.analysis_folder)):
+            run = requested[ids]
+            analysis = replace(run, path=str(folder)).analysis_folder
+            for path, target in ((run.path, folder), (run.analysis_folder, analysis)):
                 link = Path(results, path)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(Path(target).absolute())
@@ -174,7 +158,6 @@ def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) 
 
 
 def _summary(records: Collection[RunRecord]) -> str:
-    """Return the numbers of seeds, the precision and the completed rounds of runs."""
     done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
     seeds = Counter(RunIds.of_description(record.description).row for record in records).values()
     precision = next(iter(records)).description["precision"]

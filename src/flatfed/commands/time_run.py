@@ -1,8 +1,7 @@
-"""``flatfed time``: the seconds of a round, measured by a separate run whose model is thrown away.
+"""``flatfed time``.
 
-Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
-training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings
-that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile.
+Trains a few rounds of a run, discards the model and writes timing.json: seconds per round of training and of
+evaluation. Tables of wall-clock times use these only. Keep the machine idle meanwhile.
 
 example:
   python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json
@@ -28,7 +27,7 @@ from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
 from flatfed.tables.readings import history_of
 
-#: Fields that timing.json takes over from the record of the run that was thrown away.
+#: Fields that timing.json copies from the record of the discarded run.
 KEPT = ("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters")
 
 ARGUMENTS = [
@@ -37,33 +36,27 @@ ARGUMENTS = [
     arguments.PARTITION,
     arguments.WEIGHTS,
     arguments.OUT,
-    argument("--rounds", kinds.count, "rounds measured", default=5),
+    argument("--rounds", kinds.count, "measured rounds", default=5),
     argument("--warm-up", kinds.count, "rounds before them", default=1),
     *arguments.DEVICE,
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train ``--warm-up`` + ``--rounds`` rounds of the run and write the seconds of a round.
+    """Write the seconds per round; FlatFedError if the run diverged.
 
-    All training and all test images (those held out, in a run that holds some out to choose by) are evaluated after
-    every round, as inside the official code's clock. Clients that join by independent draws are here as many in every
-    round as are expected, since a few rounds would not have their mean. Every algorithm trains all weights: only some
-    algorithms can leave dead taps out (:mod:`flatfed.engine.speed.live`). Other processes that keep the machine busy
-    are reported in ``warning`` and under the tables that use these seconds.
-
-    :raises DataError: data or partition do not fit the description.
-    :raises FlatFedError: the run diverged, or the device is not there.
+    Evaluates all training and test (or validation) images after every round, as the official code does. Every round has
+    the expected number of clients. All algorithms train all weights, also dead taps (:mod:`flatfed.engine.speed.live`).
     """
     description, total = options.run, options.warm_up + options.rounds
     descriptions.check_from_user(description, "--run")
-    place = {"device": gpus.demanded(options.device), "threads": options.threads, "weights": options.weights}
+    settings = {"device": gpus.demanded(options.device), "threads": options.threads, "weights": options.weights}
     from flatfed.engine.job import train as engine
 
     load, cores = os.getloadavg()[0], os.cpu_count()
     busy = f"the machine was busy (load {load:.1f} on {cores} cores)" if load > cores * 0.75 else None
     if busy:
-        print(f"{busy}: these seconds will be long", file=sys.stderr)
+        print(f"{busy}: the seconds may be too long", file=sys.stderr)
     evaluated = {"every": 1, "sets": ["validation" if "validation" in description else "test", "train"]}
     short = {
         **{key: value for key, value in description.items() if key != "probe"},
@@ -73,11 +66,11 @@ def run(options: argparse.Namespace) -> None:
     if description["sampling"]["scheme"] == "bernoulli":
         short["sampling"] = {**description["sampling"], "scheme": "fixed"}
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
-        engine.train(short, options.dataset, options.partition, folder, **place, full_model=True)
+        engine.train(short, options.dataset, options.partition, folder, **settings, full_model=True)
         record = records.read_finished(folder)
         lines = history_of(Path(folder), record, ("round", "seconds", "clients"))
     if record.diverged_at is not None:
-        raise FlatFedError(f"the run diverged in round {record.diverged_at}; seconds of a broken run say nothing")
+        raise FlatFedError(f"the run diverged in round {record.diverged_at}; its seconds are not representative")
     seconds = [after - before for before, after in pairwise([0.0, *lines["seconds"]])][options.warm_up :]
     training, evaluation = statistics.fmean(seconds), record.seconds_evaluation / total
     timing = Timing(
@@ -89,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
         seconds_per_round=round(training + evaluation, 6),
         training_seconds_per_round=round(training, 6),
         evaluation_seconds_per_round=round(evaluation, 6),
-        training_seconds=[round(each, 6) for each in seconds],
+        training_seconds=[round(duration, 6) for duration in seconds],
         warning=busy,
         **{key: getattr(record, key) for key in KEPT},
     )

@@ -1,8 +1,7 @@
-r"""``flatfed train``: one training, or several seeds of one in a process.
+r"""``flatfed train``.
 
-Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
-checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,
-no configuration.
+Writes metrics.csv, model.safetensors and, last, run.json. A second call resumes a stopped training from its checkpoint.
+Needs torch, numpy and safetensors, but neither Snakemake nor a configuration.
 
 example:
   RUN=results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1
@@ -25,24 +24,21 @@ from flatfed.runs import description, lock
 ARGUMENTS = [
     required("--run", kinds.json_or_file, f"{arguments.DESCRIPTION}; several seeds train together", nargs="+"),
     arguments.DATASET,
-    required("--partition", kinds.file, "file that `partition` made, one a run", nargs="+", metavar="NPZ"),
+    required("--partition", kinds.file, "partition file from `partition`, one per run", nargs="+", metavar="NPZ"),
     arguments.WEIGHTS,
-    required("--out", kinds.folder, "run folder to write, one a run", nargs="+"),
+    required("--out", kinds.folder, "run folder to write, one per run", nargs="+"),
     *arguments.DEVICE,
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train, or go on with it.
-
-    :raises DataError: not as many runs as partitions and folders, or a description that is none.
-    """
+    """Train or resume; DataError if a description is wrong, or partitions or folders are not one per run."""
     runs, partitions, outs = options.run, options.partition, options.out
     if not len(runs) == len(partitions) == len(outs):
         counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
-        raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
-    for place, each in enumerate(runs):
-        description.check_from_user(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
+        raise DataError(f"every run needs its own partition and folder, but there are {counts}")
+    for index, content in enumerate(runs):
+        description.check_from_user(content, f"--run{f'[{index}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "device": gpus.demanded(options.device)}

@@ -1,15 +1,13 @@
-"""``flatfed verify``: our tables compared with the papers'.
+"""``flatfed verify``.
 
-Computes the cells from the runs in results/ and reports, column by column:
-  agrees    |ours - paper's| <= max(1 point, 2 s / sqrt(n)): s our deviation over n seeds (rounds, costs,
-            times: a tenth of the printed number in place of the point; declared costs and facts: exactly)
-  differs   it does not; missing: a run is not there
-  claims    a printed accuracy ahead of another by more than a point, or another number ahead at all, is a
-            claim that one row beats the other. Held: ours is ahead too, in the mean over all columns that
-            print it; clearly: significant by the exact sign-flip test over seeds, corrected for all claims
-            of the table (Holm; a single claim needs six seeds, two hundred need thirteen)
-  order     Spearman's rank correlation of the rows, ours against the paper's
-Where a table's set-up is not the paper's, only the order is compared. At preview scale nothing is verified.
+Compares the cells of the runs in results/ with the printed numbers, column by column:
+  agrees    |ours - printed| <= max(1 point, 2 s / sqrt(n)), s: our deviation over n seeds. Rounds, costs and times:
+            10 % of the printed number instead of 1 point. Declared costs and facts: exactly
+  claims    a row beats another in print: by over 1 point of accuracy, or in another number. Held: also in our mean over
+            the columns. Clearly: significant by the exact sign-flip test over seeds with Holm's correction for all
+            claims of the table (one claim needs 6 seeds, 200 need 13)
+  order     Spearman's rank correlation of the rows with the paper's
+Tables with another set-up than the paper: only the order. Preview scale: nothing is verified.
 
 example:
   python -m flatfed verify fedsmoo2023_T1 --scale paper --strict
@@ -30,20 +28,16 @@ from flatfed.tables.verification import TableResult
 
 ARGUMENTS = [
     *arguments.TABLES,
-    flag("--strict", "exit with status 1 unless every printed number agrees and no claim is clearly reversed"),
+    flag("--strict", "exit with 1 unless all numbers agree and no claim is clearly reversed"),
 ]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print how the cells of the tables (none named: those of config.yaml) compare with the papers'; return a status.
-
-    :raises ConfigError: there is no such table.
-    :raises DataError: runs are refused; the message has a line for each.
-    """
+    """Print the comparison; return the exit status; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
-    scale, asked = configuration.asked_tables(experiment, options)
+    scale, requested = configuration.requested_tables(experiment, options)
     results, refused = [], []
-    for name, columns in asked:
+    for name, columns in requested:
         specs = cell_specs.cells(experiment, scale, name, columns)
         printed = {(spec.column, spec.row) for spec in specs if spec.paper}
         try:
@@ -59,18 +53,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def lines(result: TableResult) -> Iterator[str]:
-    """Yield how a table compares with the paper's, line by line; of its claims those that do not hold."""
+    """Yield the lines of the comparison of a table, with the claims that do not hold."""
     name, missing = f"{result.table}, {result.scale} scale", result.count("missing")
     if not result.printed:
-        yield f"{name}: nothing printed to compare with"
+        yield f"{name}: no printed numbers"
         return
     if result.scale == "preview":
-        yield f"{name}: {result.printed - missing} of {result.printed} cells made; at this scale none is verified"
+        yield f"{name}: {result.printed - missing} of {result.printed} cells made; this scale is not verified"
         return
     agree, differ = result.count("agrees"), result.count("differs")
     values = f"{agree} of {agree + differ} cells agree, {differ} differ"
     if not agree + differ and missing < result.printed:
-        values = "values are not compared (not the paper's set-up)"
+        values = "values are not compared (another set-up)"
     yield f"{name}: {values}, {missing} missing"
     for column in result.columns:
         agree, differ = column.count("agrees"), column.count("differs")

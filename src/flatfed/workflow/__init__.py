@@ -1,1 +1,1 @@
-"""Helpers of the Snakefile: targets, progress bars, closing messages, jobs forked from a warm process."""
+"""Helpers of the Snakefile: targets, progress bars, summary, warm jobs."""

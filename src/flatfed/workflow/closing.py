@@ -17,12 +17,12 @@ from flatfed.papers.units import written
 from flatfed.runs import record as records
 from flatfed.runs.paths import Paths
 
-MOST = 10  # jobs that are listed; the others are counted
-SILENT = "it left no message: killed, or out of memory?"
+MOST = 10  # listed jobs
+SILENT = "no message: killed, or out of memory?"
 
 
 def brief(formatter: logging.Formatter) -> None:
-    """Make Snakemake's ``formatter`` show a failed job's message and logs without its command, a page of JSON."""
+    """Make Snakemake's ``formatter`` omit the commands of failed jobs, long JSON."""
     format_record, messages = formatter.format, {}
 
     def text(record: logging.LogRecord) -> str:
@@ -40,36 +40,35 @@ def brief(formatter: logging.Formatter) -> None:
 
 
 def failed(logs: Iterable[str]) -> list[str]:
-    """Return "log file: reason" for the ``logs`` of failed jobs; the reason is the last line of the log.
-    """
+    """Return "log: its last line" for the ``logs`` of failed jobs."""
     texts = {log: Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()}
     return [f"{log}: {last_line(texts.get(log, '')) or SILENT}" for log in logs]
 
 
 def diverged(run_files: Iterable[Path]) -> list[str]:
-    """Return "folder: diverged in round r" for each diverged run; ``run_files``: the run.json files of the jobs."""
+    """Return "folder: diverged in round r" for each diverged run among ``run_files``, the run.json of the jobs."""
     lines = []
     for path in run_files:
-        with contextlib.suppress(OSError, DataError):  # the file is missing, and `failed` reports it
-            if (ended := records.read(path).diverged_at) is not None:
-                lines.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
+        with contextlib.suppress(OSError, DataError):  # `failed` reports it
+            if (last_round := records.read(path).diverged_at) is not None:
+                lines.append(f"{path.parent}: diverged in round {last_round}; tables report it")
     return lines
 
 
 def say(title: str, lines: list[str]) -> None:
-    """Print the first :data:`MOST` ``lines``, if any, under ``title`` to standard error."""
+    """Print ``title`` and the first :data:`MOST` ``lines``, if any, to stderr."""
     if lines:
         more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
         print("\n".join([title, *(f"  {line}" for line in [*lines[:MOST], *more])]), file=sys.stderr)
 
 
 def last_line(log: str) -> str:
-    """Return the last line of a ``log``'s text, "" for an empty one; updates of a progress bar count as lines."""
+    """Return the last line of the text ``log``; updates of a progress bar count as lines."""
     return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
 def cells_before(targets: Iterable[str], paths: Paths) -> dict[str, str]:
-    """Return the number of each cell file among ``targets``: the number in its table, or "none"."""
+    """Return {cell file: its number in the present table, or "none"} for the cell files among ``targets``."""
     ids = re.escape(paths.cell("@", "@", "@", "@")).replace("@", "([^/]+)")
     matches = {target: match.groups() for target in targets if (match := re.fullmatch(ids, target))}
     return {target: _shown(*match, paths) for target, match in matches.items()}
@@ -84,7 +83,7 @@ def _shown(scale: str, table: str, column: str, row: str, paths: Paths) -> str:
 
 
 def cells_changed(before: Mapping[str, str]) -> list[str]:
-    """Return a line for each cell file that exists: its number ``before`` and after the call."""
+    """Return a line with old and new number for each existing cell file of ``before``."""
     lines = []
     for path, number in before.items():
         if Path(path).exists():
@@ -95,7 +94,7 @@ def cells_changed(before: Mapping[str, str]) -> list[str]:
 
 
 def _number(cell: Mapping[str, Any]) -> str:
-    """Return the number of a cell, or of its line in a table's csv, with deviation and unit, or its status."""
+    """Return the number of a cell or of its CSV line, with deviation and unit, or its status."""
     value, spread = (float(cell[key]) if cell[key] not in ("", None) else None for key in ("value", "spread"))
     unit = cell["printed_unit"]
     return f"{written(value, spread, unit)} ({unit})" if value is not None else cell["status"].replace("_", " ")

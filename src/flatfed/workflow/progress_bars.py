@@ -1,8 +1,4 @@
-"""Progress bars at the bottom of Snakemake's terminal: one for each running training.
-
-Jobs write to logs, since they share a terminal. Every training writes its progress to its folder
-(:mod:`flatfed.engine.job.progress`), on any host. Snakemake's log appears above the bars.
-"""
+"""Progress bars below Snakemake's log, one per running training, from the progress files of the run folders."""
 
 from __future__ import annotations
 
@@ -18,31 +14,28 @@ from flatfed.engine.job import progress
 
 
 def attach(logger: logging.Logger) -> None:
-    """Draw bars for the workflow that reports to ``logger``, if ``logger`` writes to a terminal.
-
-    The bars disappear when the logger's handlers close, at the latest when the process ends.
-    """
+    """Draw bars for the workflow of ``logger`` if it writes to a terminal, until its handlers close."""
     shown = [handler for handler in logger.handlers if getattr(handler, "stream", None) and handler.stream.isatty()]
     if shown and os.environ.get("TERM", "dumb") != "dumb":
         logger.addHandler(Bars(shown))
 
 
 class Bars(logging.Handler):
-    """Follows Snakemake's events and draws bars below the lines of ``shown``, the terminal's log handlers."""
+    """Draws bars below the lines of ``shown``, the terminal's log handlers."""
 
     def __init__(self, shown: list[logging.StreamHandler]):
         super().__init__()
-        tqdm.set_lock(threading.RLock())  # tqdm's default lock starts another process
+        tqdm.set_lock(threading.RLock())  # the default lock starts a process
         for handler in shown:
             handler.setStream(DummyTqdmFile(handler.stream))
-        self.folders: dict[int, list[Path]] = {}  # running job -> the folders of its outputs
+        self.folders: dict[int, list[Path]] = {}  # running job -> its output folders
         self.bars: dict[Path, tqdm] = {}
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Record the jobs that start and end."""
+        """Record starts and ends of jobs."""
         match vars(record):
             case {"event": "job_info", "jobid": job, "output": names}:  # a name may end in " (update)"
                 self.folders[job] = sorted({Path(name.partition(" (")[0]).parent for name in names})
@@ -58,7 +51,7 @@ class Bars(logging.Handler):
         super().close()
 
     def draw(self) -> None:
-        """Draw a bar for each running training; a narrow terminal shows only the end of its label."""
+        """Draw a bar per running training, with the end of its label in a narrow terminal."""
         states = {path: state for job in [*self.folders.values()] for path in job if (state := progress.read(path))}
         for folder in self.bars.keys() - states.keys():
             self.bars.pop(folder).close()

@@ -11,7 +11,7 @@ from flatfed.runs.paths import SCALES
 
 
 def files(experiment: Experiment) -> list[str]:
-    """Return the files of both scales that users request: tables, figures and reports."""
+    """Return the tables, figures and reports of both scales."""
     paths = experiment.paths
     requested = [paths.errata]
     for scale in SCALES:
@@ -21,19 +21,18 @@ def files(experiment: Experiment) -> list[str]:
 
 
 def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
-    """Raise a ConfigError for ``target``, which no rule produces: the nearest target, and all kinds of targets.
+    """Raise a ConfigError for ``target``, with the nearest target and the kinds of targets.
 
-    Accept a target outside the results that resembles no known one: a later rule of the user may produce it.
+    Accepts targets outside the results without a similar target: a rule of the user may produce them.
     """
     paths = files(experiment)
-    # A bare name means the first file of that name: preview before paper.
-    by_name = {Path(file).stem: file for file in reversed(paths)}
+    by_name = {Path(file).stem: file for file in reversed(paths)}  # preview before paper
     same_name = by_name.get(Path(target).stem) if not target.startswith("/") else None
     near = same_name if "/" not in target and same_name else nearest(target, [*rules, *paths, *by_name]) or same_name
     near = by_name.get(near, near)
     if near or target.startswith(f"{experiment.paths.results}/"):
         raise ConfigError(
-            f"target {target!r}: no rule makes it; {f'did you mean {near!r}? ' if near else ''}Targets are rules "
+            f"target {target!r}: no rule makes it; {f'did you mean {near!r}? ' if near else ''}targets are rules "
             f"({', '.join(sorted(rules))}) and files, such as "
             f"{experiment.paths.table('preview', next(iter(experiment.tables)))[1]}"
         )

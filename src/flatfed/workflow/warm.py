@@ -1,10 +1,8 @@
-"""A server that imports torch once and forks itself for each training job.
+"""A server that imports torch once and forks for each training job: the import takes longer than a short job.
 
-A preview run may train for a second, and importing torch takes longer. If the environment variable FLATFED_WARM names
-a socket and a process, ``<address>:<pid>``, a job asks the server at the socket to fork. The fork uses the job's
-arguments, folder, environment and files, and imports flatfed from disk. The first job starts the server and determines
-the umask, priority, limits and cores of all forks. The server ends with the process ``pid`` (Snakemake). Without the
-variable, or after a failure of the server, a job starts as an ordinary process.
+FLATFED_WARM is ``<socket address>:<pid>``. The first job starts the server, which ends with the process ``pid``
+(Snakemake). A fork uses the job's arguments, folder, environment and files, but the first job's umask, priority, limits
+and cores, and imports flatfed from disk. Without the variable or the server, jobs are ordinary processes.
 """
 
 from __future__ import annotations
@@ -27,12 +25,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def run(arguments: list[str]) -> int | None:
     """Run the command line ``arguments`` in a fork of the server; return its exit status, None without a server.
 
-    Forwards SIGINT and SIGTERM to the fork and waits until it ends (with a checkpoint, see
-    :mod:`flatfed.engine.job.interruption`).
+    Forwards SIGINT and SIGTERM and waits for the end of the fork.
     """
     if not arguments or arguments[0] not in COMMANDS:
         return None
-    # sys.path[0] belongs to `python -m`; the rest is from PYTHONPATH and the environment.
     request = {"arguments": arguments, "environ": dict(os.environ), "path": sys.path, "cwd": os.getcwd()}
     try:
         connection = _connect(*request["environ"].pop(VARIABLE).rsplit(":", 1))
@@ -52,20 +48,19 @@ def run(arguments: list[str]) -> int | None:
         signal.signal(number, forward)
     status = answers.readline()
     if not status and not signals:
-        print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
+        print("flatfed: the process ended without a status: killed, or out of memory", file=sys.stderr)
     return int(status or (128 + signals[-1] if signals else 1))
 
 
 def _connect(address: str, owner: str) -> socket.socket:
-    """Return a connection to the server at ``address``; OSError if there is none.
+    """Return a connection to the server at ``address``, started by the first job; OSError if there is none.
 
-    The first job binds the socket and starts the server. Connections wait until the server has imported torch, and fail
-    when it ends.
+    Connections wait until the server has imported torch.
     """
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:  # another job may have bound it
         listener.bind(address)
         listener.listen(64)
-        quiet = {**os.environ, **dict.fromkeys(THREADS, "1")}  # threads do not survive a fork; jobs set their own
+        quiet = {**os.environ, **dict.fromkeys(THREADS, "1")}  # threads do not survive a fork
         command, nowhere = [sys.executable, "-P", __file__, owner], subprocess.DEVNULL
         subprocess.Popen(command, env=quiet, stdin=listener, stdout=nowhere, stderr=nowhere, start_new_session=True)
     connection = socket.socket(socket.AF_UNIX)
@@ -74,14 +69,14 @@ def _connect(address: str, owner: str) -> socket.socket:
 
 
 def serve(owner: str) -> None:
-    """Import torch, then fork for every connection to the socket on standard input, until process ``owner`` ends."""
+    """Import torch, then fork per connection to the socket on standard input, until process ``owner`` ends."""
     import safetensors.torch  # noqa: F401
     import torch
 
     torch.func.vmap(torch.neg)(torch.zeros(2))  # the first vmap imports more modules
     if len(os.listdir("/proc/self/task")) > 1:
         sys.exit("torch has started threads, which do not survive a fork")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     with socket.socket(fileno=0) as listener:
         listener.settimeout(1.0)
         while os.path.exists(f"/proc/{owner}"):
@@ -91,14 +86,14 @@ def serve(owner: str) -> None:
 
 
 def _work(connection: socket.socket) -> None:
-    """Run the request of ``connection`` as a separate process would, then end this fork."""
+    """Run the request of ``connection`` like an ordinary process, then end this fork."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
     for descriptor, file in enumerate(socket.recv_fds(connection, 1, 3)[1]):
-        os.dup2(file, descriptor)  # replaces 0, the listener: no fork keeps the socket of an ended server open
+        os.dup2(file, descriptor)  # also closes the listener, 0
     request = json.loads(connection.makefile().readline())
     connection.sendall(f"{os.getpid()}\n".encode())
-    # The fork ends when its job ends.
+    # End with the job.
     threading.Thread(target=lambda: connection.recv(1) or os._exit(1), daemon=True).start()
     os.chdir(request["cwd"])
     os.environ.clear()

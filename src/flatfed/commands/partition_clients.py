@@ -1,7 +1,7 @@
-"""``flatfed partition``: a data set dealt to clients.
+"""``flatfed partition``.
 
 Writes each client's training indices, the test indices and the class counts.
-Schemes: iid, dirichlet, pathological, shards, domain, central. An example of --spec:
+Schemes: iid, dirichlet, pathological, shards, domain, central. Example of --spec:
 
   {"seed": 1, "dataset": "digits", "classes": 10, "scheme": "dirichlet", "alpha": 0.6,
    "replacement": true, "clients": 30}
@@ -18,14 +18,14 @@ from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import required
 
 ARGUMENTS = [
-    required("--spec", kinds.json_or_file, "how to deal: JSON, or a file of it"),
+    required("--spec", kinds.json_or_file, "partition specification: JSON or a JSON file"),
     arguments.DATASET,
     required("--out", kinds.file, "file to write", metavar="NPZ"),
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Deal as the command line asks."""
+    """Write the partition."""
     from flatfed.data import partition
 
     partition.make(options.spec, options.dataset, options.out)

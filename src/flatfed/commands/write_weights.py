@@ -1,6 +1,6 @@
-"""``flatfed weights``: pre-trained weights as plain tensors.
+"""``flatfed weights``.
 
-Writes a safetensors file of float32 tensors named as torchvision's. Known: vit_b32-imagenet.
+Writes torchvision's weights as float32 tensors in a safetensors file. Available: vit_b32-imagenet.
 
 example:
   python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors
@@ -14,14 +14,14 @@ from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import argument
 
 ARGUMENTS = [
-    argument("--name", str, "which weights", required=True),
+    argument("--name", str, "name of the weights", required=True),
     argument("--checkpoint", kinds.file, "torchvision's file (default: downloaded)"),
     arguments.OUT,
 ]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Bring the weights that the command line names."""
+    """Write the weights."""
     from flatfed.models import pretrained
 
     pretrained.make(options.name, options.out, options.checkpoint)
