@@ -1,4 +1,4 @@
-"""A row of benchmarks/rounds.py: rounds of a workload by an algorithm, FlatFed and the yardsticks in turns."""
+"""A row of benchmarks/rounds.py: rounds of a workload and an algorithm, in turns."""
 
 from __future__ import annotations
 
@@ -48,10 +48,7 @@ class Contest:
     precision: str
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
-        """Return the results of a row.
-
-        ``fewer_rows``: clients that trained at a time, if memory was short; ``device_bytes``: peak of all contenders.
-        """
+        """Return the results of a row; ``fewer_rows``: clients per block, if memory was short."""
         description = workload.description(algorithm, self.precision)
         dataset, partition = workload.data()
         if kind == "seeds":
@@ -94,13 +91,12 @@ class Contest:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The yardsticks, with autocast if FlatFed trains in bfloat16."""
         return (*KINDS, AUTOCAST) if self.precision == "bfloat16" else KINDS
 
     def ours(
         self, workload: Workload, description: dict, dataset: Dataset, partition: Partition
     ) -> tuple[dict[str, Simulation], dict[str, str]]:
-        """Return executor -> simulation after two rounds, and executor -> reason for leaving it out."""
+        """Return executor -> simulation, and executor -> reason for dropping it."""
         runs: dict[str, Simulation] = {}
         failed: dict[str, str] = {}
         took: dict[str, float] = {}
@@ -178,7 +174,7 @@ class Contest:
         return contenders
 
     def turns(self, contenders: dict[str, Contender]) -> dict[str, list[float]]:
-        """Return name -> seconds of each turn; the order rotates."""
+        """Return name -> seconds of each turn, in rotating order."""
         taken: dict[str, list[float]] = {name: [] for name in contenders}
         names = list(contenders)
         for turn in range(self.rounds + 1):
@@ -191,7 +187,6 @@ class Contest:
         return taken
 
     def timed(self, work: Callable[[], Any]) -> float:
-        """Return the seconds of ``work``, including its work on the device."""
         self.wait()
         began = time.perf_counter()
         work()

@@ -2,10 +2,9 @@
 
     PYTHONPATH=src python benchmarks/flatness.py results/preview/analysis/fedsmoo-cifar10/dir0.6-100 fedsam fedsmoo
 
-Reads <algorithm>/seed<k>/hessian.json in the folder, which Snakemake makes. For the top eigenvalue and the trace of the
-Hessian and of the scaled Hessian, the table has the means over seeds, the differences to FedAvg, their mean and, from
-three seeds up, its 95 % interval (Student's t). If a run diverged, the line names it instead: dropping its seed would
-flatter the algorithm.
+Reads <algorithm>/seed<k>/hessian.json in the folder. A line has the means over seeds, the differences to FedAvg, their
+mean and, from three seeds up, its 95 % interval (Student's t). If a run diverged, the line names it: dropping its seed
+would flatter the algorithm.
 """
 
 from __future__ import annotations

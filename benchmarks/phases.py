@@ -19,21 +19,18 @@ PLAN, GRADIENT, ARITHMETIC = "plan and batches", "forward and backward", "algori
 STATE, AGGREGATION, REST = "client state", "aggregation", "rest"
 PHASES = (PLAN, GRADIENT, ARITHMETIC, STATE, AGGREGATION, REST)
 
-#: Row vectors (parameters,) that a local step reads or writes at least. A gradient is 3: forward reads w, backward
-#: reads w and writes g. A norm needs its own pass. Vectors that all rows share do not count.
+#: Row vectors (parameters,) that a local step reads or writes at least, without shared ones. A gradient is 3: forward
+#: reads w, backward reads w and writes g.
 VECTORS = {
-    "fedavg": 3 + 1 + 3,  # norm of g; update reads g and w, writes w
-    "fedsam": 3 + 1 + 3 + 3 + 1 + 3,  # norm; w + e reads w and g, writes w + e; second gradient; norm; update
-    "scaffold": 3 + 2 + 4,  # norm of g + correction; update reads g, correction and w, writes w
-    "fedsmoo": 3 + 2 + 5 + 3 + 2 + 4,  # u = g - mu: norm, then reads g, mu, w, writes mu, w + e; then as SCAFFOLD
+    "fedavg": 3 + 1 + 3,  # norm; update: g, w, w
+    "fedsam": 3 + 1 + 3 + 3 + 1 + 3,  # norm; w + e: w, g, w + e; gradient; norm; update
+    "scaffold": 3 + 2 + 4,  # norm of g + correction; update
+    "fedsmoo": 3 + 2 + 5 + 3 + 2 + 4,  # norm of g - mu; w + e: g, mu, w, mu, w + e; then as SCAFFOLD
 }
 
 
 class PhaseClock:
-    """Measures the phases of a simulation, each without the phases inside it, and waits for the device in between.
-
-    This slows the round down. Recorded local steps count as forward and backward.
-    """
+    """Measures the phases of a slowed-down simulation; recorded local steps count as forward and backward."""
 
     def __init__(self, run: Simulation, wait: Wait):
         self.seconds = dict.fromkeys(PHASES, 0.0)
@@ -116,7 +113,7 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: s
 
 
 def gradient_flops(run: Simulation, batch: int) -> float:
-    """Return the floating-point operations of products and convolutions in the gradient of an image of a ``batch``."""
+    """Return the floating-point operations of an image's gradient in a ``batch``."""
     executor = Sequential(run.model, run.layout)
     shape = run.description["dataset"]["shape"]
     images = torch.zeros(1, batch, *shape, dtype=run.dtype, device=run.device)
@@ -129,8 +126,7 @@ def gradient_flops(run: Simulation, batch: int) -> float:
 def floor(run: Simulation, active: int, steps: int, images: int, peak: dict[str, float]) -> dict[str, float]:
     """Return the least ``seconds`` of a round of ``active`` clients with ``steps`` steps over ``images`` images each.
 
-    The larger of ``arithmetic``, ``flops`` at the peak rate, and ``memory``, ``bytes`` of :data:`VECTORS` at the peak
-    rate; activations do not count.
+    The larger of ``arithmetic`` (``flops``) and ``memory`` (``bytes`` of :data:`VECTORS`) at peak rates.
     """
     per_image = gradient_flops(run, run.description["batch_size"])
     flops = round(active * images * run.algorithm.gradients_per_step * per_image)

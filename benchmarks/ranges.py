@@ -2,9 +2,8 @@
 
     python benchmarks/ranges.py results/published/rounds/epyc-25-17/*
 
-A folder has the reports of benchmarks/rounds.py of one occasion. Seconds and shares are medians over the occasions; a
-ratio is a range over them. FlatFed in bfloat16 over float32, which ran in two processes, is the quotient of their
-ratios to ``resident``. Needs no torch.
+A folder has the reports of one occasion. Seconds and shares are medians over the occasions; a ratio is a range. The
+ratio of FlatFed in bfloat16 to float32, two processes, is the quotient of their ratios to ``resident``. Needs no torch.
 """
 
 import argparse
@@ -41,7 +40,7 @@ def rows_of(folder):
 
 
 def scaling_of(folder):
-    """Return {(quantity, value): {algorithm: seconds}} and {seeds: {algorithm: speed-up}}."""
+    """Return {(quantity, value): {algorithm: seconds}}, {seeds: {algorithm: speed-up}}."""
     rounds, together = {}, {}
     for report in reports_of(folder):
         for row in report["rows"]:
@@ -71,13 +70,11 @@ def fastest(rows):
 
 
 def between(values, digits=2):
-    """Return the range of ``values`` as text."""
     ends = [f"{end:.{digits}f}" for end in (min(values), max(values))]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def table(occasions, precision):
-    """Return the lines of the table of ``precision``."""
     keys = [key for key in occasions[0] if key[1] == precision and all(key in rows for rows in occasions)]
     if not keys:
         return []
@@ -108,7 +105,7 @@ def over(row):
 
 
 def phases(occasions):
-    """Return the lines of a table of the shares of a round and of an evaluation, in percent."""
+    """Return a table of the shares of a round and of an evaluation, in percent."""
     measured = [key for key in occasions[0] if all("phases" in rows.get(key, ()) for rows in occasions)]
     keys = [key for key in measured if key[3] in SHOWN]
     if not keys:
@@ -125,7 +122,7 @@ def phases(occasions):
 
 
 def scaling(folder):
-    """Return the lines of two tables: milliseconds of a round by size, and speed-ups of joint seeds."""
+    """Return tables of milliseconds of a round by size, and of speed-ups of joint seeds."""
     tables = []
     rounds, together = scaling_of(folder)
     for head, values, text in (

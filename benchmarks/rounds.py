@@ -3,13 +3,12 @@
     python benchmarks/rounds.py W3 --device cpu --threads 1 --out results/rounds.json
     python benchmarks/rounds.py all --device cuda --budget 540 --out rounds-cuda.json
 
-Workloads (workloads.py) are named by the beginning of their name: W1 is FedSMOO's CIFAR-10 set-up, W2 the CNNs, W3 the
-digits. ``scaling`` varies active clients, all clients, models, and seeds that train together, without yardsticks
-(yardsticks.py). ``all`` is everything.
+Workloads (workloads.py): W1 is FedSMOO's CIFAR-10 set-up, W2 the CNNs, W3 the digits; ``scaling`` varies clients,
+models and joint seeds, without yardsticks (yardsticks.py); ``all`` is everything.
 
 All contenders take turns in one process, a round each, without evaluation. ``ratio`` is the median over the turns of a
-yardstick's seconds divided by FlatFed's; seconds of yardsticks with fewer clients are scaled up. Pixels are random. The
-same command continues a file of ``--out``. Needs torch, numpy and safetensors only.
+yardstick's seconds over FlatFed's; seconds of yardsticks with fewer clients are scaled up. Pixels are random. The same
+command continues a file of ``--out``. Needs torch, numpy and safetensors only.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Bench:
         return len(self.report["sessions"]) - 1
 
     def row(self, kind: str, workload: Workload, algorithm: str) -> None:
-        """Measure a row and write the report, unless the report has the row or the time is up."""
+        """Measure a new row, if time is left, and write the report."""
         key = {
             "kind": kind,
             "workload": workload.name,
@@ -126,7 +125,7 @@ def _cpu() -> str:
 
 
 def scaling(cuda: bool) -> list[tuple[str, Workload]]:
-    """Return kinds and workloads: the digits' on a CPU; on a GPU also the CNN's and the paper's."""
+    """Return kinds and workloads of ``scaling``; larger ones on a GPU."""
     small, large = WORKLOADS["W3-10"], WORKLOADS["W2-32"]
     workloads = [small.but(clients=count) for count in (1, 3, 10, 30, 100)]
     workloads += [small.but(total=total) for total in (1000, 10_000)]

@@ -2,9 +2,8 @@
 
     PYTHONPATH=src .venv/bin/python benchmarks/surface.py
 
-The small CNN evaluates 1,290 random images at 300 points of the grid; ``seconds`` are for all points. The plain loop
-puts the weights of a point into the module and adds the losses of its batches. It and FlatFed take turns by blocks of
-points, and the median block counts.
+The small CNN evaluates 1,290 random images at 300 points of the grid; ``seconds`` are for all points. FlatFed and a
+plain loop take turns by blocks of points, and the median block counts.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ GRID, POINTS, BLOCK = 51, 300, 16
 
 
 def problem() -> Trained:
-    """Return a model with initial weights and random images in the form of a finished run."""
+    """Return a finished run with initial weights and random images."""
     rng = np.random.default_rng(0)
     model = models.build(MODEL, SHAPE, 10, {}).eval().requires_grad_(False)
     row = models.initial_weights(model, torch.Generator().manual_seed(0))

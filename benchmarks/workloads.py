@@ -24,9 +24,8 @@ SEED = 1
 class Workload:
     """A round: ``active`` of ``total`` clients pass ``epochs`` times over ``images`` of ``distinct`` training images.
 
-    ``what``: the set-up; ``shape`` (C, H, W); ``executor``: by device; ``test``: images of an evaluation; ``changed``:
-    differences to the set-up; ``shrunk``: its local steps over those of this workload; ``seeds``: runs that train
-    together.
+    ``what``: the set-up; ``shape`` (C, H, W); ``executor``: by device; ``test``: test images; ``changed``: differences
+    to the set-up; ``shrunk``: its local steps over the workload's; ``seeds``: joint runs.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Workload:
         return self.epochs * -(-self.images // self.batch)
 
     def but(self, *, clients: int | None = None, total: int | None = None, steps: int | None = None) -> Workload:
-        """Return the workload with other numbers of active clients, of all clients, and of local steps in one epoch."""
+        """Return the workload with other numbers of active clients, all clients and local steps (one epoch)."""
         workload = self
         if clients is not None:
             workload = replace(workload, active=clients, total=max(clients, workload.total))

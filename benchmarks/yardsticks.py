@@ -1,11 +1,11 @@
 """The compared codes of benchmarks/rounds.py: federated training in plain PyTorch.
 
-They train an ``nn.Module`` for one client after another with ``torch.optim.SGD``. ``loader`` reads images from a
-``DataLoader``, which augments image by image, as the papers' official code. ``resident`` indexes tensors on the device
-and augments whole batches. ``autocast`` is ``resident`` under ``torch.autocast`` to bfloat16.
+They train an ``nn.Module`` for one client after another. ``loader`` reads a ``DataLoader``, which augments image by
+image, as the papers' official code. ``resident`` indexes tensors on the device and augments whole batches. ``autocast``
+is ``resident`` under ``torch.autocast`` to bfloat16.
 
-They use multi-tensor arithmetic (``torch._foreach_*``), keep client state on the device and do not wait for the device
-within a step. With FlatFed's batches they give its numbers (tests/oracle/test_yardsticks.py).
+Arithmetic is multi-tensor (``torch._foreach_*``), client state is on the device, and no step waits for the device. With
+the same batches, FlatFed gives the same numbers (tests/oracle/test_yardsticks.py).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Yardstick:
         self.round += 1
 
     def train(self, client: int) -> Tensor:
-        """Return the local model (parameters,) of ``client`` after its steps."""
+        """Return the local model (parameters,) of ``client``."""
         vector_to_parameters(self.w.clone(), self.weights)
         decay = self.spec["weight_decay"] + self.proximal
         optimiser = torch.optim.SGD(self.weights, lr=self.lr, weight_decay=decay)
@@ -139,10 +139,10 @@ class Yardstick:
         return [mask.bernoulli_(1 - rate).div_(1 - rate) for mask, (_, rate) in zip(drawn, sites, strict=True)] or None
 
     def start(self, client: int) -> None:
-        """Prepare the first step of ``client``."""
+        """Prepare a round of ``client``."""
 
     def finish(self, client: int, local: Tensor, steps: int) -> None:
-        """Update the state of ``client`` after its last step, with its model ``local`` (parameters,)."""
+        """Update the state of ``client`` with its final model ``local`` (parameters,)."""
 
     def aggregate(self, uploads: list[Tensor]) -> None:
         """Set the server's model from the local ones."""
@@ -161,13 +161,12 @@ class Yardstick:
         return [part.view_as(weight) for part, weight in zip(parts, self.weights, strict=True)]
 
     def _shuffled(self, client: int, round_: int) -> list[Tensor]:
-        """Return the client's batches: a permutation per epoch."""
         positions = self.members[client]
         epochs = (positions[torch.randperm(len(positions))] for _ in range(self.spec["local_epochs"]))
         return [batch for epoch in epochs for batch in epoch.split(self.spec["batch_size"])]
 
     def feed(self, client: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches (B, C, H, W), (B,) of the client's round on the device."""
+        """Yield the client's batches (B, C, H, W), (B,) on the device."""
         batches = self.order(client, self.round)
         if self.kind == "loader":
             loader = DataLoader(
@@ -183,7 +182,7 @@ class Yardstick:
             yield self.flip_and_crop(images) if self.augmented else images, self.labels[index]
 
     def flip_and_crop(self, images: Tensor) -> Tensor:
-        """Return ``images`` (B, C, H, W), each flipped with probability 1/2 and cropped with probability 1/2."""
+        """Return ``images`` (B, C, H, W), each flipped and cropped with probabilities 1/2."""
         count, channels, height, width = images.shape
         flip, crop = (torch.rand(2, count, device=self.device) < 0.5).unbind()
         offsets = torch.randint(2 * PADDING + 1, (2, count), device=self.device)
@@ -206,7 +205,7 @@ class FedSAM(Yardstick):
         return gradients
 
     def after_step(self, perturbation: list[Tensor]) -> None:
-        """Update the state and the gradients with the step's perturbation."""
+        """Use the step's perturbation."""
 
     @torch.no_grad()
     def gradients(self, images: Tensor, labels: Tensor) -> None:
