@@ -5,8 +5,8 @@
     python benchmarks/authors_code.py FOLDER --run run.json --dataset resources/cifar10 --partition PARTITION.npz \\
         --rounds 15 --out theirs.csv
 
-Compare the curves, not single rounds: the code draws its own batches and augmentations. It evaluates the test images
-only. Large tables of client vectors are temporary files next to OUT.
+Compare the curves, not single rounds: the code draws its own batches and augmentations. Large tables of client vectors
+are temporary files next to OUT.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import algorithms  # noqa: E402
-from flatfed.data import dataset, partition  # noqa: E402
-from flatfed.engine import weights  # noqa: E402
-from flatfed.engine.layout import Layout  # noqa: E402
-from flatfed.engine.sampling import active_clients  # noqa: E402
-from flatfed.errors import DataError  # noqa: E402
+from flatfed import algorithms
+from flatfed.data import dataset, partition
+from flatfed.engine import weights
+from flatfed.engine.layout import Layout
+from flatfed.engine.sampling import active_clients
+from flatfed.errors import DataError
 
 #: Algorithm -> class of FL-Simulator.
 METHODS = {

@@ -116,7 +116,7 @@ class Contest:
         return runs, failed
 
     def seeds(self, workload: Workload, algorithm: str, dataset: Dataset, partition: Partition) -> dict[str, Any]:
-        """Return the seconds of a round of all seeds, in sequence (``alone``) and as rows (``together``)."""
+        """Return the seconds of all seeds in sequence (``alone``) and as rows (``together``)."""
         name = workload.executor[self.device.type]
         alone, joined = (
             [
@@ -147,7 +147,7 @@ class Contest:
         }
 
     def evaluation(self, workload: Workload, run: Simulation, seconds: float) -> dict[str, float]:
-        """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a round of the full size."""
+        """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a full round."""
         count = workload.test if not workload.changed else min(workload.test, TEST_IMAGES)
         row, images = run.server["w"][0], run.evaluate.images[:count]
         run.evaluate.hits(row, images)
@@ -195,7 +195,6 @@ class Contest:
 
 
 def _summary(seconds: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Return name -> the median and all of its ``seconds``."""
     return {
         name: {"median": statistics.median(taken), "all": [round(value, 6) for value in taken]}
         for name, taken in seconds.items()

@@ -18,9 +18,9 @@ from scipy.stats import ttest_1samp
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed.errors import DataError, FlatFedError  # noqa: E402
-from flatfed.runs import curvature  # noqa: E402
-from flatfed.runs.curvature import Hessian  # noqa: E402
+from flatfed.errors import DataError, FlatFedError
+from flatfed.runs import curvature
+from flatfed.runs.curvature import Hessian
 
 BASE = "fedavg"
 MINIMUM = 3  # seeds of an interval
@@ -33,7 +33,7 @@ METRICS = {
 
 
 def hessians(folder: Path, algorithm: str) -> dict[int, Hessian]:
-    """Return seed -> hessian.json of ``algorithm``; DataError without any."""
+    """Return seed -> hessian.json of ``algorithm``."""
     paths = (folder / algorithm).glob("seed*/hessian.json")
     by_seed = {int(path.parent.name.removeprefix("seed")): curvature.read(path) for path in paths}
     if not by_seed:
@@ -42,7 +42,7 @@ def hessians(folder: Path, algorithm: str) -> dict[int, Hessian]:
 
 
 def compared(folder: Path, algorithms: list[str]) -> list[str]:
-    """Return the lines of the table; DataError if two files have other images or settings, or share no seed."""
+    """Return the table; DataError if files have different images or settings, or share no seed."""
     lines = [
         f"| | seeds | {BASE} | algorithm | differences | mean and 95 % interval | not converged |",
         "| --- | --- | --- | --- | --- | --- | --- |",

@@ -2,8 +2,8 @@
 
     python benchmarks/footprint.py [--clients 100 200] [--device cpu] [--threads 1]
 
-A process per number of clients trains two rounds of two local steps, evaluates and writes a checkpoint. All clients'
-state is allocated first, as after many rounds. Pixels are random. Needs torch, numpy and safetensors only.
+For each number, a process trains two rounds of two local steps, evaluates and writes a checkpoint. All clients' state
+is allocated first, as after many rounds. Needs torch, numpy and safetensors only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-import torch  # noqa: E402
-from workloads import WORKLOADS, Workload  # noqa: E402
+import torch
+from workloads import WORKLOADS, Workload
 
-from flatfed.engine.job import assembly  # noqa: E402
-from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
-from flatfed.engine.job.inputs import Identity  # noqa: E402
-from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
-from flatfed.engine.memory import available  # noqa: E402
+from flatfed.engine.job import assembly
+from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.inputs import Identity
+from flatfed.engine.job.machine import machine, pick_device, set_up
+from flatfed.engine.memory import available
 
 ALGORITHM, ROUNDS, STEPS = "fedsmoo", 2, 2
 

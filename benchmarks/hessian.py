@@ -2,9 +2,9 @@
 
     PYTHONPATH=src python benchmarks/hessian.py [--images 256] [--repeats 3] [--device cuda]
 
-``gradient``: a gradient of the loss on all images; ``pyhessian``: a product by PyHessian's loop; ``single``: a product
-by FlatFed; ``block``: one of a block of products on the same graphs. FlatFed computes small convolutions as products of
-matrices; ``our_gradient`` is a gradient of this model. The jobs take turns, and ``seconds`` are medians.
+``gradient``: a gradient on all images; ``our_gradient``: the same of FlatFed's model, with small convolutions as
+products of matrices; ``pyhessian``: a product by PyHessian; ``single``: a product by FlatFed; ``block``: one of a block
+of products on the same graphs. The jobs take turns, and ``seconds`` are medians.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from torch.nn.utils import vector_to_parameters
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import models  # noqa: E402
-from flatfed.analysis.hessian.vector_products import Products  # noqa: E402
-from flatfed.engine.memory.available import reuse_memory  # noqa: E402
-from flatfed.engine.speed import products  # noqa: E402
+from flatfed import models
+from flatfed.analysis.hessian.vector_products import Products
+from flatfed.engine.memory.available import reuse_memory
+from flatfed.engine.speed import products
 
 SHAPE, MICRO_BATCH, BLOCK = (3, 32, 32), 128, 4
 
 
 def measure(options: argparse.Namespace) -> dict:
-    """Return the median seconds of each job and their ratios."""
     device = torch.device(options.device)
     generator = torch.Generator().manual_seed(0)
     model = models.build("resnet18_gn", SHAPE, 10, {}).eval()
@@ -100,7 +99,7 @@ def measure(options: argparse.Namespace) -> dict:
 
 
 def timed(job: Callable[[], Tensor], device: torch.device) -> tuple[float, Tensor]:
-    """Return the seconds of ``job``, including its work on the device, and its result."""
+    """Return the seconds of ``job`` and its result."""
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     wait()
     began = time.perf_counter()

@@ -2,9 +2,9 @@
 
     PYTHONPATH=src python benchmarks/interruption.py --folder /scratch/new-folder
 
-Nothing is trained. The client state (two vectors a client, 18 GB) is one row of noise in memory, written for every
-client. Prints bytes and seconds of early checkpoints, of checkpoints within and after a round, of all clients, and of
-reading. Removes the folder.
+Nothing is trained. The client state (18 GB) is one row of noise in memory, written for every client. Prints bytes and
+seconds of early checkpoints, of checkpoints within and after a round, of all clients, and of reading. Removes the
+folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARAMETERS, CLIENTS, ROUNDS = 11_220_132, 200, 10
 
 
 def simulation() -> SimpleNamespace:
-    """Return the attributes of a FedSMOO simulation that a checkpoint reads."""
+    """Return the parts of a FedSMOO simulation that a checkpoint reads."""
     state = ClientState({"h": 1, "mu": 1}, CLIENTS, torch.float32, torch.device("cpu"), "memory")
     noise = torch.randn(PARAMETERS, generator=torch.Generator().manual_seed(1))
     state.store = {name: noise.expand(CLIENTS, PARAMETERS) for name in state.store}

@@ -15,9 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import experiment  # noqa: E402
-from flatfed.data import partition  # noqa: E402
-from flatfed.experiment import run_specs  # noqa: E402
+from flatfed import experiment
+from flatfed.data import partition
+from flatfed.experiment import run_specs
 
 PROTOCOL, SPLIT, SEED = "fedsmoo-cifar10", "dir0.6-100", 1
 

@@ -1,4 +1,4 @@
-"""Shares of a round's time, and the least time that the machine's arithmetic and memory allow."""
+"""Shares of a round's time, and the least time that the machine allows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class PhaseClock:
             setattr(owner, name, self._clocked(getattr(owner, name), phase))
 
     def shares(self, rounds: int) -> dict[str, float]:
-        """Return phase -> share of the time of ``rounds`` rounds."""
         work = self._clocked(self.run.advance, REST)
         for _ in range(rounds):
             work()
@@ -88,7 +87,7 @@ class PhaseClock:
 def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: str) -> dict[str, Any]:
     """Return ``flops`` per second of a product of matrices (side, side), and ``bytes`` per second of a float32 copy.
 
-    ``products``: the dtype of the product. Each rate is the best of six.
+    ``products``: the dtype of the product.
     """
     a, b = torch.rand(2, side, side, device=device, dtype=getattr(torch, products))
     c = torch.empty_like(a)

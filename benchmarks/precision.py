@@ -29,15 +29,15 @@ from scipy.stats import ttest_1samp
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import experiment  # noqa: E402
-from flatfed.data import partition, sources  # noqa: E402
-from flatfed.engine import precision as formats  # noqa: E402
-from flatfed.engine.job.machine import pick_device  # noqa: E402
-from flatfed.engine.job.train import train  # noqa: E402
-from flatfed.errors import DataError, FlatFedError  # noqa: E402
-from flatfed.experiment import Experiment, run_specs  # noqa: E402
-from flatfed.runs import identity  # noqa: E402
-from flatfed.runs import record as records  # noqa: E402
+from flatfed import experiment
+from flatfed.data import partition, sources
+from flatfed.engine import precision as formats
+from flatfed.engine.job.machine import pick_device
+from flatfed.engine.job.train import train
+from flatfed.errors import DataError, FlatFedError
+from flatfed.experiment import Experiment, run_specs
+from flatfed.runs import identity
+from flatfed.runs import record as records
 
 HALF_A_POINT = 0.5
 THREADS, FLOOR_THREADS, LAST = 1, 2, 5

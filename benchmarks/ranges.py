@@ -55,7 +55,7 @@ def scaling_of(folder):
 
 
 def sized(row):
-    """Return the (quantity, value) pairs of a row of scaling; the unchanged workload has two."""
+    """Return the (quantity, value) pairs of a row of scaling."""
     if row["workload"] != "W3-10":
         return [("model (2 clients, 2 steps of 50)", f"{row['workload']}, {row['parameters']:,} parameters")]
     both = {"clients a round": "clients", "clients": "total"}

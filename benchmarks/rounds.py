@@ -28,15 +28,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-import torch  # noqa: E402
-from contest import Contest  # noqa: E402
-from phases import peaks  # noqa: E402
-from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
+import torch
+from contest import Contest
+from phases import peaks
+from workloads import ALGORITHMS, WORKLOADS, Workload
 
-from flatfed.engine.executors import EXECUTORS  # noqa: E402
-from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
-from flatfed.engine.precision import STATE  # noqa: E402
-from flatfed.files import write_whole  # noqa: E402
+from flatfed.engine.executors import EXECUTORS
+from flatfed.engine.job.machine import machine, pick_device, set_up
+from flatfed.engine.precision import STATE
+from flatfed.files import write_whole
 
 SCALED = ("fedavg", "fedsmoo")  # the least and the most work and state
 

@@ -22,15 +22,15 @@ from torch.nn.utils import vector_to_parameters
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import models  # noqa: E402
-from flatfed.analysis.landscape.points import Points  # noqa: E402
-from flatfed.analysis.landscape.sample import directions  # noqa: E402
-from flatfed.analysis.trained_model import Trained  # noqa: E402
-from flatfed.data.partition import Partition  # noqa: E402
-from flatfed.engine.layout import Layout  # noqa: E402
-from flatfed.engine.resident import Resident  # noqa: E402
-from flatfed.runs.analysed import Digests  # noqa: E402
-from flatfed.runs.record import RunRecord  # noqa: E402
+from flatfed import models
+from flatfed.analysis.landscape.points import Points
+from flatfed.analysis.landscape.sample import directions
+from flatfed.analysis.trained_model import Trained
+from flatfed.data.partition import Partition
+from flatfed.engine.layout import Layout
+from flatfed.engine.resident import Resident
+from flatfed.runs.analysed import Digests
+from flatfed.runs.record import RunRecord
 
 MODEL, SHAPE, IMAGES, BATCH = "cnn_tiny", (1, 8, 8), 1290, 500
 GRID, POINTS, BLOCK = 51, 300, 16
@@ -68,7 +68,6 @@ def plain(trained: Trained, rows: torch.Tensor) -> list[float]:
 
 
 def measure() -> dict:
-    """Return the seconds of both methods for all points of the grid."""
     trained = problem()
     direction_x, direction_y = directions.draw(trained.layout, trained.row, 0)
     axis = torch.linspace(-1, 1, GRID)

@@ -121,7 +121,7 @@ class Yardstick:
         return local
 
     def backward(self, images: Tensor, labels: Tensor, masks: list[Tensor] | None) -> list[Tensor]:
-        """Set and return the gradients of the mean loss at the module's weights."""
+        """Set and return the gradients of the mean loss."""
         self.model.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.kind == AUTOCAST):
             output = self.model(images, masks)
@@ -133,7 +133,7 @@ class Yardstick:
         self.backward(images, labels, self.masks(len(labels)))
 
     def masks(self, size: int) -> list[Tensor] | None:
-        """Return the dropout masks of all passes of a step, drawn on the device."""
+        """Return the dropout masks of a step."""
         sites = self.model.dropout
         drawn = [torch.empty(size, *shape, device=self.device, dtype=self.dtype) for shape, _ in sites]
         return [mask.bernoulli_(1 - rate).div_(1 - rate) for mask, (_, rate) in zip(drawn, sites, strict=True)] or None
@@ -156,7 +156,7 @@ class Yardstick:
         return vectors[client]
 
     def split(self, vector: Tensor) -> list[Tensor]:
-        """Return views of ``vector`` (parameters,) with the shapes of the model's weights."""
+        """Return ``vector`` (parameters,) as views with the weights' shapes."""
         parts = vector.split([weight.numel() for weight in self.weights])
         return [part.view_as(weight) for part, weight in zip(parts, self.weights, strict=True)]
 

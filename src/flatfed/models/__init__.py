@@ -116,12 +116,9 @@ def check_options(name: str, options: dict[str, Any], where: str = "model") -> d
     return checked(card(name, where).options, options, "option", f"{where}: {name}")
 
 
-def check_shape(
-    name: str, shape: tuple[int, int, int], where: str = "model", options: dict[str, Any] | None = None
-) -> None:
-    """Refuse images (C, H, W) that model ``name`` with ``options`` does not accept."""
+def check_shape(name: str, shape: tuple[int, int, int], options: dict[str, Any], where: str = "model") -> None:
+    """Refuse images (C, H, W) that model ``name`` with all its ``options`` does not accept."""
     properties = card(name, where)
-    options = {**{option: declared.default for option, declared in properties.options.items()}, **(options or {})}
     smallest = max([properties.smallest, *(properties.smallest_with.get(choice, 0) for choice in options.items())])
     side = options[properties.tile] if properties.tile else 1
     expected = f"of at least {smallest} x {smallest} pixels" if min(shape[1:]) < smallest else ""
@@ -134,7 +131,7 @@ def check_shape(
 def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> nn.Module:
     """Return model ``name`` for images of ``shape`` (C, H, W), before :func:`initial_weights`."""
     options, properties = check_options(name, options), card(name)
-    check_shape(name, shape, options=options)
+    check_shape(name, shape, options)
     if properties.file:
         options["name"] = name
     file = importlib.import_module(f"{__name__}.{properties.file or name}")
