@@ -1,4 +1,4 @@
-"""Flatness of algorithms' minima compared with FedAvg's, paired over seeds, as a Markdown table.
+"""Flatness of algorithms' minima compared with FedAvg's, as a Markdown table.
 
     PYTHONPATH=src python benchmarks/flatness.py results/preview/analysis/fedsmoo-cifar10/dir0.6-100 fedsam fedsmoo
 

@@ -53,7 +53,7 @@ Values = tuple[dict[str, float], str]  # variant -> accuracy in percent; process
 def finished(
     description: dict, data: Path, partition_file: Path, out: Path, threads: int, device: str
 ) -> tuple[list[float], str]:
-    """Train a run unless it is finished; return its accuracies in percent and its processor."""
+    """Return the accuracies of a run in percent, and its processor; train it if necessary."""
     if not (out / records.RECORD).exists():
         train(description, data, partition_file, out, device=device, threads=threads)
     where, run = str(out / records.RECORD), records.read(out / records.RECORD)
@@ -100,7 +100,7 @@ def trained(
 
 
 def recorded(record: Path) -> dict[tuple[str, ...], Values]:
-    """Return the lines of a record by their :data:`KEYS`; DataError for another file."""
+    """Return the lines of a record by their :data:`KEYS`."""
     if not record.exists():
         return {}
     with open(record, newline="", encoding="utf-8") as file:
@@ -122,7 +122,7 @@ def line_keys(split: str, algorithm: str, seed: int, options: argparse.Namespace
 def all_accuracies(
     exp: Experiment, folder: Path, options: argparse.Namespace
 ) -> Iterator[tuple[str, str, dict[str, list[float]], set[str]]]:
-    """Yield split, algorithm, variant -> accuracy of every seed, and processors; extend the record."""
+    """Yield split, algorithm, variant -> accuracy of every seed, and processors."""
     record = options.record or folder / "record.csv"
     for split in options.splits:
         for algorithm in options.algorithms:

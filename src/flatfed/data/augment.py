@@ -24,8 +24,8 @@ def draw(generator: np.random.Generator, count: int) -> np.ndarray:
 def batch(images: Tensor, mean: Tensor, std: Tensor, draws: Tensor | None, scheme: str, dtype: torch.dtype) -> Tensor:
     """Return ``images`` (*, C, H, W) uint8, augmented and normalised by ``mean`` and ``std`` (C,), both in 0..1.
 
-    ``scheme``: none, or the official FedSMOO code's crop_flip_half: a horizontal flip with probability 1/2, then with
-    probability 1/2 a crop of the normalised image, padded by 4 zeros. ``draws`` (*, 4): see :func:`draw`.
+    ``scheme``: none, or the official FedSMOO code's crop_flip_half: a horizontal flip with probability 1/2, then a crop
+    of the image padded by 4 zeros with probability 1/2. ``draws`` (*, 4): see :func:`draw`.
     """
     scale = (1 / (255 * std))[:, None, None]
     shift = (mean / std)[:, None, None]

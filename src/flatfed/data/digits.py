@@ -14,9 +14,8 @@ from flatfed.errors import DataError, unknown
 def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     """Return scikit-learn's 1,797 digits of 8 x 8 pixels, scaled from 0..16 to 0..255 and rounded.
 
-    A fixed seed draws ``test`` test images, stratified by class. ``expand: rotate90`` adds ten classes: the digits
-    rotated by 90 degrees, in the part of their originals. ``expand: styles`` splits each class among the ``domains`` of
-    ``spec`` and applies the style of the domain's name.
+    A fixed seed draws ``test`` test images, stratified by class. ``expand: rotate90`` adds the rotated digits as ten
+    classes, ``expand: styles`` splits each class among ``domains`` and applies the style of the domain's name.
     """
     from sklearn.datasets import load_digits
 

@@ -59,10 +59,10 @@ def draw_client_test(
 ) -> list[np.ndarray]:
     """Return ``count`` test positions for every client, with the label distribution of its training images.
 
-    Classes are rounded by largest remainders; images are drawn with replacement. FedSAM does not describe its clients'
-    test sets; this is our reading.
+    FedSAM does not describe its clients' test sets; this is our reading. Classes are rounded by largest remainders;
+    images are drawn with replacement.
 
-    :raises DataError: ``count`` exceeds the number of test images, or no test image has a client's class.
+    :raises DataError: there are fewer than ``count`` test images, or none of a client's class.
     """
     if count > len(test):
         raise DataError(f"partition: client_test: {count} for each client, more than the {len(test)} test images")

@@ -30,11 +30,9 @@ def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 
 
 def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
-    """Partition at random; ``balanced``: all clients have equal numbers of every class, up to one image.
-
-    The official code's balanced CIFAR-100 cannot be reproduced: its sort breaks ties in no fixed order.
-    """
+    """Partition at random; ``balanced``: with equal numbers of every class, up to one image."""
     clients = spec["clients"]
+    # The official code's balanced CIFAR-100 depends on the order of ties in its sort.
     balanced = "class-balanced partition that can be reproduced" if spec.get("balanced", False) else None
     if _official(spec, lacking=balanced):
         order = np.random.RandomState(spec["seed"]).permutation(len(labels))
@@ -149,7 +147,7 @@ def _official_sizes(count: int, clients: int) -> np.ndarray:
 
 
 def _class_positions(labels: np.ndarray, shares: np.ndarray, order: np.ndarray) -> list[np.ndarray]:
-    """Return every class's positions in ``order``; DataError for a class without images and for underflowed shares."""
+    """Return every class's positions in ``order``; DataError for an empty class."""
     if not np.isfinite(shares).all():
         raise DataError("partition: alpha is so small that class shares underflow; take a larger one")
     pools = [order[labels[order] == c] for c in range(shares.shape[1])]
@@ -207,8 +205,8 @@ def _official_pools(
 ) -> list[np.ndarray]:
     """Give images with replacement in the official code's order of draws.
 
-    The draws: a permutation of the data, the shares, then for every image a client and a class. Full clients are
-    redrawn; an empty class is refilled and redrawn.
+    It draws a permutation of the data, the shares, then for every image a client and a class. An empty class is
+    refilled and redrawn.
     """
     rng = np.random.RandomState(spec["seed"])
     order = rng.permutation(len(labels))

@@ -19,7 +19,7 @@ from flatfed.files import UNREADABLE, check_place
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
-    """Write the dataset folder ``out`` from the dataset specification ``spec``; DataError if the images do not fit."""
+    """Write the dataset folder ``out`` from the specification ``spec``; DataError if the images do not fit."""
     keys.check_dataset(spec)
     check_place(out, folder=True)
     source = spec["source"]
@@ -47,10 +47,7 @@ def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
 
 
 def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """Return a dataset of :data:`DOWNLOADS`, downloaded and checked (MD5) by torchvision.
-
-    ``draw``: the number of images to draw with a fixed seed.
-    """
+    """Return a dataset that torchvision downloads and checks (MD5); ``draw``: a number of images to draw at random."""
     import tempfile
 
     from torchvision import datasets as published

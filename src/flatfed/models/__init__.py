@@ -143,15 +143,13 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
 
 
 def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], where: str) -> None:
-    """Refuse a user's model that cannot be built or does not return logits (batch, ``classes``) of images (C, H, W).
-
-    Uses meta tensors, which take no memory. Without torch, nothing is checked.
-    """
+    """Refuse a user's model that cannot be built or does not return logits (batch, ``classes``) of images (C, H, W)."""
     if not own_files(name) or importlib.util.find_spec("torch") is None:
         return
     import torch
 
     try:
+        # meta tensors take no memory
         with torch.device("meta"), torch.no_grad():
             module = build(name, shape, classes, options)
             refuse_layers(module)
@@ -167,9 +165,8 @@ def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: di
 def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tensor:
     """Return initial weights as a flat row (parameters,) float32, drawn from ``generator`` on the CPU.
 
-    torch's rules: uniform within 1/sqrt(fan_in) for convolutions and dense layers, one and zero for norms. A model's
-    method ``initial(name, value, generator) -> bool`` may fill ``value`` by another rule. Models ``as_built`` keep
-    their weights.
+    The rule is torch's: uniform within 1/sqrt(fan_in) for convolutions and dense layers. A model's method
+    ``initial(name, value, generator) -> bool`` may fill ``value`` by another rule. Models ``as_built`` keep theirs.
     """
     import torch
     from torch import nn

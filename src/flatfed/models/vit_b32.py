@@ -25,7 +25,6 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return tokens (batch, tokens, width), as ``x``."""
         projected = linear(x, self.in_proj_weight, self.in_proj_bias).unflatten(-1, (3, self.heads, -1))
         query, key, value = projected.transpose(1, 3).unbind(2)
         scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
@@ -43,7 +42,6 @@ class EncoderBlock(nn.Module):
         self.mlp = nn.ModuleDict({"0": nn.Linear(width, mlp), "3": nn.Linear(mlp, width)})
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return tokens (batch, tokens, width), as ``x``."""
         x = x + self.self_attention(self.ln_1(x))
         return x + self.mlp["3"](gelu(self.mlp["0"](self.ln_2(x))))
 
@@ -58,7 +56,7 @@ class Encoder(nn.Module):
         self.ln = nn.LayerNorm(width, EPS)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return tokens (batch, tokens, width), as ``x``."""
+        """Return the encoded tokens of ``x`` (batch, tokens, width)."""
         x = x + self.pos_embedding
         for block in self.layers.values():
             x = block(x)
@@ -86,7 +84,7 @@ class ViT(nn.Module):
         return self.heads["head"](self.encoder(tokens)[:, 0])
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
-        """Draw by torchvision's rules, but the last layer, which it sets to zero, by torch's."""
+        """Draw by torchvision's rules, but the last layer, which it sets to zero, by torch's rule."""
         if name == "encoder.pos_embedding":
             value.normal_(0.0, 0.02, generator=generator)
         elif name == "conv_proj.weight":
