@@ -32,7 +32,7 @@ EPSILON = 1e-7  # added to a norm before it divides
 Order = Callable[[int, int], Sequence[Tensor]]
 
 
-class Images(Dataset):
+class AugmentedImages(Dataset):
     """Normalised and augmented images (C, H, W), with their labels."""
 
     def __init__(self, images: Tensor, labels: Tensor, mean: Tensor, std: Tensor, dtype: torch.dtype, augmented: bool):
@@ -84,7 +84,7 @@ class Yardstick:
         self.augmented = description["augmentation"] != "none"
         self.mean, self.std = (torch.tensor(data[key], dtype=self.dtype) for key in ("mean", "std"))
         if kind == "loader":
-            self.images = Images(images, labels, self.mean, self.std, self.dtype, self.augmented)
+            self.images = AugmentedImages(images, labels, self.mean, self.std, self.dtype, self.augmented)
         else:
             self.images, self.labels = images.to(device), labels.to(device)
             self.mean, self.std = self.mean.to(device)[:, None, None], self.std.to(device)[:, None, None]
