@@ -1,14 +1,12 @@
-"""The FedSMOO authors' own code, unchanged, on the clients, first weights and sampling of one of our runs.
+"""The FedSMOO authors' code, unchanged, with the clients, initial weights and client sampling of a FlatFed run.
 
     git clone https://github.com/woodenchild95/FL-Simulator FOLDER
     flatfed describe 'results/paper/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed1' > run.json
     python benchmarks/authors_code.py FOLDER --run run.json --dataset resources/cifar10 --partition PARTITION.npz \\
         --rounds 15 --out theirs.csv
 
-Batches and augmentations are its own draws, so single rounds differ; what is compared is how a curve goes. It is handed
-our images dealt as ours are, our first weights, our draw of clients, and a run's values. Test images alone are
-evaluated, where it evaluates the training images besides. In float32; 100 clients' vectors of a ResNet-18,
-of which FedSMOO keeps four tables, are in files next to OUT while it runs.
+Compare the curves, not single rounds: the code draws its own batches and augmentations. Large tables of client vectors
+are temporary files next to OUT.
 """
 
 from __future__ import annotations
@@ -33,14 +31,14 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import algorithms  # noqa: E402
-from flatfed.data import dataset, partition  # noqa: E402
-from flatfed.engine import weights  # noqa: E402
-from flatfed.engine.layout import Layout  # noqa: E402
-from flatfed.engine.sampling import active_clients  # noqa: E402
-from flatfed.errors import DataError  # noqa: E402
+from flatfed import algorithms
+from flatfed.data import dataset, partition
+from flatfed.engine import weights
+from flatfed.engine.layout import Layout
+from flatfed.engine.sampling import active_clients
+from flatfed.errors import DataError
 
-#: Our algorithm -> its class there.
+#: Algorithm -> class of FL-Simulator.
 METHODS = {
     "fedavg": "FedAvg",
     "scaffold": "SCAFFOLD",
@@ -52,30 +50,27 @@ METHODS = {
     "fedspeed": "FedSpeed",
     "fedsmoo": "FedSMOO",
 }
-#: Our parameter -> its name there.
+#: Parameter -> name in FL-Simulator.
 PARAMETERS = {"penalty": "lamb", "rho": "rho", "alpha": "alpha", "server_learning_rate": "global_learning_rate"}
-#: What it does of itself, which no option of it changes: our key -> the value.
+#: Values that FL-Simulator cannot change.
 FIXED = {
     "clip_norm": 10.0,
     "augmentation": "crop_flip_half",
     "model": {"name": "resnet18_gn", "options": {"groups": 2, "stem": "imagenet"}},
 }
-#: A table of so many numbers lies in a file.
+#: Tables with more numbers are files.
 LARGE = 10**8
 
 
 def values(description: dict[str, Any], clients: int, rounds: int, out: Path) -> argparse.Namespace:
-    """Return the options of its train.py that say what a run's ``description`` says; others have its defaults.
-
-    :raises DataError: the run has something otherwise that it cannot be told.
-    """
+    """Return the options of FL-Simulator's train.py for a run; DataError if it has no option for a value."""
     update = description["update"]
     declared = algorithms.load(update["name"]).parameters()
     ours = {**{key: description[key] for key in FIXED}, **update["params"]}
-    theirs = {**FIXED, **{name: one.default for name, one in declared.items() if name not in PARAMETERS}}
+    theirs = {**FIXED, **{name: parameter.default for name, parameter in declared.items() if name not in PARAMETERS}}
     for key, value in theirs.items():
         if ours[key] != value:
-            raise DataError(f"{key}: the run has {ours[key]!r}, and that code can only be run with {value!r}")
+            raise DataError(f"{key}: the run has {ours[key]!r}, FL-Simulator has only {value!r}")
     named = {PARAMETERS[name]: value for name, value in update["params"].items() if name in PARAMETERS}
     defaults = {"lamb": 0.1, "rho": 0.1, "alpha": 0.1, "global_learning_rate": 1.0}
     return argparse.Namespace(
@@ -93,32 +88,32 @@ def values(description: dict[str, Any], clients: int, rounds: int, out: Path) ->
         seed=20,
         gamma=1.0,
         use_RI=False,
-        **{"split_rule": "Pathological", "split_coef": 0.0, "active_ratio": 0.0},  # they name its file of results
+        **{"split_rule": "Pathological", "split_coef": 0.0, "active_ratio": 0.0},  # only part of a file name
         out_file=str(out),
         **{**defaults, **named},
     )
 
 
-class Dealt:
-    """The images of a run as its code holds them: normalised float32 arrays, a client's and those of the test."""
+class RunData:
+    """A run's images in FL-Simulator's form: normalised float32 arrays."""
 
-    def __init__(self, description: dict[str, Any], data: dataset.Dataset, dealt: partition.Partition):
-        about = description["dataset"]
-        mean, std = (np.array(about[key], np.float32)[:, None, None] for key in ("mean", "std"))
+    def __init__(self, description: dict[str, Any], data: dataset.Dataset, split: partition.Partition):
+        spec = description["dataset"]
+        mean, std = (np.array(spec[key], np.float32)[:, None, None] for key in ("mean", "std"))
 
         def images(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             pixels = np.asarray(data.images[positions], np.float32) / np.float32(255)
             return (pixels - mean) / std, data.labels[positions][:, None]
 
-        members = np.split(dealt.indices, dealt.offsets[1:-1])
+        members = np.split(split.indices, split.offsets[1:-1])
         self.dataset = "CIFAR10"
         self.client_x, self.client_y = zip(*(images(np.sort(member)) for member in members), strict=True)
-        self.test_x, self.test_y = images(dealt.test)
+        self.test_x, self.test_y = images(split.test)
 
 
 @contextmanager
 def tables_in(folder: Path) -> Iterator[None]:
-    """Have large tables, which its servers make of zeros or by repeating the model, lie in files of ``folder``."""
+    """Keep large tables, made by torch.zeros or Tensor.repeat, in files of ``folder``."""
     zeros, repeat = torch.zeros, Tensor.repeat
 
     def table(*shape: int) -> Tensor:
@@ -130,7 +125,7 @@ def tables_in(folder: Path) -> Iterator[None]:
         return table(*shape) if np.prod(shape) > LARGE else zeros(*size, **options)
 
     def repeated_in_file(self: Tensor, *times: int) -> Tensor:
-        # Only the rows of clients that have trained are ever read.
+        # no row is read before its client has trained
         return table(times[0], self.numel()) if self.numel() * times[0] > LARGE else repeat(self, *times)
 
     with mock.patch.object(torch, "zeros", zeros_in_file), mock.patch.object(Tensor, "repeat", repeated_in_file):
@@ -138,9 +133,9 @@ def tables_in(folder: Path) -> Iterator[None]:
 
 
 def server_of(
-    description: dict[str, Any], data: Dealt, options: argparse.Namespace, device: str, lines: csv.writer
+    description: dict[str, Any], data: RunData, options: argparse.Namespace, device: str, lines: csv.writer
 ) -> Any:
-    """Return its server with our first weights, which draws clients as we do and writes a line for each round."""
+    """Return FL-Simulator's server with FlatFed's initial weights and client sampling."""
     network = importlib.import_module("models").client_model
     kind = getattr(importlib.import_module("server"), options.method)
     began = time.monotonic()
@@ -155,18 +150,18 @@ def server_of(
             lines.writerow((t + 1, f"{accuracy:.4f}", f"{time.monotonic() - began:.0f}"))
 
     model, initial = weights.drawn(description)
-    ours = Layout.of(model).views(initial)
+    tensors = Layout.of(model).views(initial)
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)
-    first = network(options.model, description["dataset"]["classes"])
+    initial_model = network(options.model, description["dataset"]["classes"])
     with torch.no_grad():
-        for name, tensor in first.named_parameters():
-            tensor.copy_(ours[name.removeprefix("model.")])
+        for name, tensor in initial_model.named_parameters():
+            tensor.copy_(tensors[name.removeprefix("model.")])
     return Ours(
         device=torch.device(device),
         model_func=lambda: network(options.model, description["dataset"]["classes"]),
-        init_model=first,
-        init_par_list=torch.cat([tensor.detach().reshape(-1) for tensor in first.parameters()]),
+        init_model=initial_model,
+        init_par_list=torch.cat([tensor.detach().reshape(-1) for tensor in initial_model.parameters()]),
         datasets=data,
         method=options.method,
         args=options,
@@ -174,12 +169,11 @@ def server_of(
 
 
 def main() -> None:
-    """Parse the arguments, train, write a line for each round."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="a clone of FL-Simulator, at the commit that is asked about")
-    parser.add_argument("--run", type=Path, required=True, help="a run description, of `flatfed describe`")
-    parser.add_argument("--dataset", type=Path, required=True, help="the folder of CIFAR-10, of `flatfed fetch`")
-    parser.add_argument("--partition", type=Path, required=True, help="the partition of the run")
+    parser.add_argument("folder", type=Path, help="a clone of FL-Simulator")
+    parser.add_argument("--run", type=Path, required=True, help="output of `flatfed describe`")
+    parser.add_argument("--dataset", type=Path, required=True, help="folder of CIFAR-10")
+    parser.add_argument("--partition", type=Path, required=True, help="partition of the run")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -193,7 +187,7 @@ def main() -> None:
         theirs = values(description, clients, options.rounds, options.out.with_suffix(".out"))
     except DataError as error:
         parser.error(f"{options.run}: {error}")
-    data = Dealt(description, dataset.load(options.dataset), partition.load(options.partition))
+    data = RunData(description, dataset.load(options.dataset), partition.load(options.partition))
     with (
         tempfile.TemporaryDirectory(dir=options.out.parent) as folder,
         tables_in(Path(folder)),

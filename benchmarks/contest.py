@@ -1,4 +1,4 @@
-"""One row of benchmarks/rounds.py: a round of one workload by one algorithm, ours and the yardsticks' in turns."""
+"""A row of benchmarks/rounds.py: rounds of a workload and an algorithm, in turns."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.seeds import Joined, Meeting
 
 PHASE_ROUNDS = 2
-SLOW = 5.0  # an executor whose first turn takes so many times that of our fastest is not measured further
-SOME = 1000  # test images that a shrunk workload evaluates
+SLOW = 5.0  # an executor this many times slower than the fastest is dropped
+TEST_IMAGES = 1000  # evaluated images of a shrunk workload
 
-#: A round's work, and what its seconds are to be multiplied by.
+#: A round's work, and the factor of its seconds.
 Contender = tuple[Callable[[], Any], float]
 
 
 @dataclass
 class Contest:
-    """How rows are measured.
+    """Settings of the measurement.
 
-    ``executors`` ours (empty: the one that protocols name); ``rounds`` turns; ``yardstick_clients`` how many clients
-    the yardsticks train at most, None for all; ``workers`` processes of the data loader; ``peak`` rates of the machine
-    as :func:`phases.peaks` has them; ``precision`` that of ours.
+    ``executors``: FlatFed's, by default the workload's; ``rounds``: turns; ``yardstick_clients``: most clients of a
+    yardstick, None for all; ``peak``: rates of :func:`phases.peaks`; ``precision``: FlatFed's.
     """
 
     device: torch.device
@@ -45,16 +44,11 @@ class Contest:
     executors: list[str]
     rounds: int
     yardstick_clients: int | None
-    workers: int
     peak: dict[str, float]
     precision: str
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
-        """Return what a row says beside what it is of.
-
-        ``fewer_rows`` how many clients trained at a time where memory did not allow all; ``device_bytes`` the most that
-        all contenders took together.
-        """
+        """Return the results of a row; ``fewer_rows``: clients per block, if memory was short."""
         description = workload.description(algorithm, self.precision)
         dataset, partition = workload.data()
         if kind == "seeds":
@@ -62,25 +56,25 @@ class Contest:
         ours, failed = self.ours(workload, description, dataset, partition)
         if not ours:
             raise RuntimeError(f"no executor can run {workload.name} with {algorithm}: {failed}")
-        first = next(iter(ours.values()))
+        reference = next(iter(ours.values()))
         contenders: dict[str, Contender] = {name: (run.advance, 1.0) for name, run in ours.items()}
         if kind == "round":
-            contenders |= self.yardsticks(workload, description, dataset, first)
+            contenders |= self.yardsticks(workload, description, dataset, reference)
         seconds = self.turns(contenders)
-        summed = _summed_up(seconds)
-        middle = {name: one["median"] for name, one in summed.items()}
-        found: dict[str, Any] = {
-            "parameters": first.weights.parameters,
-            "coordinates": first.layout.size,
-            "seconds": summed,
+        summary = _summary(seconds)
+        medians = {name: values["median"] for name, values in summary.items()}
+        results: dict[str, Any] = {
+            "parameters": reference.weights.parameters,
+            "coordinates": reference.layout.size,
+            "seconds": summary,
             "failed": failed,
             "fewer_rows": {name: run.rows for name, run in ours.items() if run.rows is not None},
         }
         if self.device.type == "cuda":
-            found["device_bytes"] = torch.cuda.max_memory_allocated()
+            results["device_bytes"] = torch.cuda.max_memory_allocated()
             torch.cuda.reset_peak_memory_stats()
         if kind == "round":
-            found["ratio"] = {
+            results["ratio"] = {
                 name: {
                     kind: round(statistics.median(a / b for a, b in zip(seconds[kind], seconds[name], strict=True)), 3)
                     for kind in self.kinds
@@ -88,41 +82,41 @@ class Contest:
                 for name in ours
             }
             images = workload.epochs * workload.images
-            least = floor(first, workload.active, workload.steps, images, self.peak)
-            found |= {"floor": least, "of_floor": {name: least["seconds"] / value for name, value in middle.items()}}
-            found["evaluation"] = self.evaluation(workload, first, min(middle[name] for name in ours))
-            found["phases"] = {name: PhaseClock(run, self.wait).shares(PHASE_ROUNDS) for name, run in ours.items()}
-        return found
+            least = floor(reference, workload.active, workload.steps, images, self.peak)
+            results["floor"] = least
+            results["of_floor"] = {name: least["seconds"] / value for name, value in medians.items()}
+            results["evaluation"] = self.evaluation(workload, reference, min(medians[name] for name in ours))
+            results["phases"] = {name: PhaseClock(run, self.wait).shares(PHASE_ROUNDS) for name, run in ours.items()}
+        return results
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The yardsticks: those in float32, and beside ours in bfloat16 one by autocast."""
         return (*KINDS, AUTOCAST) if self.precision == "bfloat16" else KINDS
 
     def ours(
         self, workload: Workload, description: dict, dataset: Dataset, partition: Partition
     ) -> tuple[dict[str, Simulation], dict[str, str]]:
-        """Return executor -> simulation, warmed up, and executor -> why it is left out."""
-        found: dict[str, Simulation] = {}
+        """Return executor -> simulation, and executor -> reason for dropping it."""
+        runs: dict[str, Simulation] = {}
         failed: dict[str, str] = {}
         took: dict[str, float] = {}
         for name in self.executors or [workload.executor[self.device.type]]:
             try:
-                found[name] = assembly.simulation(description, dataset, partition, self.device, name)
-                found[name].advance()
-                took[name] = self.timed(found[name].advance)
-            except Exception as error:  # what the others take is worth knowing all the same
-                found.pop(name, None)
+                runs[name] = assembly.simulation(description, dataset, partition, self.device, name)
+                runs[name].advance()
+                took[name] = self.timed(runs[name].advance)
+            except Exception as error:  # measure the other executors
+                runs.pop(name, None)
                 failed[name] = f"{type(error).__name__}: {error}".splitlines()[0]
                 traceback.print_exc()
-        for name, once in took.items():
-            if once > SLOW * min(took.values()):
-                failed[name] = f"{once:.2f} s a round, more than {SLOW:g} times the fastest: not measured further"
-                del found[name]
-        return found, failed
+        for name, seconds in took.items():
+            if seconds > SLOW * min(took.values()):
+                failed[name] = f"{seconds:.2f} s a round, more than {SLOW:g} times the fastest: not measured further"
+                del runs[name]
+        return runs, failed
 
     def seeds(self, workload: Workload, algorithm: str, dataset: Dataset, partition: Partition) -> dict[str, Any]:
-        """Return the seconds of a round of all seeds, one after the other (``alone``) and as rows (``together``)."""
+        """Return the seconds of all seeds in sequence (``alone``) and as rows (``together``)."""
         name = workload.executor[self.device.type]
         alone, joined = (
             [
@@ -148,43 +142,39 @@ class Contest:
         pairs = zip(seconds["alone"], seconds["together"], strict=True)
         return {
             "executor": name,
-            "seconds": _summed_up(seconds),
+            "seconds": _summary(seconds),
             "ratio": {"together": {"alone": round(statistics.median(a / b for a, b in pairs), 3)}},
         }
 
     def evaluation(self, workload: Workload, run: Simulation, seconds: float) -> dict[str, float]:
-        """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a round that ends with one.
-
-        Where the workload is shrunk, a part of the test images is evaluated, and the share is that of the whole: it is
-        the time of both at their full sizes.
-        """
-        count = workload.test if not workload.changed else min(workload.test, SOME)
+        """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a full round."""
+        count = workload.test if not workload.changed else min(workload.test, TEST_IMAGES)
         row, images = run.server["w"][0], run.evaluate.images[:count]
         run.evaluate.hits(row, images)
         took = self.timed(lambda: run.evaluate.hits(row, images))
-        whole = took * workload.test / count
-        return {"images": count, "seconds": took, "share": whole / (whole + seconds * workload.shrunk)}
+        full = took * workload.test / count
+        return {"images": count, "seconds": took, "share": full / (full + seconds * workload.shrunk)}
 
     def yardsticks(
         self, workload: Workload, description: dict, dataset: Dataset, run: Simulation
     ) -> dict[str, Contender]:
-        """Return all kinds, training the clients of our run ``run``, or the first of them."""
+        """Return all yardsticks, with the first clients of ``run``."""
         count = min(self.yardstick_clients or workload.active, workload.active)
         images, labels = torch.from_numpy(dataset.images), torch.from_numpy(dataset.labels)
-        found = {}
+        contenders = {}
         for kind in self.kinds:
-            one = YARDSTICKS[description["algorithm"]](
-                kind, description, images, labels, run.members, self.device, workers=self.workers
-            )
+            build = YARDSTICKS[description["algorithm"]]
+            yardstick = build(kind, description, images, labels, run.members, self.device)
 
-            def work(one=one) -> None:
-                one.advance(active_clients(description["sampling"], run.clients, run.seed, one.round).tolist()[:count])
+            def work(yardstick=yardstick) -> None:
+                clients = active_clients(description["sampling"], run.clients, run.seed, yardstick.round)
+                yardstick.advance(clients.tolist()[:count])
 
-            found[kind] = (work, workload.active / count)
-        return found
+            contenders[kind] = (work, workload.active / count)
+        return contenders
 
     def turns(self, contenders: dict[str, Contender]) -> dict[str, list[float]]:
-        """Return name -> seconds of a round, one a turn; who begins changes from turn to turn."""
+        """Return name -> seconds of each turn, in rotating order."""
         taken: dict[str, list[float]] = {name: [] for name in contenders}
         names = list(contenders)
         for turn in range(self.rounds + 1):
@@ -192,12 +182,11 @@ class Contest:
             for name in names[shift:] + names[:shift]:
                 work, times = contenders[name]
                 seconds = self.timed(work)
-                if turn:  # the first is to warm up
+                if turn:  # the first turn is a warm-up
                     taken[name].append(seconds * times)
         return taken
 
     def timed(self, work: Callable[[], Any]) -> float:
-        """Return the seconds that ``work`` takes, on the device too."""
         self.wait()
         began = time.perf_counter()
         work()
@@ -205,9 +194,8 @@ class Contest:
         return time.perf_counter() - began
 
 
-def _summed_up(seconds: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Return name -> the median and all of its ``seconds``."""
+def _summary(seconds: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     return {
-        name: {"median": statistics.median(taken), "all": [round(one, 6) for one in taken]}
+        name: {"median": statistics.median(taken), "all": [round(value, 6) for value in taken]}
         for name, taken in seconds.items()
     }

@@ -1,18 +1,10 @@
-"""Is one algorithm's minimum flatter than another's? Paired over seeds, from hessian.json files, as a Markdown table.
+"""Flatness of algorithms' minima compared with FedAvg's, as a Markdown table.
 
     PYTHONPATH=src python benchmarks/flatness.py results/preview/analysis/fedsmoo-cifar10/dir0.6-100 fedsam fedsmoo
 
-The folder holds <algorithm>/seed<k>/hessian.json, which the workflow makes:
-
-    snakemake --cores all --config 'seeds=[1,2,3,4,5]' -- \\
-        results/preview/analysis/fedsmoo-cifar10/dir0.6-100/{fedavg,fedsam,fedsmoo}/seed{1..5}/hessian.json
-
-Of the top eigenvalue and of the trace, of the Hessian and of the one scaled by the weights (not in converted files):
-mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its mean, and the 95 % interval of that by
-Student's t distribution (``scipy.stats.ttest_1samp``). All algorithms of a seed start from one model and
-see the same clients, batches and, in the Hessian, images. Below three seeds no interval is given: it would rest on one
-or no degree of freedom. Where a run diverged there is nothing to hold against another, and leaving its seed out would
-flatter the algorithm, so that the line says which instead.
+Reads <algorithm>/seed<k>/hessian.json in the folder. A line has the means over seeds, the differences to FedAvg, their
+mean and, from three seeds up, its 95 % interval (Student's t). If a run diverged, the line names it: dropping its seed
+would flatter the algorithm.
 """
 
 from __future__ import annotations
@@ -26,11 +18,12 @@ from scipy.stats import ttest_1samp
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed.errors import DataError, FlatFedError  # noqa: E402
-from flatfed.runs import curvature  # noqa: E402
-from flatfed.runs.curvature import Hessian  # noqa: E402
+from flatfed.errors import DataError, FlatFedError
+from flatfed.runs import curvature
+from flatfed.runs.curvature import Hessian
 
-FEWEST = 3  # seeds of an interval
+BASE = "fedavg"
+MINIMUM = 3  # seeds of an interval
 METRICS = {
     "hessian_top_eigenvalue": "top eigenvalue",
     "hessian_trace": "trace",
@@ -40,77 +33,72 @@ METRICS = {
 
 
 def hessians(folder: Path, algorithm: str) -> dict[int, Hessian]:
-    """Return seed -> hessian.json of ``algorithm``; DataError where there is none."""
+    """Return seed -> hessian.json of ``algorithm``."""
     paths = (folder / algorithm).glob("seed*/hessian.json")
-    found = {int(path.parent.name.removeprefix("seed")): curvature.read(path) for path in paths}
-    if not found:
+    by_seed = {int(path.parent.name.removeprefix("seed")): curvature.read(path) for path in paths}
+    if not by_seed:
         raise DataError(f"{folder / algorithm}: holds no seed<k>/hessian.json")
-    return dict(sorted(found.items()))
+    return dict(sorted(by_seed.items()))
 
 
-def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
-    """Return the lines of the table.
-
-    Raises DataError where two files that are held against each other are of other images or settings, or share no seed.
-    """
+def compared(folder: Path, algorithms: list[str]) -> list[str]:
+    """Return the table; DataError if files have different images or settings, or share no seed."""
     lines = [
-        f"| | seeds | {base} | algorithm | differences | mean and 95 % interval | not converged |",
+        f"| | seeds | {BASE} | algorithm | differences | mean and 95 % interval | not converged |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    first = hessians(folder, base)
+    base = hessians(folder, BASE)
     for algorithm in algorithms:
-        second = hessians(folder, algorithm)
-        seeds = [seed for seed in first if seed in second]
+        other = hessians(folder, algorithm)
+        seeds = [seed for seed in base if seed in other]
         if not seeds:
-            raise DataError(f"{folder}: {base} and {algorithm} have no seed in common")
+            raise DataError(f"{folder}: {BASE} and {algorithm} have no seed in common")
         for seed in seeds:
             for key in ("images", "images_of", "seed", "precision", "settings"):
-                a, b = (getattr(found[seed].about, key) for found in (first, second))
+                a, b = (getattr(by_seed[seed].about, key) for by_seed in (base, other))
                 if a != b:
-                    raise DataError(f"{folder}: seed {seed}: {key} is {a} of {base}, but {b} of {algorithm}")
-        gone = [
-            f"{name}, seed {seed}, in round {found[seed].about.diverged_at}"
-            for name, found in ((base, first), (algorithm, second))
+                    raise DataError(f"{folder}: seed {seed}: {key} is {a} for {BASE}, but {b} for {algorithm}")
+        diverged = [
+            f"{name}, seed {seed}, in round {by_seed[seed].about.diverged_at}"
+            for name, by_seed in ((BASE, base), (algorithm, other))
             for seed in seeds
-            if found[seed].about.diverged_at is not None
+            if by_seed[seed].about.diverged_at is not None
         ]
-        used = [found[seed] for found in (first, second) for seed in seeds]
+        compared_files = [by_seed[seed] for by_seed in (base, other) for seed in seeds]
         for metric, name in METRICS.items():
-            if not all(hessian.covers(metric) for hessian in used):
+            if not all(hessian.covers(metric) for hessian in compared_files):
                 continue
-            if gone:
-                lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(gone)} | | |")
+            if diverged:
+                lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(diverged)} | | |")
                 continue
-            pairs = [(second[seed].value(metric), first[seed].value(metric)) for seed in seeds]
-            theirs, ours = zip(*pairs, strict=True)
+            pairs = [(other[seed].value(metric), base[seed].value(metric)) for seed in seeds]
+            other_values, base_values = zip(*pairs, strict=True)
             differences = [a - b for a, b in pairs]
             bounds = ", no interval"
-            if len(seeds) >= FEWEST:
+            if len(seeds) >= MINIMUM:
                 bounds = " [{:+.3g}, {:+.3g}]".format(*ttest_1samp(differences, 0).confidence_interval())
             kind = "trace" if metric.endswith("trace") else "eigenvalues"
-            short = sum(not getattr(hessian.estimates(metric).converged, kind) for hessian in used)
+            unconverged = sum(not getattr(hessian.estimates(metric).converged, kind) for hessian in compared_files)
             cells = (
                 f"{algorithm}, {name}",
                 f"{len(seeds)}",
-                f"{sum(ours) / len(seeds):.4g}",
-                f"{sum(theirs) / len(seeds):.4g}",
-                ", ".join(f"{a - b:+.3g}" for a, b in pairs),
+                f"{sum(base_values) / len(seeds):.4g}",
+                f"{sum(other_values) / len(seeds):.4g}",
+                ", ".join(f"{difference:+.3g}" for difference in differences),
                 f"{sum(differences) / len(seeds):+.3g}{bounds}",
-                f"{short} of {2 * len(seeds)}",
+                f"{unconverged} of {2 * len(seeds)}",
             )
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 def main() -> None:
-    """Parse the arguments, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="results/<scale>/analysis/<protocol>/<split>")
-    parser.add_argument("algorithms", nargs="+", help="held against the base")
-    parser.add_argument("--base", default="fedavg")
+    parser.add_argument("algorithms", nargs="+", help="compared with fedavg")
     options = parser.parse_args()
     try:
-        print("\n".join(compared(options.folder, options.base, options.algorithms)))
+        print("\n".join(compared(options.folder, options.algorithms)))
     except FlatFedError as error:
         raise SystemExit(str(error)) from None
 

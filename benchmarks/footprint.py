@@ -1,12 +1,9 @@
-"""Peak memory of a run, by the number of all clients; JSON.
+"""Peak memory of FedSMOO's CIFAR-10 set-up (ResNet-18, ten clients a round), by the number of all clients; JSON.
 
-    python benchmarks/footprint.py [--workload W1] [--algorithm fedsmoo] [--clients 100 200] [--device cpu]
+    python benchmarks/footprint.py [--clients 100 200] [--device cpu] [--threads 1]
 
-Two rounds of a workload (benchmarks/workloads.py; W1 is FedSMOO's CIFAR-10 set-up, ResNet-18, ten clients a round), the
-second with its evaluation, then a checkpoint: what a run does again and again. Local steps are few, since a round's
-memory does not depend on how many there are. Memory fills as clients take part for the first time; so all clients'
-state is written to before the first round, as if all of them had. Every number of clients is a process of its own;
-pixels are made up. Needs torch, numpy and safetensors only.
+For each number, a process trains two rounds of two local steps, evaluates and writes a checkpoint. All clients' state
+is allocated first, as after many rounds. Needs torch, numpy and safetensors only.
 """
 
 from __future__ import annotations
@@ -24,24 +21,24 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-import torch  # noqa: E402
-from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
+import torch
+from workloads import WORKLOADS, Workload
 
-from flatfed.engine.job import assembly  # noqa: E402
-from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
-from flatfed.engine.job.inputs import Identity  # noqa: E402
-from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
-from flatfed.engine.memory import available  # noqa: E402
+from flatfed.engine.job import assembly
+from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.inputs import Identity
+from flatfed.engine.job.machine import machine, pick_device, set_up
+from flatfed.engine.memory import available
 
-ROUNDS = 2
+ALGORITHM, ROUNDS, STEPS = "fedsmoo", 2, 2
 
 
-def measure(workload: Workload, algorithm: str, device: torch.device, threads: int) -> dict[str, Any]:
-    """Return bytes at the peak of a run's rounds, evaluation and checkpoint in this process, and seconds in all."""
+def measure(workload: Workload, device: torch.device, threads: int) -> dict[str, Any]:
+    """Return bytes at the peak of this process, and seconds."""
     began, free = time.monotonic(), available.available()
     set_up(threads)
     changes = {"rounds": ROUNDS, "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": 1000}}
-    spec = workload.description(algorithm, **changes)
+    spec = workload.description(ALGORITHM, **changes)
     run = assembly.simulation(spec, *workload.data(), device, spec["executor"][device.type])
     for values in run.state.store.values():
         values.zero_()
@@ -53,7 +50,7 @@ def measure(workload: Workload, algorithm: str, device: torch.device, threads: i
     cuda = device.type == "cuda"
     return {
         "workload": workload.name,
-        "algorithm": algorithm,
+        "algorithm": ALGORITHM,
         "clients": workload.total,
         "clients_of_a_round": workload.active,
         "local_steps": workload.steps,
@@ -72,27 +69,22 @@ def measure(workload: Workload, algorithm: str, device: torch.device, threads: i
 
 
 def main() -> None:
-    """Parse the arguments, measure each number of clients in a process of its own, print JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", default="W1", choices=list(WORKLOADS))
-    parser.add_argument("--algorithm", default="fedsmoo", choices=list(ALGORITHMS))
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 200])
-    parser.add_argument("--steps", type=int, default=2, help="local steps of a client in a round (default: 2)")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        chosen = WORKLOADS[options.workload].but(total=options.clients[0], steps=options.steps)
-        print(json.dumps(measure(chosen, options.algorithm, pick_device(options.device), options.threads)))
+        workload = WORKLOADS["W1"].but(total=options.clients[0], steps=STEPS)
+        print(json.dumps(measure(workload, pick_device(options.device), options.threads)))
         return
-    found = []
+    reports = []
     for count in options.clients:
-        command = [sys.executable, __file__, "--one", "--clients", str(count), "--workload", options.workload]
-        command += ["--algorithm", options.algorithm, "--steps", str(options.steps)]
+        command = [sys.executable, __file__, "--one", "--clients", str(count)]
         command += ["--device", options.device, "--threads", str(options.threads)]
-        found.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
-    print(json.dumps(found, indent=1))
+        reports.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
+    print(json.dumps(reports, indent=1))
 
 
 if __name__ == "__main__":

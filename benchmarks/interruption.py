@@ -1,11 +1,10 @@
-"""Seconds that a checkpoint takes after SIGTERM: FedSMOO, ResNet-18, 200 clients, of which a round trains 10 %.
+"""Seconds of a checkpoint after SIGTERM: FedSMOO, ResNet-18 (100 classes), 10 % of 200 clients.
 
-    PYTHONPATH=src python benchmarks/interruption.py --folder /scratch/somewhere
+    PYTHONPATH=src python benchmarks/interruption.py --folder /scratch/new-folder
 
-Client state (two vectors a client, 18 GB) is made up, nothing is trained; all clients' rows are the same memory, so
-that it fits anywhere, but every one is written. Prints bytes and seconds of checkpoints that flatfed writes early, so
-that rows do not pile up past a signal's grace; of those that SIGTERM asks for within local training and, the most that
-can wait, at a round's end; of all clients' rows; and of reading them back. The folder is removed.
+Nothing is trained. The client state (18 GB) is one row of noise in memory, written for every client. Prints bytes and
+seconds of early checkpoints, of checkpoints within and after a round, of all clients, and of reading. Removes the
+folder.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from flatfed.engine.client_state import ClientState
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint
 from flatfed.engine.job.inputs import Identity
 
-MADE_UP = Identity("made up", "made up", "made up", {})
+IDENTITY = Identity("benchmark", "benchmark", "benchmark", {})
+PARAMETERS, CLIENTS, ROUNDS = 11_220_132, 200, 10
 
 
-def made_up(parameters: int, clients: int) -> SimpleNamespace:
-    """Return what a checkpoint reads of a FedSMOO simulation; h and mu of every client are one row of noise."""
-    cpu = torch.device("cpu")
-    state = ClientState({"h": 1, "mu": 1}, clients, torch.float32, cpu, "memory")
-    noise = torch.randn(parameters, generator=torch.Generator().manual_seed(1))
-    state.store = {name: noise.expand(clients, parameters) for name in state.store}
+def simulation() -> SimpleNamespace:
+    """Return the parts of a FedSMOO simulation that a checkpoint reads."""
+    state = ClientState({"h": 1, "mu": 1}, CLIENTS, torch.float32, torch.device("cpu"), "memory")
+    noise = torch.randn(PARAMETERS, generator=torch.Generator().manual_seed(1))
+    state.store = {name: noise.expand(CLIENTS, PARAMETERS) for name in state.store}
     return SimpleNamespace(
         state=state,
         description={},
@@ -39,69 +38,62 @@ def made_up(parameters: int, clients: int) -> SimpleNamespace:
         executor=SimpleNamespace(name="sequential"),
         cost=SimpleNamespace(counts={}),
         progress=dict,
-        clients=clients,
+        clients=CLIENTS,
     )
 
 
 def change(run: SimpleNamespace, clients: np.ndarray) -> None:
-    """Note that a round changed ``clients``."""
+    """Mark ``clients`` as changed by a round."""
     with run.state.transaction(clients, {}, 0):
         pass
 
 
-def tell(what: str, saved: Checkpoint, run: SimpleNamespace) -> None:
+def report(occasion: str, checkpoint: Checkpoint, run: SimpleNamespace) -> None:
     """Write a checkpoint and print its clients, bytes and seconds."""
     clients, began, busy = int(run.state.changed.sum()), time.monotonic(), time.process_time()
-    size = saved.write(run, {})
+    size = checkpoint.write(run, {})
     seconds, busy = time.monotonic() - began, time.process_time() - busy
-    numbers = (
-        f"{size / 1e9:.2f} GB in {seconds:.1f} s ({size / seconds / 1e6:.0f} MB/s, {busy:.1f} s of them computing)"
-    )
-    print(f"{what}: {clients} clients, {numbers}", flush=True)
+    rate = f"{size / seconds / 1e6:.0f} MB/s, {busy:.1f} s of them computing"
+    print(f"{occasion}: {clients} clients, {size / 1e9:.2f} GB in {seconds:.1f} s ({rate})", flush=True)
+
+
+def measure(folder: Path) -> None:
+    run, checkpoint, rng = simulation(), Checkpoint(folder, IDENTITY), np.random.default_rng(1)
+    print(f"client state {2 * PARAMETERS * 4 * CLIENTS / 1e9:.1f} GB")
+    in_round, after_round = 0, 0  # most changed clients at a signal
+    for round_ in range(1, ROUNDS + 1):
+        change(run, rng.choice(CLIENTS, CLIENTS // 10, replace=False))
+        after_round = max(after_round, int(run.state.changed.sum()))
+        if checkpoint.overdue(run):
+            report(f"written early, after round {round_}", checkpoint, run)
+        in_round = max(in_round, int(run.state.changed.sum()))
+    run.state.changed[:] = False
+    change(run, np.arange(in_round))
+    report("SIGTERM within local training, at most", checkpoint, run)
+    change(run, np.arange(after_round))
+    report("SIGTERM at a round's end, at most", checkpoint, run)
+    change(run, np.arange(CLIENTS))
+    report("all clients", checkpoint, run)
+    began = time.monotonic()
+    checkpoint.compact(run)
+    written = sum(path.stat().st_size for path in (folder / FOLDER).iterdir())
+    print(f"compacted in {time.monotonic() - began:.1f} s; on disk {written / 1e9:.2f} GB")
+    began, size = time.monotonic(), 0
+    with Checkpoint(folder, IDENTITY).journal.reader() as get:
+        for key in checkpoint.journal.index:
+            size += get(key).nbytes
+    print(f"read and checked: {size / 1e9:.2f} GB in {time.monotonic() - began:.1f} s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, required=True, help="an empty folder on the disk to be measured")
-    parser.add_argument("--parameters", type=int, default=11_220_132, help="of the model (ResNet-18, 100 classes)")
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=10, help="of made-up training")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True)
+    parser.add_argument("--folder", type=Path, required=True, help="a new folder on the disk to measure")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True)
     try:
-        measure(options.folder, options.parameters, options.clients, options.rounds)
+        measure(folder)
     finally:
-        shutil.rmtree(options.folder)
-
-
-def measure(folder: Path, parameters: int, clients: int, rounds: int) -> None:
-    run = made_up(parameters, clients)
-    saved = Checkpoint(folder, MADE_UP)
-    draw = np.random.default_rng(1)
-    print(f"client state {2 * parameters * 4 * clients / 1e9:.1f} GB")
-    most, left = 0, 0
-    for round_ in range(1, rounds + 1):
-        change(run, draw.choice(clients, clients // 10, replace=False))
-        most = max(most, int(run.state.changed.sum()))
-        if saved.overdue(run):
-            tell(f"written early, after round {round_}", saved, run)
-        left = max(left, int(run.state.changed.sum()))
-    run.state.changed[:] = False
-    change(run, np.arange(left))
-    tell("SIGTERM within local training, where most rows wait", saved, run)
-    change(run, np.arange(most))
-    tell("SIGTERM at a round's end, where most rows wait", saved, run)
-    change(run, np.arange(clients))
-    tell("all clients", saved, run)
-    began = time.monotonic()
-    saved.compact(run)
-    taken = sum(path.stat().st_size for path in (folder / FOLDER).iterdir())
-    print(f"brought together in {time.monotonic() - began:.1f} s; on disk {taken / 1e9:.2f} GB")
-    began, size = time.monotonic(), 0
-    with Checkpoint(folder, MADE_UP).journal.reader() as get:
-        for key in saved.journal.index:
-            size += get(key).nbytes
-    print(f"read back and checked: {size / 1e9:.2f} GB in {time.monotonic() - began:.1f} s")
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

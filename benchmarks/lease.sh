@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# What to do with a GPU lent for minutes at a time, without a network, where `python` has torch, numpy and safetensors:
+# Steps for a GPU that is lent for minutes, without a network, with torch, numpy and safetensors:
 #
-#   benchmarks/lease.sh pack DATA.npz       at home: puts into .lease/ what has to travel with the sources, but for the data
-#   benchmarks/lease.sh measure OUT         there: the tests of CUDA, then a round of the papers' setting by every executor
-#   benchmarks/lease.sh train OUT SECONDS   there, again and again: trains the runs in parallel and resumes them
+#   benchmarks/lease.sh pack DATA.npz       at home: write to .lease/ the files that travel with the sources, except the data
+#   benchmarks/lease.sh measure OUT         there: run the CUDA tests, then time a round of W1 with every executor
+#   benchmarks/lease.sh train OUT SECONDS   there, repeatedly: train the runs in parallel and resume them
 #   benchmarks/lease.sh authors OUT         there, after `train`: two rounds of FL-Simulator, from a clone in .lease
 #
-# There the images are wanted as .lease/cifar10.npz (config/README.md, `npz`), and pytest, where it is missing, as what
-# `pip download --dest .lease/wheels pytest` brings. OUT gets reports, and of each run the lines and the record so far, or
-# the finished ones: `studies/results.py` reads them. ALGORITHMS, SPLIT, SCALE, DEVICE, BUDGET (seconds of `measure`'s second half)
-# and EXECUTOR (the fastest of `measure`; a run resumes with its own only) may be set in the environment.
+# Put the images in .lease/cifar10.npz (config/README.md, `npz`) and, if pytest is missing, the files of
+# `pip download --dest .lease/wheels pytest` in .lease/wheels. OUT receives reports, logs and the runs' records, which
+# `studies/results.py` reads. Environment variables: ALGORITHMS, SPLIT, SCALE, DEVICE, BUDGET (seconds for timing) and EXECUTOR
+# (the fastest of `measure`; a run resumes with the same executor only).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH=src
@@ -38,10 +38,10 @@ measure() {
 train() {
     local first=
     for script in .lease/*.sh; do
-        # A program that begins later finds the data that the first one made.
+        # Later trainings use the data of the first one.
         until [ -e "$dealt" ] || [ -z "$first" ] || ! kill -0 "$first" 2> /dev/null; do sleep 1; done
         sed -i "s|\"cuda\": \"[a-z]*\"|\"cuda\": \"${EXECUTOR:-stacked}\"|" "$script"
-        # The trap has the shell wait for a training that writes its checkpoint.
+        # With the trap, the shell waits for the checkpoint.
         timeout --signal=TERM "$2" bash -c 'trap : TERM; . "$0"' "$script" > "$1/$(basename "$script" .sh).log" 2>&1 &
         first=${first:-$!}
     done

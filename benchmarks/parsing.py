@@ -1,14 +1,12 @@
-"""How long the configuration and Snakemake's dry runs take, as JSON on standard output.
+"""Seconds of loading the configuration and of Snakemake's dry runs; JSON.
 
-    PYTHONPATH=src .venv/bin/python benchmarks/parsing.py [--repeats 3]
+    PYTHONPATH=src .venv/bin/python benchmarks/parsing.py
 
-Each time is the median of some calls, each in a process of its own, interpreter start included: it is what a person
-waits. The bounds are those of the house plan; the exit status is 1 if one is not met.
+Each is the median of three processes, including the start of the interpreter. Exit status 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -21,12 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CELL = "cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--quiet", "all", "--cores", "1", "--dry-run")
-LOAD = "import sys; from pathlib import Path; from flatfed import experiment; experiment.load(Path('.')); {check}"
-WITHOUT_TORCH = "assert 'torch' not in sys.modules"
+LOAD = "import sys; from flatfed import experiment; experiment.load('.'); assert 'torch' not in sys.modules"
+REPEATS = 3
 
-#: Name -> (command, seconds allowed).
+#: Case -> (command, limit in seconds).
 CASES = {
-    "load and validate the configuration": ((sys.executable, "-c", LOAD.format(check=WITHOUT_TORCH)), 1.0),
+    "load and validate the configuration": ((sys.executable, "-c", LOAD), 1.0),
     "dry run of one cell, preview": ((*SNAKEMAKE, f"results/preview/{CELL}"), 2.0),
     "dry run of one cell, paper": ((*SNAKEMAKE, f"results/paper/{CELL}"), 2.0),
     "dry run of one table, paper": ((*SNAKEMAKE, "results/paper/tables/fedsmoo2023_T1.csv"), 4.0),
@@ -35,7 +33,6 @@ CASES = {
 
 
 def seconds(command: tuple[str, ...]) -> float:
-    """Return the wall time of one call, which must succeed."""
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
@@ -43,19 +40,15 @@ def seconds(command: tuple[str, ...]) -> float:
 
 
 def main() -> int:
-    """Measure every case and print the figures."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeats", type=int, default=3, help="calls of each case (default: 3)")
-    repeats = options.parse_args().repeats
     figures = {}
-    for name, (command, allowed) in CASES.items():
-        times = [seconds(command) for _ in range(repeats)]
+    for name, (command, limit) in CASES.items():
+        times = [seconds(command) for _ in range(REPEATS)]
         median = statistics.median(times)
         figures[name] = {
             "seconds": round(median, 2),
-            "all": [round(each, 2) for each in times],
-            "allowed": allowed,
-            "met": median <= allowed,
+            "all": [round(value, 2) for value in times],
+            "allowed": limit,
+            "met": median <= limit,
         }
     machine = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
     print(json.dumps({"machine": machine, "times": figures}, indent=1))

@@ -1,11 +1,11 @@
-"""How well bfloat16 keeps SAM's perturbation: norm and cosine of the change of the gradient, by radius.
+"""Effect of bfloat16 on SAM's perturbation e, by radius.
 
-    python benchmarks/perturbation.py CIFAR10.npz [--steps 600] [--batches 4]
+    python benchmarks/perturbation.py CIFAR10.npz
 
-Trains ResNet-18 with GroupNorm in float32 (batches of 50, learning rate 0.1). At the trained weights w and on new
-batches, compares the change g(w + e) - g(w) in bfloat16 with the change in float32. Columns: the norm of e after
-rounding; the norm of the change over the norm of g(w), in float32; the cosine of the two changes and the ratio of their
-norms; the cosine of g(w + e) with float32's, for both gradients in bfloat16 and for the second in float32.
+Trains ResNet-18 in float32, then compares gradients g in bfloat16 and float32 on new batches. Columns: the norm of e
+after rounding; the norm of the change g(w + e) - g(w) over the norm of g(w), in float32; the cosine of the changes in
+both precisions and the ratio of their norms; the cosine of g(w + e) with float32's, with both gradients in bfloat16 and
+with the second in float32.
 """
 
 from __future__ import annotations
@@ -22,24 +22,21 @@ from flatfed.engine.executors import Batch, Sequential
 from flatfed.engine.layout import Layout
 
 RADII = (0.01, 0.02, 0.05, 0.1)
+STEPS, BATCHES = 600, 4
 BATCH, RATE, DECAY, CLIP = 50, 0.1, 0.001, 10.0
 
 
 def main() -> None:
-    """Train, measure and print one line per radius."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("npz")
-    options.add_argument("--steps", type=int, default=600)
-    options.add_argument("--batches", type=int, default=4)
-    arguments = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("npz")
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    with np.load(arguments.npz) as arrays:
+    with np.load(parser.parse_args().npz) as arrays:
         images, labels = arrays["train_images"], arrays["train_labels"]
-    random = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
 
     def batch() -> Batch:
-        chosen = random.integers(len(images), size=BATCH)
+        chosen = rng.integers(len(images), size=BATCH)
         pixels = torch.from_numpy(images[chosen]).permute(0, 3, 1, 2).float().div(255).sub(0.473).div(0.25)
         weights = torch.full((1, BATCH), 1 / BATCH)
         return Batch(pixels[None], torch.from_numpy(labels[chosen]).long()[None], weights, [])
@@ -48,34 +45,33 @@ def main() -> None:
     layout = Layout.of(model)
     exact, rounded = Sequential(model, layout), Sequential(model, layout, None, torch.bfloat16)
     w = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])[None]
-    for step in range(arguments.steps):
+    for step in range(STEPS):
         loss, gradient = exact(w, batch())
         gradient.mul_((CLIP / (gradient.norm() + 1e-6)).clamp(max=1.0))
         w -= RATE * (gradient + DECAY * w)
         if step % 100 == 99:
             print(f"step {step + 1}: loss {loss.item():.3f}", flush=True)
-    print(f"norm of w {w.norm():.2f}, of w - bfloat16(w) {(w - seen(w)).norm():.4f}")
+    print(f"norm of w {w.norm():.2f}, of w - bfloat16(w) {(w - rounded_weights(w)).norm():.4f}")
     print("radius  e rounded  change over g  cosine of change  norm ratio  cosine of gradient  second in float32")
-    batches = [batch() for _ in range(arguments.batches)]
+    batches = [batch() for _ in range(BATCHES)]
     for radius in RADII:
-        figures = [compare(exact, rounded, w, each, radius) for each in batches]
+        figures = [compare(exact, rounded, w, step_batch, radius) for step_batch in batches]
         means = [statistics.fmean(column) for column in zip(*figures, strict=True)]
         print("{:6.2f}  {:9.4f}  {:13.3f}  {:16.3f}  {:10.2f}  {:18.4f}  {:17.4f}".format(radius, *means), flush=True)
 
 
-def seen(w: Tensor) -> Tensor:
-    """Return the weights as layers in bfloat16 see them."""
+def rounded_weights(w: Tensor) -> Tensor:
     return w.to(torch.bfloat16).float()
 
 
 def compare(exact: Sequential, rounded: Sequential, w: Tensor, batch: Batch, radius: float) -> tuple[float, ...]:
-    """Return the figures of one batch: norm of e seen, cosine and norm of the change, cosines of the gradient."""
+    """Return the columns of one batch."""
     g32, g16 = exact(w, batch)[1], rounded(w, batch)[1]
     e32, e16 = radius * g32 / g32.norm(), radius * g16 / g16.norm()
     at32, at16, mixed = exact(w + e32, batch)[1], rounded(w + e16, batch)[1], exact(w + e16, batch)[1]
     change32, change16 = at32 - g32, at16 - g16
     return (
-        (seen(w + e16) - seen(w)).norm().item(),
+        (rounded_weights(w + e16) - rounded_weights(w)).norm().item(),
         (change32.norm() / g32.norm()).item(),
         cosine(change16, change32),
         (change16.norm() / change32.norm()).item(),
@@ -85,7 +81,6 @@ def compare(exact: Sequential, rounded: Sequential, w: Tensor, batch: Batch, rad
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
-    """Return the cosine of two rows of shape (1, parameters)."""
     a, b = a.double(), b.double()
     return ((a * b).sum() / (a.norm() * b.norm())).item()
 

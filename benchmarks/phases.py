@@ -1,4 +1,4 @@
-"""Where a round's time goes, and how far it is from what the arithmetic and the memory of the machine allow."""
+"""Shares of a round's time, and the least time that the machine allows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,18 @@ PLAN, GRADIENT, ARITHMETIC = "plan and batches", "forward and backward", "algori
 STATE, AGGREGATION, REST = "client state", "aggregation", "rest"
 PHASES = (PLAN, GRADIENT, ARITHMETIC, STATE, AGGREGATION, REST)
 
-#: Row vectors (parameters,) that one local step must read or write, each once; a norm must be known before it divides.
-#: A gradient is 3 (forward reads w; backward reads w and writes g). What all rows share is not counted.
+#: Row vectors (parameters,) that a local step reads or writes at least, without shared ones. A gradient is 3: forward
+#: reads w, backward reads w and writes g.
 VECTORS = {
-    "fedavg": 3 + 1 + 3,  # norm of g; update reads g and w, writes w
-    "fedsam": 3 + 1 + 3 + 3 + 1 + 3,  # norm; w + e reads w and g, writes w + e; second gradient; norm; update
-    "scaffold": 3 + 2 + 4,  # norm of g + correction; update reads g, correction and w, writes w
-    "fedsmoo": 3 + 2 + 5 + 3 + 2 + 4,  # u = g - mu: norm, then reads g, mu, w, writes mu, w + e; then as SCAFFOLD
+    "fedavg": 3 + 1 + 3,  # norm; update: g, w, w
+    "fedsam": 3 + 1 + 3 + 3 + 1 + 3,  # norm; w + e: w, g, w + e; gradient; norm; update
+    "scaffold": 3 + 2 + 4,  # norm of g + correction; update
+    "fedsmoo": 3 + 2 + 5 + 3 + 2 + 4,  # norm of g - mu; w + e: g, mu, w, mu, w + e; then as SCAFFOLD
 }
 
 
 class PhaseClock:
-    """Clocks the phases of one simulation, every one without what runs inside it; the device is waited for in between.
-
-    So it makes a round slower, and what it clocks is not among the seconds of a round. Where local steps are recorded
-    and replayed, all that happens in them is counted as forward and backward.
-    """
+    """Measures the phases of a slowed-down simulation; recorded local steps count as forward and backward."""
 
     def __init__(self, run: Simulation, wait: Wait):
         self.seconds = dict.fromkeys(PHASES, 0.0)
@@ -43,7 +39,7 @@ class PhaseClock:
         self._since = 0.0
         self.run = run
         recorded = run.executor.recorded
-        if not recorded:  # else it is called where nothing may wait for the device, if at all
+        if not recorded:  # nothing may wait for the device while steps are recorded
             kind = type(run.executor)
             call = {"__call__": self._clocked(kind.__call__, GRADIENT)}
             run.executor.__class__ = type(kind.__name__, (kind,), call)
@@ -61,7 +57,6 @@ class PhaseClock:
             setattr(owner, name, self._clocked(getattr(owner, name), phase))
 
     def shares(self, rounds: int) -> dict[str, float]:
-        """Return phase -> share of the time of so many rounds."""
         work = self._clocked(self.run.advance, REST)
         for _ in range(rounds):
             work()
@@ -82,7 +77,6 @@ class PhaseClock:
         return clocked
 
     def _mark(self) -> None:
-        """Give the time since the last mark to the phase that ran."""
         self._wait()
         now = time.perf_counter()
         if self._running:
@@ -91,10 +85,9 @@ class PhaseClock:
 
 
 def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: str) -> dict[str, Any]:
-    """Return ``flops`` per second of a product of matrices (side, side) and ``bytes`` per second of a copy.
+    """Return ``flops`` per second of a product of matrices (side, side), and ``bytes`` per second of a float32 copy.
 
-    The product is of numbers in the format ``products``, which is returned beside it, the copy of ``numbers`` float32,
-    read and written; the best of seven times. TF32 as training has it.
+    ``products``: the dtype of the product.
     """
     a, b = torch.rand(2, side, side, device=device, dtype=getattr(torch, products))
     c = torch.empty_like(a)
@@ -109,7 +102,7 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: s
             work()
             wait()
             taken.append(time.perf_counter() - began)
-        return min(taken[1:])  # the first is to warm up
+        return min(taken[1:])  # the first is a warm-up
 
     return {
         "products": products,
@@ -119,28 +112,23 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: s
 
 
 def gradient_flops(run: Simulation, batch: int) -> float:
-    """Return the floating-point operations of an image's gradient in a ``batch``: those of products and convolutions.
-
-    Of the model that rows are of: without taps that only ever see padding, small convolutions as products, whose
-    matrices are made once a batch.
-    """
-    alone = Sequential(run.model, run.layout)
+    """Return the floating-point operations of an image's gradient in a ``batch``."""
+    executor = Sequential(run.model, run.layout)
     shape = run.description["dataset"]["shape"]
     images = torch.zeros(1, batch, *shape, dtype=run.dtype, device=run.device)
     labels = torch.zeros(1, batch, dtype=torch.int64, device=run.device)
     with FlopCounterMode(display=False) as counter:
-        alone(run.server["w"], Batch(images, labels, torch.ones_like(images[:, :, 0, 0, 0]), []))
+        executor(run.server["w"], Batch(images, labels, torch.ones_like(images[:, :, 0, 0, 0]), []))
     return counter.get_total_flops() / batch
 
 
 def floor(run: Simulation, active: int, steps: int, images: int, peak: dict[str, float]) -> dict[str, float]:
-    """Return the least seconds of a round of ``active`` clients with ``steps`` steps over ``images`` images each.
+    """Return the least ``seconds`` of a round of ``active`` clients with ``steps`` steps over ``images`` images each.
 
-    ``seconds`` the larger of ``arithmetic``, all ``flops`` at the measured rate of a matrix product, and ``memory``,
-    ``bytes`` of row vectors (:data:`VECTORS`) at that of a copy; activations are not counted.
+    The larger of ``arithmetic`` (``flops``) and ``memory`` (``bytes`` of :data:`VECTORS`) at peak rates.
     """
-    an_image = gradient_flops(run, run.description["batch_size"])
-    flops = round(active * images * run.algorithm.gradients_per_step * an_image)
+    per_image = gradient_flops(run, run.description["batch_size"])
+    flops = round(active * images * run.algorithm.gradients_per_step * per_image)
     moved = active * steps * VECTORS[run.description["algorithm"]] * run.layout.size * run.dtype.itemsize
     arithmetic, memory = flops / peak["flops"], moved / peak["bytes"]
     return {

@@ -1,11 +1,9 @@
-"""Ratios (those of docs/performance.md), seconds, shares and scaling of rounds, from reports of several occasions.
+"""Tables of rounds: ratios (docs/performance.md), seconds, shares and scaling.
 
     python benchmarks/ranges.py results/published/rounds/epyc-25-17/*
 
-Each folder is one occasion, its files are reports of ``benchmarks/rounds.py``. Seconds are medians of the occasions'
-medians; a factor is the least and the largest of the occasions', whose own are medians over turns. Ours in bfloat16
-over ours in float32, which ran in two processes, is the quotient of their factors over ``resident``. Where the time of
-a round goes is the median of the occasions. Scaling is shown of each by itself. Needs no torch.
+A folder has the reports of one occasion. Seconds and shares are medians over the occasions; a ratio is a range. The
+ratio of FlatFed in bfloat16 to float32, two processes, is the quotient of their ratios to ``resident``. Needs no torch.
 """
 
 import argparse
@@ -14,40 +12,40 @@ from pathlib import Path
 from statistics import median
 
 HEAD = ["", "threads", "algorithm", "executor"]
-YARDSTICK = "resident"  # which both precisions are held against
-SHOWN = ("fedavg", "fedsmoo")  # whose shares are shown: the least, and the most, arithmetic of an algorithm's own
+YARDSTICK = "resident"  # with which both precisions are compared
+SHOWN = ("fedavg", "fedsmoo")  # the least and the most arithmetic
 
 
 def reports_of(folder):
-    """Return the reports in ``folder``, in the order of their files' names."""
-    found = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    reports = [each for each in found if isinstance(each, dict) and "sessions" in each and each.get("rows")]
+    """Return the reports in ``folder``, sorted by file name."""
+    contents = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    reports = [content for content in contents if "sessions" in content and content.get("rows")]
     if not reports:
-        raise SystemExit(f"{folder}: no report of benchmarks/rounds.py in it")
+        raise SystemExit(f"{folder}: holds no report of benchmarks/rounds.py")
     return reports
 
 
 def rows_of(folder):
-    """Return {(workload, precision, threads, algorithm): row} of the rounds in the reports of ``folder``."""
-    found = {}
+    """Return {(workload, precision, threads, algorithm): row} of the reports in ``folder``."""
+    rows = {}
     for report in reports_of(folder):
         for row in report["rows"]:
             if row["kind"] == "round":
-                precision = row.setdefault("precision", "float32")  # which older reports do not say
+                precision = row.setdefault("precision", "float32")  # missing in old reports
                 peak = report["sessions"][row["session"]]["peak"]
-                if peak.get("products", "float32") != precision:  # a floor of products in another format is none
+                if peak.get("products", "float32") != precision:  # its floor has another format
                     del row["of_floor"]
-                found[row["workload"], precision, row["threads"], row["algorithm"]] = row
-    return found
+                rows[row["workload"], precision, row["threads"], row["algorithm"]] = row
+    return rows
 
 
 def scaling_of(folder):
-    """Return {(what, value): {algorithm: seconds}} and {seeds: {algorithm: times as fast}} of the reports."""
+    """Return {(quantity, value): {algorithm: seconds}}, {seeds: {algorithm: speed-up}}."""
     rounds, together = {}, {}
     for report in reports_of(folder):
         for row in report["rows"]:
             if row["kind"] == "scaling":
-                seconds = min(each["median"] for each in row["seconds"].values())
+                seconds = min(summary["median"] for summary in row["seconds"].values())
                 for key in sized(row):
                     rounds.setdefault(key, {})[row["algorithm"]] = seconds
             elif row["kind"] == "seeds":
@@ -57,7 +55,7 @@ def scaling_of(folder):
 
 
 def sized(row):
-    """Return what a row of scaling is measured for, and its value; the workload as it is stands for two of them."""
+    """Return the (quantity, value) pairs of a row of scaling."""
     if row["workload"] != "W3-10":
         return [("model (2 clients, 2 steps of 50)", f"{row['workload']}, {row['parameters']:,} parameters")]
     both = {"clients a round": "clients", "clients": "total"}
@@ -67,57 +65,55 @@ def sized(row):
 
 
 def fastest(rows):
-    """Return the executor of ours with the least median of ``rows``."""
+    """Return FlatFed's fastest executor in ``rows``."""
     return min(rows[0]["ratio"], key=lambda executor: median(row["seconds"][executor]["median"] for row in rows))
 
 
 def between(values, digits=2):
-    """Return the least and the largest of ``values`` as they are read, one where they are the same."""
     ends = [f"{end:.{digits}f}" for end in (min(values), max(values))]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def table(occasions, precision):
-    """Return the lines of the table of ``precision``, yardsticks in the order in which they were measured."""
-    keys = [key for key in occasions[0] if key[1] == precision and all(key in each for each in occasions)]
+    keys = [key for key in occasions[0] if key[1] == precision and all(key in rows for rows in occasions)]
     if not keys:
         return []
-    first = [each[keys[0]] for each in occasions]
-    yardsticks = list(first[0]["ratio"][fastest(first)])
-    floors = all("of_floor" in each[key] for each in occasions for key in keys)
+    example = [rows[keys[0]] for rows in occasions]
+    yardsticks = list(example[0]["ratio"][fastest(example)])
+    floors = all("of_floor" in rows[key] for rows in occasions for key in keys)
     plain = [(key[0], "float32", *key[2:]) for key in keys]
-    paired = precision != "float32" and all(key in each for each in occasions for key in plain)
+    paired = precision != "float32" and all(key in rows for rows in occasions for key in plain)
     seconds, factors = [f"{name}, s" for name in yardsticks], [f"over {name}" for name in yardsticks]
     more = [*(["over ours in float32"] if paired else []), *(["floor, %"] if floors else [])]
     head = [*HEAD, *seconds, "ours, s", *factors, *more]
     lines = [head, ["---"] * len(head)]
-    for key, other in zip(keys, plain, strict=True):
-        rows = [each[key] for each in occasions]
+    for key, plain_key in zip(keys, plain, strict=True):
+        rows = [occasion[key] for occasion in occasions]
         ours = fastest(rows)
         seconds = [f"{median(row['seconds'][name]['median'] for row in rows):.3f}" for name in (*yardsticks, ours)]
         factors = [between([row["ratio"][ours][name] for row in rows]) for name in yardsticks]
         if paired:
-            factors.append(between([over(each[key]) / over(each[other]) for each in occasions]))
+            factors.append(between([over(occasion[key]) / over(occasion[plain_key]) for occasion in occasions]))
         floor = [between([100 * row["of_floor"][ours] for row in rows], digits=0)] if floors else []
         lines.append([key[0], str(key[2]), row_name(key[3]), ours, *seconds, *factors, *floor])
     return markdown(lines)
 
 
 def over(row):
-    """Return how many times as fast as the yardstick the fastest executor of ours is."""
+    """Return the yardstick's seconds over FlatFed's."""
     return row["ratio"][fastest([row])][YARDSTICK]
 
 
 def phases(occasions):
-    """Return the lines of a table of where the time of a round goes, in percent, and what an evaluation adds to it."""
-    there = [key for key in occasions[0] if all("phases" in each.get(key, ()) for each in occasions)]
-    keys = [key for key in there if key[3] in SHOWN]
+    """Return a table of the shares of a round and of an evaluation, in percent."""
+    measured = [key for key in occasions[0] if all("phases" in rows.get(key, ()) for rows in occasions)]
+    keys = [key for key in measured if key[3] in SHOWN]
     if not keys:
         return []
     names = list(occasions[0][keys[0]]["phases"][fastest([occasions[0][keys[0]]])])
     lines = [["", "precision", "algorithm", *names, "evaluation"], ["---"] * (len(names) + 4)]
     for key in keys:
-        rows = [each[key] for each in occasions]
+        rows = [occasion[key] for occasion in occasions]
         ours = fastest(rows)
         shares = [median(100 * row["phases"][ours][name] for row in rows) for name in names]
         shares.append(median(100 * row["evaluation"]["share"] for row in rows))
@@ -126,35 +122,33 @@ def phases(occasions):
 
 
 def scaling(folder):
-    """Return the lines of a table of milliseconds of a round by size, and of one of seeds that train together."""
+    """Return tables of milliseconds of a round by size, and of speed-ups of joint seeds."""
     tables = []
     rounds, together = scaling_of(folder)
-    for head, found, text in (
+    for head, values, text in (
         (["what", ""], rounds, lambda seconds: f"{1000 * seconds:.0f}"),
         (["seeds"], {(str(seeds),): times for seeds, times in together.items()}, lambda times: f"{times:.2f}"),
     ):
-        if found:
+        if values:
             lines = [[*head, *map(row_name, SHOWN)], ["---"] * (len(head) + len(SHOWN))]
-            order = list(dict.fromkeys(key[0] for key in found))
-            for key in sorted(found, key=lambda key: order.index(key[0])):
-                lines.append([*key, *(text(found[key][name]) for name in SHOWN)])
+            order = list(dict.fromkeys(key[0] for key in values))
+            for key in sorted(values, key=lambda key: order.index(key[0])):
+                lines.append([*key, *(text(values[key][name]) for name in SHOWN)])
             tables += [*markdown(lines), ""]
     return tables
 
 
 def markdown(lines):
-    """Return rows of cells as the lines of a table."""
     return ["| " + " | ".join(cells) + " |" for cells in lines]
 
 
 def row_name(algorithm):
-    """Return the name that the papers give ``algorithm``."""
     return {"fedavg": "FedAvg", "fedsam": "FedSAM", "scaffold": "SCAFFOLD", "fedsmoo": "FedSMOO"}[algorithm]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("occasions", nargs="+", type=Path, help="folders of reports, one an occasion")
+    parser.add_argument("occasions", nargs="+", type=Path, help="folders of reports, one per occasion")
     folders = parser.parse_args().occasions
     occasions = [rows_of(folder) for folder in folders]
     for precision in ("float32", "bfloat16"):
@@ -164,7 +158,7 @@ def main():
         print("shares of a round, %\n", *lines, "", sep="\n")
     for folder in folders:
         if lines := scaling(folder):
-            print(f"scaling, {folder.name}: milliseconds of a round; times as fast together\n", *lines, sep="\n")
+            print(f"scaling, {folder.name}: milliseconds of a round; speed-up of joint seeds\n", *lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""The workloads of benchmarks/rounds.py: sizes, run descriptions, and made-up data of the right shapes.
-
-Pixels and labels are random: what a round costs does not depend on them, and nothing has to be there or downloaded.
-Needs torch, numpy and safetensors only.
-"""
+"""The workloads of benchmarks/rounds.py: sizes, run descriptions, and random images."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import numpy as np
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 
-ALGORITHMS: dict[str, dict[str, Any]] = {  # values of FedSMOO's set-up on CIFAR-10
+ALGORITHMS: dict[str, dict[str, Any]] = {  # parameters in FedSMOO's CIFAR-10 set-up
     "fedavg": {},
     "fedsam": {"rho": 0.01},
     "scaffold": {},
@@ -26,12 +22,10 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Workload:
-    """One round's work: ``active`` of ``total`` clients pass ``epochs`` times over ``images`` images in batches.
+    """A round: ``active`` of ``total`` clients pass ``epochs`` times over ``images`` of ``distinct`` training images.
 
-    ``shape`` (C, H, W) of an image; ``executor`` the one by device that our protocols name; ``distinct`` training
-    images in all, of which every client has ``images``, drawn with replacement over clients; ``test`` images of an
-    evaluation; ``changed`` what is other than in the set-up ``what``, ``shrunk`` how many times its local steps are
-    those of this one; ``seeds`` runs that train at once.
+    ``what``: the set-up; ``shape`` (C, H, W); ``executor``: by device; ``test``: test images; ``changed``: differences
+    to the set-up; ``shrunk``: its local steps over the workload's; ``seeds``: joint runs.
     """
 
     name: str
@@ -55,32 +49,28 @@ class Workload:
 
     @property
     def steps(self) -> int:
-        """Local steps of a client in a round."""
+        """Local steps of a client."""
         return self.epochs * -(-self.images // self.batch)
 
     def but(self, *, clients: int | None = None, total: int | None = None, steps: int | None = None) -> Workload:
-        """Return the workload with other numbers of clients a round, of all clients, and of local steps.
-
-        Other steps are one pass over that many full batches.
-        """
-        found = self
+        """Return the workload with other numbers of active clients, all clients and local steps (one epoch)."""
+        workload = self
         if clients is not None:
-            found = replace(found, active=clients, total=max(clients, found.total))
+            workload = replace(workload, active=clients, total=max(clients, workload.total))
         if total is not None:
-            found = replace(found, total=total)
+            workload = replace(workload, total=total)
         if steps is not None:
-            found = replace(found, epochs=1, images=steps * found.batch)
+            workload = replace(workload, epochs=1, images=steps * workload.batch)
         sizes = {"active": "clients a round", "total": "clients", "steps": "local steps"}
-        changed = {
-            word: getattr(found, key) for key, word in sizes.items() if getattr(found, key) != getattr(self, key)
-        }
-        times = self.active * self.steps / (found.active * found.steps)
-        return replace(found, changed={**self.changed, **changed}, shrunk=self.shrunk * times)
+        numbers = {word: (getattr(self, key), getattr(workload, key)) for key, word in sizes.items()}
+        changed = {word: new for word, (old, new) in numbers.items() if new != old}
+        times = self.active * self.steps / (workload.active * workload.steps)
+        return replace(workload, changed={**self.changed, **changed}, shrunk=self.shrunk * times)
 
     def description(self, algorithm: str, precision: str = "float32", **changes: Any) -> dict[str, Any]:
-        """Return the run description of ``algorithm``, as :class:`flatfed.engine.simulation.Simulation` takes it."""
+        """Return the run description of ``algorithm`` for :class:`flatfed.engine.simulation.Simulation`."""
         channels = self.shape[0]
-        base = {
+        return {
             "format": 1,
             "scale": "benchmark",
             "protocol": self.name,
@@ -97,7 +87,7 @@ class Workload:
             "partition": {"scheme": "made-up", "clients": self.total},
             "sampling": {"scheme": "fixed", "fraction": self.active / self.total, "sampler": "keyed"},
             "model": {"name": self.model, "options": self.options},
-            "rounds": 1_000_000,  # the last would be evaluated, and evaluation has a clock of its own
+            "rounds": 1_000_000,  # no round is the last, which would be evaluated
             "batch_size": self.batch,
             "local_epochs": self.epochs,
             "learning_rate": 0.01,
@@ -110,11 +100,11 @@ class Workload:
             "executor": self.executor,
             "precision": precision,
             "checkpoint_every": 1_000_000,
+            **changes,
         }
-        return {**base, **changes}
 
     def data(self) -> tuple[Dataset, Partition]:
-        """Return made-up data, and who has which of them, all clients as many."""
+        """Return random images and an even partition of them, with replacement."""
         rng = np.random.default_rng(SEED)
         count = self.distinct + self.test
         images = rng.integers(0, 256, (count, *self.shape), dtype=np.uint8)
@@ -127,7 +117,7 @@ class Workload:
         return dataset, Partition(indices, offsets, test, counts, {}, "")
 
 
-_RESNET = {"cpu": "sequential", "cuda": "stacked"}  # as the protocols name them
+_RESNET = {"cpu": "sequential", "cuda": "stacked"}  # as in the protocols
 _TINY = {"cpu": "stacked", "cuda": "stacked"}
 _PLAIN = {"pooling": "each", "dropout1": 0.0, "dropout2": 0.0}
 _W3 = Workload(

@@ -1,16 +1,11 @@
-"""What benchmarks/rounds.py measures against: federated training as plain PyTorch code does it, done well.
+"""The compared codes of benchmarks/rounds.py: federated training in plain PyTorch.
 
-One ``nn.Module`` is trained for one client after another with ``torch.optim.SGD``, which gets its clients' images
+They train an ``nn.Module`` for one client after another. ``loader`` reads a ``DataLoader``, which augments image by
+image, as the papers' official code. ``resident`` indexes tensors on the device and augments whole batches. ``autocast``
+is ``resident`` under ``torch.autocast`` to bfloat16.
 
-(i) ``loader``: from a ``torch.utils.data.DataLoader`` that normalises, flips and crops image by image, as the papers'
-    official code does, or
-(ii) ``resident``: from tensors on the device by indexing, whole batches normalised, flipped and cropped at once;
-    ``autocast`` is the same, its forward passes in bfloat16 by ``torch.autocast``, beside ours in ``bfloat16``.
-
-Everything else is the same: multi-tensor arithmetic (``torch._foreach_*``, as torch's own optimisers), gradients set to
-None, no clone or transfer that the algorithm does not need, client state on the device, no ``item()`` in a step.
-Shared with flatfed are the model's module and its initial weights, so that with the same batches a round gives the same
-numbers (tests/oracle/test_yardsticks.py).
+Arithmetic is multi-tensor (``torch._foreach_*``), client state is on the device, and no step waits for the device. With
+the same batches, FlatFed gives the same numbers (tests/oracle/test_yardsticks.py).
 """
 
 from __future__ import annotations
@@ -33,12 +28,12 @@ AUTOCAST = "autocast"
 PADDING = 4
 EPSILON = 1e-7  # added to a norm before it divides
 
-#: (client, round from 0) -> positions of its batches in the image array.
+#: (client, round from 0) -> image positions of its batches.
 Order = Callable[[int, int], Sequence[Tensor]]
 
 
-class Images(Dataset):
-    """Images one by one: a float image (C, H, W), normalised and augmented, and its label."""
+class AugmentedImages(Dataset):
+    """Normalised and augmented images (C, H, W), with their labels."""
 
     def __init__(self, images: Tensor, labels: Tensor, mean: Tensor, std: Tensor, dtype: torch.dtype, augmented: bool):
         self.images, self.labels = images, labels.tolist()
@@ -62,10 +57,9 @@ class Images(Dataset):
 
 
 class Yardstick:
-    """FedAvg; the base of the others. ``w`` (parameters,) is the server's model, ``round`` counts finished rounds.
+    """FedAvg, the base of the others. ``w`` (parameters,): the server's model; ``round``: finished rounds.
 
-    ``members`` the clients' image positions; ``order`` their batches, by default new permutations each epoch;
-    ``workers`` processes of the data loader.
+    ``members``: the clients' image positions; ``order``: their batches, by default permutations.
     """
 
     proximal = 0.0
@@ -80,18 +74,17 @@ class Yardstick:
         device: torch.device,
         *,
         order: Order | None = None,
-        workers: int = 0,
     ):
-        self.kind, self.spec, self.device, self.workers = kind, description, device, workers
+        self.kind, self.spec, self.device = kind, description, device
         self.params = description["update"]["params"]
-        self.members = [torch.as_tensor(own) for own in members]
+        self.members = [torch.as_tensor(positions) for positions in members]
         self.order = order or self._shuffled
         self.dtype = STATE[description["precision"]]
         data, spec = description["dataset"], description["model"]
         self.augmented = description["augmentation"] != "none"
         self.mean, self.std = (torch.tensor(data[key], dtype=self.dtype) for key in ("mean", "std"))
         if kind == "loader":
-            self.images = Images(images, labels, self.mean, self.std, self.dtype, self.augmented)
+            self.images = AugmentedImages(images, labels, self.mean, self.std, self.dtype, self.augmented)
         else:
             self.images, self.labels = images.to(device), labels.to(device)
             self.mean, self.std = self.mean.to(device)[:, None, None], self.std.to(device)[:, None, None]
@@ -102,8 +95,8 @@ class Yardstick:
         self.weights = list(self.model.parameters())
         self.round = 0
         self.lr = description["learning_rate"]
-        self.vectors: dict[str, Tensor] = {}  # the server's, beside w
-        self.state: dict[str, dict[int, Tensor]] = {}  # the clients', zero until they first take part
+        self.vectors: dict[str, Tensor] = {}  # the server's, except w
+        self.state: dict[str, dict[int, Tensor]] = {}  # the clients', initially zero
 
     def advance(self, clients: Sequence[int]) -> None:
         """Train one round of ``clients``."""
@@ -112,7 +105,7 @@ class Yardstick:
         self.round += 1
 
     def train(self, client: int) -> Tensor:
-        """Return the local model (parameters,) of ``client`` after its steps."""
+        """Return the local model (parameters,) of ``client``."""
         vector_to_parameters(self.w.clone(), self.weights)
         decay = self.spec["weight_decay"] + self.proximal
         optimiser = torch.optim.SGD(self.weights, lr=self.lr, weight_decay=decay)
@@ -128,7 +121,7 @@ class Yardstick:
         return local
 
     def backward(self, images: Tensor, labels: Tensor, masks: list[Tensor] | None) -> list[Tensor]:
-        """Set and return the gradients of the mean loss at the module's weights."""
+        """Set and return the gradients of the mean loss."""
         self.model.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.kind == AUTOCAST):
             output = self.model(images, masks)
@@ -136,51 +129,49 @@ class Yardstick:
         return [weight.grad for weight in self.weights]
 
     def gradients(self, images: Tensor, labels: Tensor) -> None:
-        """Leave in the module what the optimiser is to step along."""
+        """Set the gradients of the module to the direction of the step."""
         self.backward(images, labels, self.masks(len(labels)))
 
     def masks(self, size: int) -> list[Tensor] | None:
-        """Return what torch's dropout would multiply by, drawn on the device, one for all passes of a step."""
+        """Return the dropout masks of a step."""
         sites = self.model.dropout
         drawn = [torch.empty(size, *shape, device=self.device, dtype=self.dtype) for shape, _ in sites]
         return [mask.bernoulli_(1 - rate).div_(1 - rate) for mask, (_, rate) in zip(drawn, sites, strict=True)] or None
 
     def start(self, client: int) -> None:
-        """Before the first step of ``client``."""
+        """Prepare a round of ``client``."""
 
     def finish(self, client: int, local: Tensor, steps: int) -> None:
-        """After the last step of ``client``, with its model ``local`` (parameters,)."""
+        """Update the state of ``client`` with its final model ``local`` (parameters,)."""
 
     def aggregate(self, uploads: list[Tensor]) -> None:
         """Set the server's model from the local ones."""
         self.w = torch.stack(uploads).mean(dim=0)
 
-    def own(self, name: str, client: int) -> Tensor:
-        """Return the vector ``name`` (parameters,) that ``client`` keeps."""
-        kept = self.state.setdefault(name, {})
-        if client not in kept:
-            kept[client] = torch.zeros_like(self.w)
-        return kept[client]
+    def client_vector(self, name: str, client: int) -> Tensor:
+        """Return the state vector ``name`` (parameters,) of ``client``."""
+        vectors = self.state.setdefault(name, {})
+        if client not in vectors:
+            vectors[client] = torch.zeros_like(self.w)
+        return vectors[client]
 
     def split(self, vector: Tensor) -> list[Tensor]:
-        """Return views of ``vector`` (parameters,) shaped as the model's weights."""
+        """Return ``vector`` (parameters,) as views with the weights' shapes."""
         parts = vector.split([weight.numel() for weight in self.weights])
         return [part.view_as(weight) for part, weight in zip(parts, self.weights, strict=True)]
 
     def _shuffled(self, client: int, round_: int) -> list[Tensor]:
-        """Return the client's batches: a permutation an epoch, the last batch smaller."""
-        own = self.members[client]
-        epochs = (own[torch.randperm(len(own))] for _ in range(self.spec["local_epochs"]))
+        positions = self.members[client]
+        epochs = (positions[torch.randperm(len(positions))] for _ in range(self.spec["local_epochs"]))
         return [batch for epoch in epochs for batch in epoch.split(self.spec["batch_size"])]
 
     def feed(self, client: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches (B, C, H, W), (B,) of the client's round on the device."""
+        """Yield the client's batches (B, C, H, W), (B,) on the device."""
         batches = self.order(client, self.round)
         if self.kind == "loader":
             loader = DataLoader(
                 self.images,
                 batch_sampler=[batch.tolist() for batch in batches],
-                num_workers=self.workers,
                 pin_memory=self.device.type == "cuda",
             )
             for images, labels in loader:
@@ -191,7 +182,7 @@ class Yardstick:
             yield self.flip_and_crop(images) if self.augmented else images, self.labels[index]
 
     def flip_and_crop(self, images: Tensor) -> Tensor:
-        """Return ``images`` (B, C, H, W), each flipped with probability 1/2 and cropped with probability 1/2."""
+        """Return ``images`` (B, C, H, W), each flipped and cropped with probabilities 1/2."""
         count, channels, height, width = images.shape
         flip, crop = (torch.rand(2, count, device=self.device) < 0.5).unbind()
         offsets = torch.randint(2 * PADDING + 1, (2, count), device=self.device)
@@ -201,20 +192,20 @@ class Yardstick:
         columns = left[:, None] + columns
         columns = torch.where(flip[:, None], width + 2 * PADDING - 1 - columns, columns)
         padded = pad(images, (PADDING,) * 4)
-        which = torch.arange(count, device=self.device)[:, None, None, None]
+        image = torch.arange(count, device=self.device)[:, None, None, None]
         channel = torch.arange(channels, device=self.device)[:, None, None]
-        return padded[which, channel, rows[:, None, :, None], columns[:, None, None, :]]
+        return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
 
 
 class FedSAM(Yardstick):
     """FedAvg on SAM's gradient."""
 
     def direction(self, gradients: list[Tensor]) -> list[Tensor]:
-        """Return what the perturbation is along."""
+        """Return the direction of the perturbation."""
         return gradients
 
-    def kept(self, perturbation: list[Tensor]) -> None:
-        """Take note of the step's perturbation."""
+    def after_step(self, perturbation: list[Tensor]) -> None:
+        """Use the step's perturbation."""
 
     @torch.no_grad()
     def gradients(self, images: Tensor, labels: Tensor) -> None:
@@ -227,15 +218,15 @@ class FedSAM(Yardstick):
         with torch.enable_grad():
             self.backward(images, labels, masks)
         torch._foreach_sub_(self.weights, perturbation)
-        self.kept(perturbation)
+        self.after_step(perturbation)
 
 
 class Scaffold(Yardstick):
-    """Control variates: c of the server, c_i of every client."""
+    """Control variates: the server's c, the clients' c_i."""
 
     def start(self, client: int) -> None:
         self.c = self.vectors.setdefault("c", torch.zeros_like(self.w))
-        self.correction = self.split(self.c - self.own("c", client))
+        self.correction = self.split(self.c - self.client_vector("c", client))
         self.change = self.vectors.setdefault("change", torch.zeros_like(self.w))
 
     def gradients(self, images: Tensor, labels: Tensor) -> None:
@@ -244,7 +235,7 @@ class Scaffold(Yardstick):
 
     def finish(self, client: int, local: Tensor, steps: int) -> None:
         delta = (self.w - local).div_(steps * self.lr).sub_(self.c)
-        self.own("c", client).add_(delta)
+        self.client_vector("c", client).add_(delta)
         self.change.add_(delta)
 
     def aggregate(self, uploads: list[Tensor]) -> None:
@@ -263,22 +254,22 @@ class FedSMOO(FedSAM):
         self.s = self.split(self.vectors["s"])
 
     def start(self, client: int) -> None:
-        self.mu = self.split(self.own("mu", client))
-        self.dual = self.split((self.own("h", client) - self.w).mul_(self.proximal))
+        self.mu = self.split(self.client_vector("mu", client))
+        self.dual = self.split((self.client_vector("h", client) - self.w).mul_(self.proximal))
 
     def direction(self, gradients: list[Tensor]) -> list[Tensor]:
-        found = torch._foreach_sub(gradients, self.mu)
-        torch._foreach_sub_(found, self.s)
-        return found
+        direction = torch._foreach_sub(gradients, self.mu)
+        torch._foreach_sub_(direction, self.s)
+        return direction
 
-    def kept(self, perturbation: list[Tensor]) -> None:
+    def after_step(self, perturbation: list[Tensor]) -> None:
         torch._foreach_add_(self.mu, perturbation)
         torch._foreach_sub_(self.mu, self.s)
         torch._foreach_add_([weight.grad for weight in self.weights], self.dual)
 
     def finish(self, client: int, local: Tensor, steps: int) -> None:
-        self.own("h", client).add_(local).sub_(self.w)
-        self.vectors["mu"].add_(self.own("mu", client))
+        self.client_vector("h", client).add_(local).sub_(self.w)
+        self.vectors["mu"].add_(self.client_vector("mu", client))
 
     def aggregate(self, uploads: list[Tensor]) -> None:
         mean = torch.stack(uploads).mean(dim=0)

@@ -15,8 +15,8 @@ from flatfed.runs import record as records
 from flatfed.tables.readings import history_of
 from harness import description, write_problem
 
-DATA = "/data: the arrays are not those of dataset.json; delete the folder to make it again"
-UNREADABLE = "; delete the folder to make it again"
+DATA = "/data: the arrays are not those of dataset.json; delete the folder to fetch it again"
+UNREADABLE = "; delete the folder to fetch it again"
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def other_digest(path):
         ("data/dataset.json", other_digest, "was dealt from other data than"),
         ("data/dataset.json", cut, UNREADABLE),
         ("data/images.npy", lambda path: path.unlink(), UNREADABLE),
-        ("partition.npz", cut, "delete it to make it again"),
-        ("partition.npz", lambda path: flip(path, 200), "delete it to make it again"),
+        ("partition.npz", cut, "delete it to compute it again"),
+        ("partition.npz", lambda path: flip(path, 200), "delete it to compute it again"),
     ],
 )
 def test_a_training_refuses_and_says_what_to_do(problem, capsys, file, damage, words):

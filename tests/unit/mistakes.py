@@ -370,7 +370,7 @@ PARTITIONS = {
     "images of another scheme": ("iid", {"images_of": DEALS["shards"]}, "unknown key 'images_of'"),
     "a text for images": ("central", {"images_of": "iid"}, 'images_of: "iid" is not a mapping'),
     "images of a central scheme": ("central", {"images_of": {"scheme": "central"}}, "images_of: unknown scheme 'central'; known: dirichlet,"),
-    "images of a dataset": ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed there: it is that of the whole"),
+    "images of a dataset": ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed here: set it for the central partition"),
     "images of no scheme": ("central", {"images_of": {"clients": 5}}, "the partition: images_of: key 'scheme' is missing"),
     "images of no clients": ("central", {"images_of": {"scheme": "iid"}}, "the partition: images_of: key 'clients' is missing"),
     "images of too many clients": ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but 'digits' has 1"),

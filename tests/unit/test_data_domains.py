@@ -121,7 +121,7 @@ def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
             "domain folder 'real_world' is missing.*art.*expected the layout <domain>/<class>",
         ),
         (["art/cat", "art/dog", "Real World/cat"], {"domains": ["art", "Real world"]}, "is it 'Real World'"),
-        (["art/cat", "art/dog"], {"domains": ["art"]}, "1 folders are listed; one for each of the 2 domains is wanted"),
+        (["art/cat", "art/dog"], {"domains": ["art"]}, "1 folders are listed; expected one for each of the 2 domains"),
         (
             ["art/cat", "art/dog", "real_world/cat", "real_world/cow"],
             {},

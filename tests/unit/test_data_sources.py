@@ -232,10 +232,10 @@ def test_a_damaged_dataset_folder_is_noticed(tmp_path):
     images = tmp_path / "out" / "images.npy"
     whole = images.read_bytes()
     np.save(images, np.load(images).astype(np.float32))
-    with pytest.raises(DataError, match=r"images\.npy is float32 .* asks for uint8"):
+    with pytest.raises(DataError, match=r"images\.npy is float32 .* declares uint8"):
         datasets.load(tmp_path / "out")
     images.write_bytes(whole[:-50])
-    with pytest.raises(DataError, match="delete the folder to make it again"):
+    with pytest.raises(DataError, match="delete the folder to fetch it again"):
         datasets.load(tmp_path / "out")
     images.write_bytes(whole)
     meta = tmp_path / "out" / "dataset.json"

@@ -344,6 +344,7 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
     for protocol in exp.catalog.protocols:
         for scale in experiment.SCALES:
-            model = exp.catalog.protocols[protocol].scales[scale]["model"]["name"]
+            model = exp.catalog.protocols[protocol].scales[scale]["model"]
+            options = models.check_options(model["name"], model.get("options", {}))
             shape = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]]["shape"]
-            models.check_shape(model, tuple(shape))
+            models.check_shape(model["name"], tuple(shape), options)

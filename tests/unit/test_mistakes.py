@@ -198,10 +198,10 @@ def test_what_is_needed_is_enough(scheme, here, digits):
 def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
     Path("file").write_text("kept")
     Path("folder").mkdir()
-    wanted = "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
+    wanted = "expected a folder with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
     for dataset, said in {
         "file": "file: is a file; expected a folder",
-        "nowhere": f"nowhere: is not there; {wanted}",
+        "nowhere": f"nowhere: does not exist; {wanted}",
         "folder": "folder: cannot be read as a dataset",
     }.items():
         assert said in refused(capsys, *partition("iid", {}, dataset))

@@ -158,7 +158,7 @@ def test_bad_names_options_and_shapes_are_refused():
     with pytest.raises(ConfigError, match="groups: unknown value 3"):
         models.build("resnet18_gn", (3, 32, 32), 10, {"groups": 3})
     with pytest.raises(ConfigError, match="at least 8 x 8 pixels, not 4 x 4"):
-        models.check_shape("cnn", (1, 4, 4))
+        models.check_shape("cnn", (1, 4, 4), {})
     with pytest.raises(ConfigError, match="at least 10 x 10 pixels, not 9 x 9"):
         models.build("cnn", (1, 9, 9), 3, {"pooling": "each"})
 
@@ -174,9 +174,9 @@ def test_bad_names_options_and_shapes_are_refused():
     ],
 )
 def test_the_smallest_images_allowed_really_pass(name, side, options):
-    models.check_shape(name, (1, side, side), options=options)
+    models.check_shape(name, (1, side, side), options)
     with pytest.raises(ConfigError, match="takes images of at least"):
-        models.check_shape(name, (1, side, side - 1), options=options)
+        models.check_shape(name, (1, side, side - 1), options)
     assert models.build(name, (1, side, side), 3, options)(torch.zeros(2, 1, side, side)).shape == (2, 3)
 
 

@@ -76,10 +76,10 @@ def test_products_with_the_hessian_exist():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ConfigError, match=r"vit_b32 takes images .* multiples of patch, 32 pixels, not 48 x 32"):
-        models.check_shape("vit_b32", (3, 48, 32))
+        models.check_shape("vit_b32", (3, 48, 32), {"patch": 32})
     with pytest.raises(ConfigError, match="multiples of patch, 3 pixels"):
-        models.check_shape("vit_b32", (3, 8, 8), options={"patch": 3})
-    models.check_shape("vit_b32", (3, 8, 8), options={"patch": 2})
+        models.check_shape("vit_b32", (3, 8, 8), {"patch": 3})
+    models.check_shape("vit_b32", (3, 8, 8), {"patch": 2})
     with pytest.raises(ConfigError, match="heads: 5 must divide width: 48"):
         models.build("vit_b32", (3, 16, 16), 5, {**SMALL, "heads": 5})
     with pytest.raises(ConfigError, match="depth: 0 must be at least 1"):

@@ -111,7 +111,7 @@ def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"train_labels": (np.arange(12) + 1) % 3}, r"was written for other images.*leave `order` out"),
+        ({"train_labels": (np.arange(12) + 1) % 3}, r"was written for other images.*remove `order`"),
         ({"test_images": np.zeros((6, 4, 4, 3), np.uint8)}, "was written for other images"),
         ({"test_images": np.zeros((6, 5, 5, 3), np.uint8)}, "was written for other images"),
         (
@@ -138,10 +138,10 @@ GOOD = {"train": np.arange(12), "test": np.arange(6), "digest": "x"}
     ("changes", "words"),
     [
         ({"digest": None}, "digest"),
-        ({"train": np.zeros(12, int)}, "train does not name every place once"),
-        ({"train": np.arange(12).reshape(3, 4)}, "train does not name every place once"),
-        ({"train": np.array(0)}, "train does not name every place once"),
-        ({"test": np.arange(6.0)}, "test does not name every place once"),
+        ({"train": np.zeros(12, int)}, "train does not name every position once"),
+        ({"train": np.arange(12).reshape(3, 4)}, "train does not name every position once"),
+        ({"train": np.array(0)}, "train does not name every position once"),
+        ({"test": np.arange(6.0)}, "test does not name every position once"),
         ({"digest": np.array(["x", "y"])}, "digest is not a text"),
         ({"digest": 7}, "digest is not a text"),
     ],

@@ -17,7 +17,7 @@ LABELS = np.repeat(np.arange(10), 5000)
 def deal(labels=LABELS, **spec):
     spec = {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec}
     keys.check_partition(spec)
-    return partitions.deal(labels, spec)
+    return partitions.assign(labels, spec)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
         ({"scheme": "dirichlet", "alpha": 0}, "alpha: 0 is not a number above 0"),
         ({"scheme": "dirichlet", "alpha": 1e-9, "sampler": "official"}, "alpha is so small"),
         ({"scheme": "dirichlet", "alpha": 1, "replacement": False, "sampler": "official"}, "without replacement"),
-        ({"scheme": "iid", "balanced": True, "sampler": "official"}, "has no class-balanced deal that can be repeated"),
+        ({"scheme": "iid", "balanced": True, "sampler": "official"}, "has no class-balanced partition that can be"),
         (
             {"scheme": "shards", "shards_per_client": 2, "assignment": "permutation", "sampler": "official"},
             "has no shards; allowed here: keyed",

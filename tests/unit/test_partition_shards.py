@@ -35,7 +35,7 @@ BEFORE = [
 
 def deal(labels, clients, each=2, seed=1, assignment="different_classes"):
     spec = {"dataset": "test", "seed": seed, "classes": int(labels.max()) + 1, "scheme": "shards", "clients": clients}
-    return partitions.deal(labels, {**spec, "shards_per_client": each, "assignment": assignment})
+    return partitions.assign(labels, {**spec, "shards_per_client": each, "assignment": assignment})
 
 
 def cut(labels, clients, each):
@@ -53,7 +53,7 @@ def classes_of(labels, part, each):
 def test_other_schemes_and_the_permutation_deal_what_they_dealt_before(spec, digest):
     total = hashlib.sha256()
     for seed in (1, 2, 3):
-        for part in partitions.deal(MIXED, {"dataset": "test", "seed": seed, "classes": 10, "clients": 20, **spec}):
+        for part in partitions.assign(MIXED, {"dataset": "test", "seed": seed, "classes": 10, "clients": 20, **spec}):
             total.update(part.astype("<i8").tobytes() + b";")
     assert total.hexdigest()[:16] == digest
 
@@ -146,8 +146,8 @@ def test_tight_deals_are_found_and_differ():
 @pytest.mark.parametrize(
     ("labels", "clients", "each", "said"),
     [
-        (CIFAR10, 20, 11, "shards_per_client: 11 for 20 clients: images of class 0 lie in 23 of the 220 shards"),
-        (np.repeat([0, 1, 2], [2, 18, 4]), 3, 2, "images of class 1 lie in 5 of the 6 shards, more than the"),
+        (CIFAR10, 20, 11, "shards_per_client: 11 for 20 clients: images of class 0 are in 23 of the 220 shards"),
+        (np.repeat([0, 1, 2], [2, 18, 4]), 3, 2, "images of class 1 are in 5 of the 6 shards, more than the"),
     ],
 )
 def test_what_has_no_way_is_refused_with_the_class(labels, clients, each, said):

@@ -128,7 +128,7 @@ def test_a_wrong_model_is_named_with_file_key_and_nearest(folder, model, words):
     ("old", "new", "words"),
     [
         ("def build", "def make", "defines no function build(shape, classes, ...)"),
-        ('Whole(64, "hidden units", minimum=1)', "64", "option 'width' is not declared; wanted: a Number, Choice or"),
+        ('Whole(64, "hidden units", minimum=1)', "64", "option 'width' is not declared; expected a Number, Choice or"),
         ("return nn", "nn", "build returns a NoneType, not a torch.nn.Module"),
         ("nn.ReLU()", "nn.BatchNorm1d(width)", "layer '2' (BatchNorm1d) keeps buffers"),
         ("nn.ReLU()", "nn.Dropout(0.1)", "layer '2' (Dropout) draws from torch's own generator"),

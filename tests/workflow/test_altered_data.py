@@ -32,7 +32,7 @@ def test_no_run_is_trained_on_it_and_what_is_done_stays(project, damage, file):
     damage(project.root / DATA / file)
     done = project.snakemake(wanted)
     assert done.returncode != 0 and "Traceback" not in done.text
-    assert f"{DATA}: " in done.text and "delete the folder to make it again" in done.text
+    assert f"{DATA}: " in done.text and "delete the folder to fetch it again" in done.text
     assert not (project.root / wanted).exists()
     shutil.rmtree(project.root / DATA)
     project.make(wanted)

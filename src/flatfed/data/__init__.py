@@ -1,4 +1,4 @@
-"""Datasets as memory-mappable arrays, their partitions over clients, and augmentation on the device."""
+"""Datasets, partitions over clients, augmentation and random streams."""
 
-#: The version of `fetch`: increased when it makes other arrays of the same source.
+#: Version of `fetch`: increase it when the same source gives other arrays.
 VERSION = 1

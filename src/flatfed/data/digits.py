@@ -1,4 +1,4 @@
-"""scikit-learn's embedded digits, and the sets made from them so that every paper has a preview without a download."""
+"""scikit-learn's embedded digits and variants of them, for previews without a download."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from flatfed.errors import DataError, unknown
 
 
 def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """scikit-learn's 1,797 embedded 8 x 8 digits, grey levels 0..16 scaled to 0..255 and rounded.
+    """Return scikit-learn's 1,797 digits of 8 x 8 pixels, scaled from 0..16 to 0..255 and rounded.
 
-    ``test`` images are set aside, class by class in proportion, by a fixed seed. ``expand: rotate90`` makes ten more
-    classes, 10 to 19: the same digits turned by 90 degrees, dealt to the same part as their originals. ``expand:
-    styles`` deals the digits to the ``domains`` of ``spec``, class by class in turn, so that no digit is in two, and
-    draws each domain in the style it is named after (:data:`STYLES`).
+    A fixed seed draws ``test`` test images, stratified by class. ``expand: rotate90`` adds the rotated digits as ten
+    classes, ``expand: styles`` splits each class among ``domains`` and applies the style of the domain's name.
     """
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    images = np.rint(found.images * (255 / 16)).astype(np.uint8)[:, None]
-    labels = found.target.astype(np.int64)
+    bunch = load_digits()
+    images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
+    labels = bunch.target.astype(np.int64)
     order = np.random.Generator(np.random.Philox(0)).permutation(len(labels))
-    ranks, places = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
+    quantiles, ranks = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
     for c in range(10):
-        own = order[labels[order] == c]
-        places[own] = np.arange(len(own))
-        ranks[own] = (places[own] + 0.5) / len(own)
+        members = order[labels[order] == c]
+        ranks[members] = np.arange(len(members))
+        quantiles[members] = (ranks[members] + 0.5) / len(members)
     test = np.zeros(len(labels), dtype=bool)
-    test[np.argsort(ranks, kind="stable")[: int(source["test"])]] = True
+    test[np.argsort(quantiles, kind="stable")[: int(source["test"])]] = True
     expand, names, numbers = source.get("expand"), None, None
     where = f"dataset {spec['name']!r}"
     if expand == "rotate90":
@@ -41,50 +39,45 @@ def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
         names = spec.get("domains") or []
         if not names:
             raise DataError(f"{where}: source.expand: styles needs a list `domains` of {', '.join(STYLES)}")
-        numbers = places % len(names)
+        numbers = ranks % len(names)
         for number, name in enumerate(names):
             if name not in STYLES:
                 raise DataError(unknown("style", name, STYLES, f"{where}: domains"))
-            own = numbers == number
-            images[own, 0] = np.stack([STYLES[name](image) for image in images[own, 0]])
-    train, held_out = (
-        Part(images[chosen], labels[chosen], None if numbers is None else numbers[chosen]) for chosen in (~test, test)
-    )
-    return Images(train, held_out, names)
+            members = numbers == number
+            images[members, 0] = np.stack([STYLES[name](image) for image in images[members, 0]])
+    parts = [Part(images[mask], labels[mask], None if numbers is None else numbers[mask]) for mask in (~test, test)]
+    return Images(*parts, names)
 
 
 def _blurred(image: np.ndarray) -> np.ndarray:
-    """Return the mean over 3 x 3 pixels, the edge repeated."""
     from scipy import ndimage
 
     return np.rint(ndimage.uniform_filter(image.astype(float), 3, mode="nearest")).astype(np.uint8)
 
 
 def _shrunk(image: np.ndarray) -> np.ndarray:
-    """Return the image at three quarters of its size, in the middle of black: every pixel pair's means, 8 -> 6."""
+    """Return the image scaled by area from 8 to 6 pixels, on black."""
     row, column = np.ogrid[:6, :8]
-    # an output pixel covers 4/3 input pixels, from row * 4/3 on
+    # Output pixel `row` covers 4/3 input pixels from row * 4/3 on.
     covered = np.minimum(column + 1, (row + 1) * 4 / 3) - np.maximum(column, row * 4 / 3)
     weights = np.maximum(0.0, covered) * 3 / 4
     return np.pad(np.rint(weights @ image @ weights.T).astype(np.uint8), 1)
 
 
 def _rotated(image: np.ndarray) -> np.ndarray:
-    """Return the image turned by 25 degrees about its middle, interpolated, black where nothing was."""
     from scipy import ndimage
 
-    turned = ndimage.rotate(image.astype(float), -25, reshape=False, order=1, mode="grid-constant")
-    return np.rint(turned).astype(np.uint8)
+    rotated = ndimage.rotate(image.astype(float), -25, reshape=False, order=1, mode="grid-constant")
+    return np.rint(rotated).astype(np.uint8)
 
 
 def _noisy(image: np.ndarray) -> np.ndarray:
-    """Return the image with normal noise of deviation 40, the same whenever the image is the same."""
     seed = int(np.frombuffer(image.tobytes(), dtype="<u4").sum(dtype=np.uint64))
     noise = np.random.Generator(np.random.Philox(seed)).normal(0, 40, image.shape)
     return np.clip(np.rint(image + noise), 0, 255).astype(np.uint8)
 
 
-#: Domain -> how an 8 x 8 image of it is drawn.
+#: Style of a domain -> function of an 8 x 8 image.
 STYLES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "plain": lambda image: image,
     "inverted": lambda image: 255 - image,

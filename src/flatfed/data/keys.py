@@ -1,6 +1,6 @@
-"""The keys of a dataset's and of a partition's specification, checked before anything is read, downloaded or dealt.
+"""The keys of dataset and partition specifications.
 
-Standard library only: the configuration is checked by the same lists and imports no NumPy.
+The configuration imports this module: it must not import NumPy.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from flatfed import forms
 from flatfed.errors import DataError, unknown
 from flatfed.forms import SHAPE, Form, above, named, whole
 
-#: Keys that the deal in ``images_of`` has from the central partition around it, or that mean nothing there.
-OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
+#: Keys that ``images_of`` takes from the partition around it, or that mean nothing in it.
+INHERITED = ("dataset", "classes", "seed", "client_test")
 
-#: Where the user can see a complete specification.
-HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --script RUN` that of a run"
+HELP = "`python -m flatfed {command} --help` shows a complete one, `describe --script RUN` that of a run"
 
 TEXT = Form("a text", lambda value: isinstance(value, str) and value != "")
 SEED = Form("a whole number below 4294967296", lambda value: type(value) is int and 0 <= value < 1 << 32)
 
-#: Kind of source -> its keys and the forms of their values; a key that ends in "?" may be absent.
+#: Kind of source -> its keys and forms; "?" marks optional keys.
 SOURCES: dict[str, dict[str, Any]] = {
     "sklearn": {"test": whole(0), "expand?": named("expansion", ("rotate90", "styles"))},
     "torchvision": {"dataset": TEXT, "draw?": whole(1), "order?": TEXT},
@@ -28,7 +27,7 @@ SOURCES: dict[str, dict[str, Any]] = {
     "imagefolder": {"path": TEXT, "size": whole(1), "domains?": bool | list[str], "obtain?": TEXT, "resize?": whole(1)},
 }
 
-#: Scheme -> what a partition of it has beside :data:`PARTITION`, likewise.
+#: Scheme -> its keys in addition to :data:`PARTITION`.
 PARTITIONS: dict[str, dict[str, Any]] = {
     "central": {"images_of?": dict},
     "iid": {"clients": whole(1), "balanced?": bool},
@@ -41,7 +40,7 @@ PARTITIONS: dict[str, dict[str, Any]] = {
     "domain": {"held_out": whole(0), "clients_per_domain": whole(1)},
 }
 
-#: Keys of every specification, likewise.
+#: Keys of all datasets and of all partitions.
 DATASET = {
     **{"name": TEXT, "classes": whole(1), "shape": SHAPE, "source": {"source": named("source", tuple(SOURCES))}},
     **{"train?": whole(0), "test?": whole(0), "domains?": list[str]},
@@ -54,18 +53,18 @@ PARTITION = {
 
 
 def check_dataset(spec: dict[str, Any]) -> None:
-    """Refuse the specification of a dataset that lacks a key, has an unknown one or a wrong value; raises DataError."""
+    """Refuse a dataset specification with a missing key, an unknown key or a wrong value (DataError)."""
     where = f"dataset {spec['name']!r}" if "name" in spec else "the specification of the dataset"
     _check(spec, DATASET, where, "fetch")
     source = spec["source"]
     form = SOURCES[source["source"]]
     _check({key: source[key] for key in source if key != "source"}, form, f"{where}: source", "fetch")
-    if told := misfit(source):
-        raise DataError(f"{where}: source.{told}")
+    if problem := misfit(source):
+        raise DataError(f"{where}: source.{problem}")
 
 
 def misfit(source: dict[str, Any]) -> str:
-    """Return what is wrong with a ``source`` whose values fit by themselves, but not each other; "" if nothing is."""
+    """Return the contradiction between valid values of a ``source``, or ""."""
     size, shorter = source.get("size"), source.get("resize")
     if size is None or shorter is None or shorter >= size:
         return ""
@@ -73,29 +72,25 @@ def misfit(source: dict[str, Any]) -> str:
 
 
 def check_partition(spec: dict[str, Any], where: str = "the specification of the partition") -> None:
-    """Refuse the specification of a partition as :func:`check_dataset` does that of a dataset."""
+    """Refuse a partition specification as :func:`check_dataset` does."""
     _check(spec, {**PARTITION, **PARTITIONS.get(str(spec.get("scheme")), {})}, where, "partition")
     if "images_of" in spec:
         for key in spec["images_of"]:
-            if key in OF_THE_WHOLE:
-                raise DataError(f"{where}: images_of: {key} is not allowed there: it is that of the whole")
+            if key in INHERITED:
+                raise DataError(f"{where}: images_of: {key} is not allowed here: set it for the central partition")
         inner = pooled(spec)
         if inner.get("scheme") in ("central", "domain"):
-            several = [name for name in PARTITIONS if name not in ("central", "domain")]
-            raise DataError(unknown("scheme", inner["scheme"], several, f"{where}: images_of"))
+            schemes = [name for name in PARTITIONS if name not in ("central", "domain")]
+            raise DataError(unknown("scheme", inner["scheme"], schemes, f"{where}: images_of"))
         check_partition(inner, f"{where}: images_of")
 
 
 def pooled(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the specification of the partition whose images a central partition pools: ``images_of`` in ``spec``.
-
-    Data set, classes and seed are those of ``spec``, so that the pooled images are those of the clients' own runs.
-    """
+    """Return the specification of the partition whose images the central partition ``spec`` pools."""
     return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
 
 
 def _check(spec: dict[str, Any], form: dict[str, Any], where: str, command: str) -> None:
-    """Refuse ``spec`` if it lacks a key of a ``form``, has a value of another form, or an unknown key."""
     try:
         forms.check(spec, form, where)
     except DataError as error:

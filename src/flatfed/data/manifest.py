@@ -1,4 +1,4 @@
-"""``dataset.json``: what lies in a dataset's folder. Needs no NumPy."""
+"""``dataset.json``, the description of a dataset's folder. Imports no NumPy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ PATHS = ("path", "order")
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A dataset of ``train`` and ``test`` images of one ``shape`` (C, H, W), ``bytes`` in all, uint8.
+    """A dataset of ``train`` and ``test`` images of ``shape`` (C, H, W) uint8, ``bytes`` in total.
 
-    ``domains``: their names, None where the images have none. ``source``: where the images are from, but not from which
-    path, nor by which file ordered: from others they are the same, and train nothing again. ``digest``: SHA-256 of all
-    arrays.
+    ``domains``: their names, or None. ``source``: without :data:`PATHS`, because a moved file must not cause a new
+    training. ``digest``: SHA-256 of all arrays.
     """
 
     name: str
@@ -35,14 +34,10 @@ class Manifest:
 
 
 def write(path: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Write ``manifest`` to ``path``, whole."""
+    """Write ``manifest`` to ``path``, atomically."""
     write_json(path, forms.plain(manifest))
 
 
 def read(path: str | os.PathLike[str]) -> Manifest:
-    """Return the manifest in the file ``path``.
-
-    :raises OSError: it cannot be read.
-    :raises DataError: it holds something else.
-    """
+    """Return the manifest in ``path``; OSError or DataError if it is unreadable."""
     return forms.read(Manifest, read_json(path), str(path))

@@ -1,7 +1,7 @@
-"""The order of a data set's images, so that those of another source can be put into that of published runs.
+"""Sorting the images of a source into the order of published runs.
 
-Which images a client gets, and which a batch holds, are places in that order, and sources differ in it. A file of an
-order holds for every place the rank of its image among all of the part, sorted by what they show; not the images.
+Partitions and batches are positions in this order, which differs between sources. For every position, an order file
+holds the rank of its image when the part is sorted by content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARTS = ("train", "test")
 
 @dataclass(frozen=True)
 class Order:
-    """What the file ``path`` says: ``ranks`` (n,) of the images of each part, and the ``digest`` of the dataset."""
+    """The order file ``path``: part -> ``ranks`` (n,), and the dataset's ``digest``."""
 
     path: str
     ranks: dict[str, np.ndarray]
@@ -31,7 +31,7 @@ class Order:
 
 
 def read(path: str | os.PathLike[str], where: str) -> Order:
-    """Return the order in the file ``path``; DataError, which begins with ``where``, where it holds none."""
+    """Return the order in the file ``path``; DataError, beginning with ``where``, for other files."""
     if not Path(path).is_file():
         raise DataError(f"{where}: {path}: no such file; `python studies/order.py DATASET --out FILE` writes one")
     try:
@@ -39,10 +39,10 @@ def read(path: str | os.PathLike[str], where: str) -> Order:
             raise ValueError("it is no .npz file")
         with np.load(path, allow_pickle=False) as file:
             ranks, digest = {name: np.asarray(file[name]) for name in PARTS}, np.asarray(file["digest"])
-        for name, each in ranks.items():
-            whole = each.ndim == 1 and np.issubdtype(each.dtype, np.integer)
-            if not whole or not np.array_equal(np.sort(each), np.arange(len(each))):
-                raise ValueError(f"{name} does not name every place once")
+        for name, values in ranks.items():
+            integers = values.ndim == 1 and np.issubdtype(values.dtype, np.integer)
+            if not integers or not np.array_equal(np.sort(values), np.arange(len(values))):
+                raise ValueError(f"{name} does not name every position once")
         if digest.shape or digest.dtype.kind != "U":
             raise ValueError("digest is not a text")
     except UNREADABLE as error:
@@ -50,39 +50,34 @@ def read(path: str | os.PathLike[str], where: str) -> Order:
     return Order(str(path), ranks, str(digest))
 
 
-def put(found: Images, order: Order, where: str) -> Images:
-    """Return the images ``found`` in this ``order``, their domains numbered as the dataset's.
-
-    Raises DataError, which begins with ``where``, for other images than it was written for.
-    """
+def put(images: Images, order: Order, where: str) -> Images:
+    """Return ``images`` in ``order``; DataError, beginning with ``where``, if it is the order of other images."""
     parts = []
-    for name, part in zip(PARTS, (found.train, found.test), strict=True):
+    for name, part in zip(PARTS, (images.train, images.test), strict=True):
         ranks = order.ranks[name]
         if len(part.labels) != len(ranks):
             raise DataError(f"{where}: {order.path} orders {len(ranks)} {name} images, not {len(part.labels)}")
-        places = by_content(part)[ranks]
+        positions = by_content(part)[ranks]
         arrays = (part.images, part.labels, part.domains)
-        parts.append(Part(*(None if array is None else array[places] for array in arrays)))
-    train, test = parts
-    named, same_shape = found.domain_names is not None, train.images.shape[1:] == test.images.shape[1:]
-    made = same_shape and digest_arrays(
-        images=np.concatenate([train.images, test.images]),
-        labels=np.concatenate([train.labels, test.labels]).astype(np.int64),
-        domains=np.concatenate([train.domains, test.domains]).astype(np.int64) if named else None,
+        parts.append(Part(*(None if array is None else array[positions] for array in arrays)))
+    ordered = Images(*parts, images.domain_names)
+    train, test = ordered.train.images, ordered.test.images
+    digest = train.shape[1:] == test.shape[1:] and digest_arrays(
+        images=np.concatenate([train, test]), labels=ordered.labels, domains=ordered.domains
     )
-    if made != order.digest:
-        remedy = "leave `order` out to take these as they are"
+    if digest != order.digest:
+        remedy = "remove `order` to use these images in their present order"
         raise DataError(f"{where}: {order.path} was written for other images than those of the source; {remedy}")
-    return Images(train, test, found.domain_names)
+    return ordered
 
 
 def by_content(part: Part) -> np.ndarray:
-    """Return the places (n,) of a part's images, sorted by SHA-256 of pixels (C, H, W), label and domain."""
+    """Return a part's positions (n,), sorted by SHA-256 of pixels (C, H, W), label and domain."""
     labels = np.asarray(part.labels, dtype="<i8")
     domains = np.zeros_like(labels) if part.domains is None else np.asarray(part.domains, dtype="<i8")
-    about = np.stack([labels, domains], axis=1)
+    facts = np.stack([labels, domains], axis=1)
     keys = [
-        hashlib.sha256(image.tobytes() + what.tobytes()).digest()
-        for image, what in zip(part.images, about, strict=True)
+        hashlib.sha256(image.tobytes() + fact.tobytes()).digest()
+        for image, fact in zip(part.images, facts, strict=True)
     ]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)

@@ -1,9 +1,8 @@
-"""Where datasets come from: every kind of source is a function from a dataset spec to training and test arrays."""
+"""Sources of datasets, one function for each kind."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,27 +19,21 @@ from flatfed.files import UNREADABLE, check_place
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
-    """Make the dataset folder ``out`` from the dataset spec: name, classes, shape, source and its options, and the
-    names of its ``domains`` where it has any; the numbers in domains.npy follow their order.
-
-    ``train`` and ``test``, where they are there, are how many images there must be.
-
-    Raises DataError naming the dataset, the file and what was expected.
-    """
+    """Write the dataset folder ``out`` from the specification ``spec``; DataError if the images do not fit."""
     keys.check_dataset(spec)
     check_place(out, folder=True)
     source = spec["source"]
     where = f"dataset {spec['name']!r}: source.order"
-    wanted = order.read(source["order"], where) if "order" in source else None
-    found = SOURCES[source["source"]](spec, source)
+    published = order.read(source["order"], where) if "order" in source else None
+    images = SOURCES[source["source"]](spec, source)
     if spec.get("domains"):
-        found = _with_declared_domains(spec, found)
-    datasets.save(out, spec, found if wanted is None else order.put(found, wanted, where))
+        images = _with_declared_domains(spec, images)
+    datasets.save(out, spec, images if published is None else order.put(images, published, where))
 
 
-def _with_declared_domains(spec: dict[str, Any], found: Images) -> Images:
-    """Return the images ``found``, their domains numbered as ``domains`` of ``spec``; DataError where they differ."""
-    declared, names, where = spec["domains"], found.domain_names, f"dataset {spec['name']!r}"
+def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
+    """Return ``images`` with domains numbered as in ``spec``."""
+    declared, names, where = spec["domains"], images.domain_names, f"dataset {spec['name']!r}"
     if names is None:
         raise DataError(f"{where}: its source has no domains; expected {', '.join(declared)}")
     for name in names:
@@ -48,17 +41,13 @@ def _with_declared_domains(spec: dict[str, Any], found: Images) -> Images:
             raise DataError(unknown("domain", name, declared, f"{where}: its source"))
     if missing := [name for name in declared if name not in names]:
         raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
-    place = np.array([declared.index(name) for name in names])
-    train, test = (replace(part, domains=place[part.domains]) for part in (found.train, found.test))
+    numbers = np.array([declared.index(name) for name in names])
+    train, test = (replace(part, domains=numbers[part.domains]) for part in (images.train, images.test))
     return Images(train, test, list(declared))
 
 
 def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """A dataset that torchvision downloads and checks by its MD5 sum: CIFAR10, CIFAR100, FashionMNIST, EMNIST.
-
-    EMNIST is the by-class split (62 classes), its characters turned upright: the files hold them transposed. ``draw``
-    takes so many images in all, training and test images in proportion, drawn at random by a fixed seed.
-    """
+    """Return a dataset that torchvision downloads and checks (MD5); ``draw``: a number of images to draw at random."""
     import tempfile
 
     from torchvision import datasets as published
@@ -70,7 +59,7 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
         for train in (True, False):
             try:
-                found = getattr(published, name)(folder, train=train, download=True, **DOWNLOADS[name])
+                download = getattr(published, name)(folder, train=train, download=True, **DOWNLOADS[name])
             except (OSError, RuntimeError) as error:
                 ordered = f", order: {source['order']}" if "order" in source else ""
                 raise DataError(
@@ -78,40 +67,35 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
                     f"point it at a file: --config 'data={{{spec['name']}: {{source: npz, path: FILE.npz{ordered}}}}}' "
                     f"with train_images (n, h, w, c), train_labels, test_images, test_labels"
                 ) from error
-            images = np.asarray(found.data)
-            images = images.transpose(0, 2, 1) if name == "EMNIST" else images
-            parts.append(Part(_channels_first(images), np.asarray(found.targets, dtype=np.int64)))
+            images = np.asarray(download.data)
+            if name == "EMNIST":
+                images = images.transpose(0, 2, 1)  # its files hold transposed characters
+            parts.append(Part(_channels_first(images), np.asarray(download.targets, dtype=np.int64)))
     if "draw" in source:
         parts = _draw(parts, int(source["draw"]), f"dataset {spec['name']!r}: source.draw")
     return Images(*parts)
 
 
 def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
-    """Return ``count`` images of both parts together, in proportion; their order within a part is kept."""
+    """Return ``count`` random images, of both parts in proportion, in their order."""
     sizes = [len(part.labels) for part in parts]
     if not 2 <= count <= sum(sizes):
-        raise DataError(f"{where}: {count} must lie between 2 and the {sum(sizes)} images there are")
-    first = round(count * sizes[0] / sum(sizes))
+        raise DataError(f"{where}: {count} must lie between 2 and the {sum(sizes)} images of the dataset")
+    train = round(count * sizes[0] / sum(sizes))
     rng, drawn = np.random.Generator(np.random.Philox(0)), []
-    for part, size, kept in zip(parts, sizes, (first, count - first), strict=True):
-        chosen = np.sort(rng.permutation(size)[:kept])
-        drawn.append(Part(part.images[chosen], part.labels[chosen]))
+    for part, size, kept in zip(parts, sizes, (train, count - train), strict=True):
+        positions = np.sort(rng.permutation(size)[:kept])
+        drawn.append(Part(part.images[positions], part.labels[positions]))
     return drawn
 
 
-#: Name of a class of torchvision.datasets -> what else it is called with.
-DOWNLOADS: dict[str, dict[str, str]] = {
-    "CIFAR10": {},
-    "CIFAR100": {},
-    "FashionMNIST": {},
-    "EMNIST": {"split": "byclass"},
-}
+#: Class of torchvision.datasets -> further arguments.
+DOWNLOADS = {"CIFAR10": {}, "CIFAR100": {}, "FashionMNIST": {}, "EMNIST": {"split": "byclass"}}
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
 def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """One .npz file in MedMNIST's layout: train_images (n, h, w[, c]) uint8, train_labels, test_images, test_labels;
-    optionally train_domains, test_domains and the domains' names."""
+    """Return the images of an .npz file in MedMNIST's layout, with optional train_domains, test_domains and domains."""
     path = Path(source["path"])
     where = f"dataset {spec['name']!r}: {path}"
     if not path.is_file():
@@ -131,20 +115,18 @@ def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
 
 
 def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part:
-    """Return one part as (n, C, H, W) uint8 and (n,) int64; DataError naming the array that is not."""
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in ((), (1,), (3,)):
-        wanted = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
-        raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {wanted}")
+        expected = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
+        raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {expected}")
     if not len(images):
         raise DataError(f"{where}: {part}_images holds no image")
     if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):
-        wanted = f"{len(images)} whole numbers"
-        raise DataError(f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {wanted}")
+        expected = f"{len(images)} whole numbers"
+        raise DataError(f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {expected}")
     return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
 
 
 def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
-    """Return both ``parts`` with the domains that the .npz ``file`` has of them, if it has any."""
     domains = {name: file[name] for name in ("train_domains", "test_domains") if name in file.files}
     if not domains:
         return Images(*parts)
@@ -152,8 +134,8 @@ def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
         raise DataError(f"{where}: has {min(domains)} alone; expected both train_domains and test_domains, or neither")
     for part, (name, numbers) in zip(parts, domains.items(), strict=True):
         if numbers.shape != part.labels.shape or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
-            wanted = f"{len(part.labels)} whole numbers from 0"
-            raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {wanted}")
+            expected = f"{len(part.labels)} whole numbers from 0"
+            raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {expected}")
     count = 1 + int(max(numbers.max() for numbers in domains.values()))
     names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
     if len(names) < count:
@@ -163,14 +145,9 @@ def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
 
 
 def _channels_first(images: np.ndarray) -> np.ndarray:
-    """Return a view of (n, h, w) or (n, h, w, c) as (n, c, h, w)."""
+    """Return (n, h, w) or (n, h, w, c) as a view (n, c, h, w)."""
     return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
-#: Kind of source -> the function from a dataset spec, and its source, to the images.
-SOURCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Images]] = {
-    "sklearn": digits,
-    "torchvision": torchvision,
-    "npz": npz,
-    "imagefolder": imagefolder,
-}
+#: Kind of source -> function (dataset specification, source) -> images.
+SOURCES = {"sklearn": digits, "torchvision": torchvision, "npz": npz, "imagefolder": imagefolder}

@@ -1,34 +1,34 @@
-"""Random streams keyed by what they are for, so that no draw depends on what was drawn before it.
+"""Random streams, one for every (seed, purpose, key).
 
-Every stream is a function of (seed, purpose, key): all algorithms of a seed see the same clients, batches and
-augmentations, and a run that was interrupted draws what it would have drawn. Streams come from NumPy on the host, so
-they are the same on every device.
+All algorithms of a seed use the same clients, batches and augmentations, also after an interruption. NumPy draws on the
+host, and devices therefore do not matter.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+#: Purpose -> its number; the comments name its key.
 PURPOSES = {
-    "weights": 1,  # initial weights: no key
-    "partition": 2,  # dealing the data: no key
-    "sampling": 3,  # active clients: round
-    "batches": 4,  # order of a client's images: round, client
-    "augmentation": 5,  # flips and crops: round, client
-    "dropout": 6,  # keys of dropout masks: round, client
-    "algorithm": 7,  # an algorithm's own draws: round, client, draw
-    "topology": 8,  # time-varying graphs: round
-    "subset": 9,  # subsets of the data for analysis
+    "weights": 1,  # no key
+    "partition": 2,  # no key
+    "sampling": 3,  # round
+    "batches": 4,  # round, client
+    "augmentation": 5,  # round, client
+    "dropout": 6,  # round, client
+    "algorithm": 7,  # round, client, draw
+    "topology": 8,  # round
+    "subset": 9,  # images for analysis
     "directions": 10,  # loss-surface directions, Hessian probes
-    "validation": 11,  # validation part of a client's training images: client
-    "client_test": 12,  # a client's own test images: client
+    "validation": 11,  # client
+    "client_test": 12,  # client
 }
 
 
 def sequence(seed: int, purpose: str, *key: int) -> np.random.SeedSequence:
-    """Return the seed sequence of (seed, purpose, key); all keys of one purpose have the same length.
+    """Return the seed sequence of (seed, purpose, key).
 
-    Raises ValueError for a seed or a key outside [0, 2^32): a larger number would be two words, and keys could collide.
+    :raises ValueError: a number is outside [0, 2^32); larger numbers are two words, and keys could collide.
     """
     words = (seed, PURPOSES[purpose], *key)
     if not all(0 <= int(word) < 1 << 32 for word in words):

@@ -88,7 +88,7 @@ def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) ->
     options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
     if "weights" in model:
         pretrained.check(model["weights"], model["name"], f"{where}model.weights")
-    models.check_shape(model["name"], shape, f"{where}model", options=options)
+    models.check_shape(model["name"], shape, options, f"{where}model")
     models.check_runs(model["name"], shape, dataset["classes"], options, f"{where}model")
 
 

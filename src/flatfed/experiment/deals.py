@@ -60,7 +60,7 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> De
     deal["sampler"] = entry["sampler"]
     if "images_of" in entry:
         pooled = of_split(entry["images_of"], protocol, scale, catalog).partition
-        deal["images_of"] = {key: value for key, value in pooled.items() if key not in keys.OF_THE_WHOLE}
+        deal["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
     fraction = min(1.0, round(entry["participation"] * values.get("participation_times", 1), 10))
     sampling = {"scheme": entry["sampling"], "fraction": fraction, "sampler": entry["sampler"]}
     return Deal(deal, sampling, topology(entry, values.get("clients_times", 1)), dataset["train"])

@@ -1,4 +1,4 @@
-"""The CNN of federated learning with two convolutions (Reddi et al. 2021, appendix: EMNIST), also for CIFAR."""
+"""The CNN with two convolutions of Reddi et al. 2021 (appendix, EMNIST), also for CIFAR."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch.nn.functional import max_pool2d, relu
 
 
 class CNN(nn.Module):
-    """conv 3x3 (32) - conv 3x3 (64) - pool - dropout - dense 128 - dropout - dense; no padding.
+    """conv 3x3 (32) - conv 3x3 (64) - pool - dropout - dense 128 - dropout - dense, unpadded.
 
-    1,206,590 parameters for 28 x 28 x 1 and 62 classes. ``pooling="each"``: a pool after the first convolution too.
+    ``pooling="each"``: also pool after the first convolution. 1,206,590 parameters for 28 x 28 x 1 and 62 classes.
     """
 
     def __init__(self, shape: tuple[int, int, int], classes: int, pooling: str, dropout1: float, dropout2: float):
@@ -28,15 +28,15 @@ class CNN(nn.Module):
 
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Return logits (batch, classes) of images (batch, C, H, W)."""
-        drawn = iter(masks or ())
+        remaining = iter(masks or ())
         x = self.conv1(x)
         x = relu(max_pool2d(x, 2) if self.pool_first else x)
         x = relu(max_pool2d(self.conv2(x), 2))
         if masks and self._drops[0]:
-            x = x * next(drawn)
+            x = x * next(remaining)
         x = relu(self.dense1(torch.flatten(x, 1)))
         if masks and self._drops[1]:
-            x = x * next(drawn)
+            x = x * next(remaining)
         return self.dense2(x)
 
 

@@ -1,4 +1,4 @@
-"""A tiny CNN for the embedded 8 x 8 digits, so that a whole table is a matter of minutes on a laptop."""
+"""A tiny CNN for previews on the embedded 8 x 8 digits."""
 
 from __future__ import annotations
 

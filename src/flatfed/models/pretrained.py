@@ -1,8 +1,4 @@
-"""Weights that were trained elsewhere: ``resources/weights/<name>.safetensors``, tensors by torchvision's names.
-
-torch is imported only where it is needed. For another number of classes the last layer stays as it was drawn
-(:func:`flatfed.models.initial_weights`), keyed by the run's seed.
-"""
+"""Pretrained weights: ``resources/weights/<name>.safetensors`` with torchvision's tensor names."""
 
 from __future__ import annotations
 
@@ -17,13 +13,13 @@ from flatfed.files import digest_file, write_whole
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-#: Increased when the tensors that it writes change.
+#: Increase it when the written tensors change.
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class Published:
-    """``weights``: the member of torchvision's enumeration that downloads them; the others: the model they are of."""
+    """Weights of ``model``, downloaded by torchvision's enumeration member ``weights``."""
 
     model: str
     weights: str
@@ -36,14 +32,14 @@ PUBLISHED = {"vit_b32-imagenet": Published("vit_b32", "ViT_B_32_Weights.IMAGENET
 
 
 def find(name: str, where: str) -> Published:
-    """Return the weights called ``name``; ConfigError naming ``where`` if there are none."""
+    """Return the weights ``name``; ConfigError naming ``where`` if they do not exist."""
     if name not in PUBLISHED:
         raise ConfigError(unknown("weights", name, PUBLISHED, where))
     return PUBLISHED[name]
 
 
 def check(name: str, model: str, where: str) -> str:
-    """Return ``name`` if weights of that name exist for ``model``; ConfigError naming ``where`` otherwise."""
+    """Return ``name`` if it is weights of ``model``; ConfigError naming ``where`` otherwise."""
     published = find(name, where)
     if published.model != model:
         raise ConfigError(f"{where}: {name!r} are weights of model {published.model!r}, not of {model!r}")
@@ -51,67 +47,57 @@ def check(name: str, model: str, where: str) -> str:
 
 
 def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | None = None) -> None:
-    """Write the weights ``name`` to the safetensors file ``out``, whole.
+    """Write the weights ``name`` to the safetensors file ``out``, float32, atomically.
 
-    They are torchvision's, downloaded and checked by hash, or those of the file ``checkpoint`` that torch.save wrote
-    (only tensors are read from it). Raises DataError where they cannot be had or are not the model's.
+    Source: torchvision's download, or ``checkpoint``, a file of torch.save from which only tensors are read.
+
+    :raises DataError: the weights are unavailable, or a tensor is missing, unexpected or of another shape.
     """
     import torch
+    from safetensors.torch import save
 
     from flatfed import models
 
     published = find(name, "weights")
     if checkpoint is None:
-        found, source = _download(name, out), published.weights
+        tensors, where = _download(name, out), f"weights {name!r}: {published.weights}"
     else:
-        source = str(checkpoint)
+        where = f"weights {name!r}: {checkpoint}"
         try:
-            found = torch.load(checkpoint, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch raises what the archive's damage happens to hit
-            first = next(iter(str(error).splitlines()), type(error).__name__)
-            raise DataError(f"weights {name!r}: {checkpoint} cannot be read as a checkpoint ({first})") from error
+            tensors = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        except Exception as error:  # the kind depends on the damage
+            problem = next(iter(str(error).splitlines()), type(error).__name__)
+            raise DataError(f"{where} cannot be read as a checkpoint ({problem})") from error
+    if not isinstance(tensors, dict):
+        raise DataError(f"{where}: holds {type(tensors).__name__}, expected a mapping from names to tensors")
+    # torchvision's old checkpoints have other names for mlp.0 and mlp.3.
+    tensors = {
+        key.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3."): value
+        for key, value in tensors.items()
+    }
     with torch.device("meta"):
         model = models.build(published.model, published.shape, published.classes, published.options)
-    convert(found, model, out, f"weights {name!r}: {source}")
+    _fill(model, tensors, where, assign=True)
+    with write_whole(out) as file:
+        file.write(save({key: tensors[key].detach().float().contiguous() for key, _ in model.named_parameters()}))
 
 
 def _download(name: str, out: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Return torchvision's state dict of ``name``; a DataError says what to do without a network.
-
-    torch's cache is not used: torch checks the hash of a file that it downloads, but not of one in its cache.
-    """
+    """Return torchvision's state dict of ``name``; DataError with the remedy if the download fails."""
     from torchvision.models import get_weight
 
     weights = get_weight(PUBLISHED[name].weights)
     try:
+        # torch does not check the hashes of files in its cache
         with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
             return weights.get_state_dict(model_dir=folder, progress=False, check_hash=True, weights_only=True)
-    except Exception as error:  # of the network, of the hash, or whatever torch's reader hits in a damaged archive
+    except Exception as error:  # of the network, the hash or the archive
         remedy = f"get this file elsewhere and run: flatfed weights --name {name} --checkpoint FILE --out {out}"
         raise DataError(f"weights {name!r}: could not download {weights.url} ({error}); {remedy}") from error
 
 
-def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: str) -> None:
-    """Write the tensors ``found`` of ``model`` (by torchvision's names, today's or older) to ``out``, in float32.
-
-    Raises DataError naming ``where`` and a tensor that is missing, too many or of another shape.
-    """
-    from safetensors.torch import save
-
-    if not isinstance(found, dict):
-        raise DataError(f"{where}: holds {type(found).__name__}, expected a mapping from names to tensors")
-    # Old checkpoints of torchvision's say mlp.linear_1 and mlp.linear_2 for what is mlp.0 and mlp.3 today.
-    renamed = {
-        name.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3."): value
-        for name, value in found.items()
-    }
-    _fill(model, renamed, where, assign=True)
-    with write_whole(out) as file:
-        file.write(save({name: renamed[name].detach().float().contiguous() for name, _ in model.named_parameters()}))
-
-
 def digest(file: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file of weights; DataError where it cannot be read."""
+    """Return the SHA-256 of ``file``; DataError if it is unreadable."""
     try:
         return digest_file(file)
     except OSError as error:
@@ -119,35 +105,33 @@ def digest(file: str | os.PathLike[str]) -> str:
 
 
 def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor:
-    """Return the initial ``row`` (parameters,) of ``module`` with the tensors of the safetensors ``file`` in it.
+    """Return the row (parameters,) of ``module`` with the tensors of the safetensors ``file``.
 
-    A last layer (``module.head`` names it) of another number of classes keeps what ``row`` has. Raises DataError
-    naming a tensor that is missing, too many or of another shape, and for a file that cannot be read.
+    For another number of classes, the last layer (``module.head``) keeps its values of ``row``.
+
+    :raises DataError: the file is unreadable, or a tensor is missing, unexpected or of another shape.
     """
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        found = load_file(file)
+        tensors = load_file(file)
     except (OSError, SafetensorError) as error:
-        raise DataError(f"{file}: cannot be read as weights ({error}); delete it to make it again") from error
+        raise DataError(f"{file}: cannot be read as weights ({error}); delete it to fetch it again") from error
     parts = row.split([parameter.numel() for parameter in module.parameters()])
     named = zip(module.named_parameters(), parts, strict=True)
     drawn = {name: part.view_as(parameter) for (name, parameter), part in named}
     head = [name for name in drawn if name.rpartition(".")[0] == getattr(module, "head", None)]
-    if any(name in found and found[name].shape != drawn[name].shape for name in head):
-        found |= {name: drawn[name] for name in head}
-    _fill(module, found, str(file))
-    return torch.cat([found[name].reshape(-1).to(row) for name in drawn])
+    if any(name in tensors and tensors[name].shape != drawn[name].shape for name in head):
+        tensors |= {name: drawn[name] for name in head}
+    _fill(module, tensors, str(file))
+    return torch.cat([tensors[name].reshape(-1).to(row) for name in drawn])
 
 
-def _fill(module: nn.Module, found: dict[str, Tensor], where: str, assign: bool = False) -> None:
-    """Put the tensors ``found`` into ``module``; DataError names what is missing, too many or of another shape.
-
-    ``assign``: in the place of the parameters, which have no content.
-    """
+def _fill(module: nn.Module, tensors: dict[str, Tensor], where: str, assign: bool = False) -> None:
+    """Load ``tensors`` into ``module``; ``assign`` replaces its parameters, which may be meta tensors."""
     try:
-        module.load_state_dict(found, assign=assign)
+        module.load_state_dict(tensors, assign=assign)
     except RuntimeError as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None

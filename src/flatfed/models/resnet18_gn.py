@@ -1,8 +1,7 @@
-"""ResNet-18 (He et al. 2016) with GroupNorm in the place of every BatchNorm, tensor by tensor as torchvision's.
+"""ResNet-18 (He et al. 2016) with GroupNorm and torchvision's tensor names, without torchvision, for bare GPU hosts.
 
-``stem=imagenet, groups=2`` is the official FedSMOO and FedLESAM model (11,181,642 parameters for 10 classes, 11,227,812
-for 100), which is torchvision's, its weights drawn by torchvision's rule; ``stem=cifar, groups=32`` that of DFedSAM's
-group (11,173,962 and 11,220,132), a class of its own in DisPFL's code that leaves convolutions as PyTorch makes them.
+``stem=imagenet, groups=2``: the official FedSMOO and FedLESAM model (11,181,642 parameters for 10 classes, 11,227,812
+for 100). ``stem=cifar, groups=32``: DFedSAM's (11,173,962 and 11,220,132), initialised by torch as in DisPFL's code.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from torch.nn.functional import adaptive_avg_pool2d, max_pool2d, relu
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut; names are torchvision's, ``bn`` included: weights can be exchanged."""
+    """Two 3x3 convolutions and a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, groups: int):
         super().__init__()
@@ -34,7 +33,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Stem, four stages of two blocks, mean over the image, one dense layer."""
+    """Stem, four stages of two blocks, mean over the pixels, one dense layer."""
 
     def __init__(self, shape: tuple[int, int, int], classes: int, stem: str, groups: int):
         super().__init__()
@@ -44,8 +43,8 @@ class ResNet18(nn.Module):
         self.bn1 = nn.GroupNorm(groups, 64)
         inputs = 64
         for stage, outputs in enumerate((64, 128, 256, 512), start=1):
-            first = BasicBlock(inputs, outputs, 1 if stage == 1 else 2, groups)
-            setattr(self, f"layer{stage}", nn.Sequential(first, BasicBlock(outputs, outputs, 1, groups)))
+            widening = BasicBlock(inputs, outputs, 1 if stage == 1 else 2, groups)
+            setattr(self, f"layer{stage}", nn.Sequential(widening, BasicBlock(outputs, outputs, 1, groups)))
             inputs = outputs
         self.fc = nn.Linear(512, classes)
 
@@ -57,11 +56,11 @@ class ResNet18(nn.Module):
         return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
-        """With torchvision's stem its rule, He et al.'s normal over fan_out for convolutions; all else is torch's."""
-        of_torchvision = self.pooled and value.dim() == 4
-        if of_torchvision:
+        """Draw convolutions by torchvision's rule, He normal over fan_out, unless the stem is DisPFL's."""
+        he_normal = self.pooled and value.dim() == 4
+        if he_normal:
             nn.init.kaiming_normal_(value, mode="fan_out", nonlinearity="relu", generator=generator)
-        return of_torchvision
+        return he_normal
 
 
 build = ResNet18

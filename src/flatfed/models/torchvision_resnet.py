@@ -1,4 +1,4 @@
-"""torchvision's ResNets, wide ResNets and ResNeXts with GroupNorm in the place of BatchNorm."""
+"""torchvision's ResNets, wide ResNets and ResNeXts with GroupNorm instead of BatchNorm."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torchvision.models import ResNet, get_model
 
 
 def build(shape: tuple[int, int, int], classes: int, groups: int, name: str) -> ResNet:
-    """Return torchvision's ``name`` for images of ``shape`` (C, H, W); its constructor draws the weights."""
+    """Return torchvision's ``name`` for images of ``shape`` (C, H, W)."""
     model = get_model(name, num_classes=classes, norm_layer=lambda channels: nn.GroupNorm(groups, channels))
     if shape[0] != model.conv1.in_channels:
         model.conv1 = nn.Conv2d(shape[0], 64, 7, 2, 3, bias=False)

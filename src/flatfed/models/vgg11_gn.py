@@ -1,6 +1,6 @@
 """VGG-11 (Simonyan and Zisserman 2015, configuration A) with GroupNorm after every convolution and one dense layer.
 
-The model of DFedSAM's experiments on CIFAR-10: 9,231,114 parameters for 10 classes, 9,277,284 for 100.
+DFedSAM's model for CIFAR-10: 9,231,114 parameters for 10 classes, 9,277,284 for 100.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))
 
 
 class VGG11(nn.Module):
-    """Five stages of 3x3 convolutions (padded, with bias), each ended by a 2x2 pool, then one dense layer.
-
-    An image of 32 x 32 ends as one pixel of 512 channels; a larger one is flattened, H/32 x W/32 pixels.
-    """
+    """Five stages of padded 3x3 convolutions with 2x2 pools, then a dense layer on the H/32 x W/32 pixels."""
 
     def __init__(self, shape: tuple[int, int, int], classes: int, groups: int):
         super().__init__()
@@ -38,7 +35,7 @@ class VGG11(nn.Module):
         return self.classifier(torch.flatten(x, 1))
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
-        """Torchvision's rule for VGG: He normal over fan_out, dense weights of deviation 0.01, biases zero."""
+        """Draw by torchvision's rule: He normal over fan_out, dense weights with deviation 0.01, zero biases."""
         if value.dim() == 4:
             nn.init.kaiming_normal_(value, mode="fan_out", nonlinearity="relu", generator=generator)
         elif value.dim() == 2:

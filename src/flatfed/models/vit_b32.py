@@ -1,7 +1,6 @@
-"""ViT-B/32 (Dosovitskiy et al. 2021), tensor by tensor as torchvision's ``vit_b_32``, for images of any size.
+"""ViT-B/32 (Dosovitskiy et al. 2021) with the tensors of torchvision's ``vit_b_32``, for images of any size.
 
-FedLESAM's model for OfficeHome and DomainNet: 87,505,217 parameters for 65 classes at 224 x 224. Attention is written
-out (products and a softmax), so that it has derivatives of every order and runs under vmap on every device.
+FedLESAM's model for OfficeHome and DomainNet: 87,505,217 parameters for 65 classes at 224 x 224.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from torch.nn.functional import gelu, linear
 
 from flatfed.errors import ConfigError
 
-EPS = 1e-6  # of every LayerNorm, torchvision's
+EPS = 1e-6  # of every LayerNorm
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads, its tensors named and laid out as those of nn.MultiheadAttention."""
+    """Self-attention with the tensors of nn.MultiheadAttention, all derivatives, and vmap on every device."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -26,7 +25,6 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the attended tokens (batch, tokens, width) of tokens ``x`` of that shape."""
         projected = linear(x, self.in_proj_weight, self.in_proj_bias).unflatten(-1, (3, self.heads, -1))
         query, key, value = projected.transpose(1, 3).unbind(2)
         scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
@@ -44,13 +42,12 @@ class EncoderBlock(nn.Module):
         self.mlp = nn.ModuleDict({"0": nn.Linear(width, mlp), "3": nn.Linear(mlp, width)})
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return tokens of the shape of ``x``, (batch, tokens, width)."""
         x = x + self.self_attention(self.ln_1(x))
         return x + self.mlp["3"](gelu(self.mlp["0"](self.ln_2(x))))
 
 
 class Encoder(nn.Module):
-    """Positions are added to the tokens; then ``depth`` blocks and a last LayerNorm."""
+    """Position embedding, ``depth`` blocks, LayerNorm."""
 
     def __init__(self, tokens: int, depth: int, width: int, heads: int, mlp: int):
         super().__init__()
@@ -59,7 +56,7 @@ class Encoder(nn.Module):
         self.ln = nn.LayerNorm(width, EPS)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return tokens of the shape of ``x``, (batch, tokens, width)."""
+        """Return the encoded tokens of ``x`` (batch, tokens, width)."""
         x = x + self.pos_embedding
         for block in self.layers.values():
             x = block(x)
@@ -67,15 +64,17 @@ class Encoder(nn.Module):
 
 
 class ViT(nn.Module):
-    """Patches as tokens behind a class token, the encoder, and a dense layer on the class token; no dropout."""
+    """A class token and patches as tokens, the encoder, a dense layer on the class token; no dropout."""
 
     head = "heads.head"
 
-    def __init__(self, shape: tuple[int, int, int], classes: int, patch: int, depth: int, width: int, sizes: tuple):
+    def __init__(self, shape: tuple[int, ...], classes: int, patch: int, depth: int, width: int, heads: int, mlp: int):
         super().__init__()
+        if width % heads:
+            raise ConfigError(f"model: vit_b32: heads: {heads} must divide width: {width}")
         self.class_token = nn.Parameter(torch.empty(1, 1, width))
         self.conv_proj = nn.Conv2d(shape[0], width, patch, patch)
-        self.encoder = Encoder(1 + (shape[1] // patch) * (shape[2] // patch), depth, width, *sizes)
+        self.encoder = Encoder(1 + (shape[1] // patch) * (shape[2] // patch), depth, width, heads, mlp)
         self.heads = nn.ModuleDict({"head": nn.Linear(width, classes)})
 
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
@@ -85,7 +84,7 @@ class ViT(nn.Module):
         return self.heads["head"](self.encoder(tokens)[:, 0])
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
-        """Torchvision's rules; the last layer, which torchvision sets to zero, is drawn as any dense layer of torch."""
+        """Draw by torchvision's rules, but the last layer, which it sets to zero, by torch's rule."""
         if name == "encoder.pos_embedding":
             value.normal_(0.0, 0.02, generator=generator)
         elif name == "conv_proj.weight":
@@ -102,8 +101,4 @@ class ViT(nn.Module):
         return True
 
 
-def build(shape: tuple[int, int, int], classes: int, patch: int, depth: int, width: int, heads: int, mlp: int) -> ViT:
-    """Return the transformer; see :mod:`flatfed.models` for the options. ConfigError where heads do not fit width."""
-    if width % heads:
-        raise ConfigError(f"model: vit_b32: heads: {heads} must divide width: {width}")
-    return ViT(shape, classes, patch, depth, width, (heads, mlp))
+build = ViT

@@ -15,8 +15,8 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
 def reuse_memory() -> None:
     """Have the C library keep what is freed instead of giving it back to the system, where it can be told to (glibc).
 
-    Otherwise every layer's output is made of new pages, which costs a CNN up to a third of a training step
-    (benchmarks/memory.py). No number changes.
+    Otherwise every layer's output is made of new pages, which costs a CNN up to a third of a training step.
+    No number changes.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
