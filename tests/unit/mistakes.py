@@ -54,7 +54,7 @@ FILES = {
     "open line of an unknown split": ("protocols/dfedsam-cifar10.yaml", '["*-clique"]', '["*-cliqe"]', ["unstated.topology.splits", "'*-cliqe'"]),
     "unknown reference": (T1, "reference: fedsmoo2023_T1", "reference: fedsmoo2022_T1", [T1, "reference", "did you mean 'fedsmoo2023_T1'?"]),
     "no reference, no reason": (T1, "reference: fedsmoo2023_T1", "reference: none", [T1, "'reason' is missing"]),
-    "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is there twice"]),
+    "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is given twice"]),
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
     "unknown target": ("tables/fedsmoo2023_T6.yaml", "t2]", "t3]", ["fedsmoo2023_T6.yaml", "'t3'", "known: t1, t2"]),
     "c above the classes": (T1, "path3-100", "path20-100", ["path20-100.classes_per_client: 20", "at most 10", "'cifar10'"]),

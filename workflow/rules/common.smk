@@ -202,7 +202,7 @@ def check_targets(*asked_for):
 # Report once the requested outputs that do not exist at this scale.
 @functools.cache
 def say_left_out(every):
-    asked = EXPERIMENT.everything if every else EXPERIMENT.asked
+    asked = EXPERIMENT.everything if every else EXPERIMENT.requested
     lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, asked)
     for line in lines if workflow.is_main_process else ():
         logger.info(line)
@@ -217,12 +217,12 @@ def outputs(scale, asked):
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    made = outputs(scale, scales.there(EXPERIMENT, scale, EXPERIMENT.asked))
+    made = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
     return [*made, PLACES.report(scale), PLACES.errata]
 
 
 @told
 def every_output(wildcards):
     say_left_out(every=True)
-    made = outputs(EXPERIMENT.scale, scales.every(EXPERIMENT, EXPERIMENT.scale))
+    made = outputs(EXPERIMENT.scale, scales.all_at(EXPERIMENT, EXPERIMENT.scale))
     return [*made, PLACES.errata]

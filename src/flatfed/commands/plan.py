@@ -28,8 +28,8 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.experiment import Asked, Experiment, Run, known, scales, selection
-from flatfed.experiment.known import Entries
+from flatfed.experiment import Experiment, Requested, Run, lookup, scales, selection
+from flatfed.experiment.lookup import Entries
 from flatfed.files import write_json
 
 #: Numbers of a table or figure in the order of the columns: counts, and after the hours bytes.
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     needs = needs_of(experiment, scale, asked_for(experiment, scale, options.tables, options.all))
     total = functools.reduce(operator.or_, needs.values(), Need())
     measurements, left_out = plan_measured.measured(experiment, scale)
-    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.asked)
+    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.requested)
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
@@ -124,7 +124,7 @@ def _parameters(name: str, options: str, shape: tuple[int, ...], classes: int) -
         return sum(each.numel() for each in models.build(name, shape, classes, json.loads(options)).parameters())
 
 
-def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool) -> Asked:
+def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool) -> Requested:
     """Return the tables, with their columns, and the figures that ``names`` are of.
 
     Without names they are those that config.yaml asks for at ``scale``, or all there are if ``every`` is true.
@@ -133,8 +133,8 @@ def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool)
     """
     tables, figures = experiment.tables, experiment.figures
     for name in names:
-        known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
+        lookup.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
-        return scales.every(experiment, scale) if every else scales.there(experiment, scale, experiment.asked)
+        return scales.all_at(experiment, scale) if every else scales.existing(experiment, scale, experiment.requested)
     asked = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
-    return Asked(asked, [name for name in dict.fromkeys(names) if name in figures])
+    return Requested(asked, [name for name in dict.fromkeys(names) if name in figures])

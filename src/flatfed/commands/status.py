@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     scale, asked = configuration.asked_tables(experiment, options)
-    for line in [] if options.tables else scales.left_out(experiment, scale, experiment.asked):
+    for line in [] if options.tables else scales.left_out(experiment, scale, experiment.requested):
         print(line, file=sys.stderr)
     tables = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}

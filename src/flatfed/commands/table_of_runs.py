@@ -15,7 +15,7 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, cell_specs, known, run_specs, scales, table_specs
+from flatfed.experiment import Experiment, cell_specs, lookup, run_specs, scales, table_specs
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import many
@@ -43,9 +43,9 @@ def make(options: argparse.Namespace) -> None:
     seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     described = experiment.load(configuration.HOME, {**config, "seeds": seeds})
-    table = known.look_up("table", options.table, described.tables, "config/tables")
+    table = lookup.entry("table", options.table, described.tables, "config/tables")
     ids = map(RunIds.of, (record.description for record in records.values()))
-    of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.of_table(table)]
+    of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table)]
     scale = next((run.scale for run in of_table), "preview")
     specs = cell_specs.cells(described, scale, table.id)
     if options.so_far and of_table and of_table[0].protocol.endswith(BFLOAT16):

@@ -1,4 +1,4 @@
-"""The run of given ids: its folder, its files, and its complete description for the trainer."""
+"""Ids -> run: folder, files, and the complete description for the trainer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, 
     """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
     scale, protocol, split = ids.scale, ids.protocol, ids.split
     values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
-    deal, model = catalog.deal(scale, protocol, split), values["model"]
+    deal, model = catalog.split_settings(scale, protocol, split), values["model"]
     training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
     length = {}
-    if "steps_of" in catalog.splits[split]:  # a round has as many steps as in the reference split
-        federated = catalog.deal(scale, protocol, catalog.splits[split]["steps_of"])
+    if "steps_of" in catalog.splits[split]:  # a round has the steps of the reference split
+        federated = catalog.split_settings(scale, protocol, catalog.splits[split]["steps_of"])
         length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
     emulated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")
     description = {

@@ -15,7 +15,7 @@ def files(experiment: Experiment) -> list[str]:
     places = experiment.places
     paths = [places.errata]
     for scale in SCALES:
-        tables, drawn = scales.there(experiment, scale, experiment.everything)
+        tables, drawn = scales.existing(experiment, scale, experiment.everything)
         paths += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]
     return paths
 
