@@ -59,7 +59,7 @@ CODE = source.package_digest()
 kept = update if config.get("keep_models") == "all" else temp
 
 
-# Run records that this call writes, and the requested cells before it, for the summary at the end.
+# Run records of this call, and the requested cells before it, for the final summary.
 RECORDS = []
 CELLS = {}
 # Existing output of a job of this call -> its time, and Snakemake's record of the job that wrote it.
@@ -79,8 +79,8 @@ def stop_jobs(number, _):
     threading.Thread(target=workflow.scheduler.exit_gracefully).start()
 
 
-# Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
-# see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
+# Check folders and device. Local trainings fork from a process that has imported torch (flatfed.workflow.warm). A terminal shows
+# progress bars (flatfed.workflow.progress_bars).
 onstart:
     job_device()
     if workflow.is_main_process:
@@ -139,7 +139,7 @@ def failed_logs():
     return {file for job in workflow.scheduler.failed for file in job.log}
 
 
-# These lines come last on the screen, after Snakemake's own.
+# After Snakemake's own lines.
 onerror:
     restore_records()
     atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(failed_logs())))
