@@ -28,10 +28,10 @@ def exp() -> experiment.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment; from flatfed.experiment import scales;"
+        "import sys; from flatfed import experiment; from flatfed.experiment import scales, table_specs;"
         "found = experiment.load(sys.argv[1]);"
         "every = [(at, table) for at in ('preview', 'paper') for table, _ in scales.all_at(found, at)[0]];"
-        "[experiment.table_spec(found, *one) for one in every];"
+        "[table_specs.table_spec(found, *one) for one in every];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}

@@ -76,8 +76,7 @@ class Catalog:
 def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
     """Return the catalog of ``root``/config and of the files in ``table_folders``.
 
-    ``data``: dataset -> its source on this machine, which overrides the declared one. ``where``: the location of these
-    settings, for messages. An invalid entry raises its error when it is used.
+    ``data``: dataset -> its source on this machine, set in ``where``. An invalid entry raises its error when used.
 
     :raises ConfigError: datasets.yaml, splits.yaml or algorithms.yaml is not a mapping, or ``data`` is unknown.
     """

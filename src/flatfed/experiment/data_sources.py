@@ -90,9 +90,9 @@ def expanded(source: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return the ``source`` with its relative paths resolved in the project of ``file``, which declares it.
+    """Return the ``source`` with its relative paths resolved in the nearest folder above ``file`` with a Snakefile.
 
-    The project is the nearest folder above the file with a Snakefile, else the folder of the file.
+    Without a Snakefile, in the folder of the file.
     """
     here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
     project = next((up for up in folders if [*up.glob("Snakefile"), *up.glob("workflow/Snakefile")]), folders[0])

@@ -17,8 +17,8 @@ Resolved = TypeVar("Resolved")
 class Entries(dict[str, Entry]):
     """Valid entries by id.
 
-    ``refused``: id -> the error of an invalid entry, raised when the entry is used. ``unread``: addition to the error
-    for an unknown id: unreadable files that may declare it.
+    ``refused``: id -> the error of an invalid entry, raised when the entry is used. ``unread``: unreadable files, named
+    in the error for an unknown id.
     """
 
     def __init__(

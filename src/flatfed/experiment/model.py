@@ -17,8 +17,8 @@ from flatfed.runs.run import Run
 class Sources:
     """The sources of a cell's numbers for one row. The cell's metric reads one of them.
 
-    ``runs``: by seed, then by split for a mean over splits. ``timed``: the run with the timing.json. ``update``: name
-    and parameters of an algorithm. ``given``: a number.
+    ``runs``: by seed, then by split. ``timed``: the run with the timing.json. ``update``: name and parameters of an
+    algorithm. ``given``: a number.
     """
 
     runs: tuple[Run, ...] = ()
@@ -36,9 +36,9 @@ class Sources:
 class CellSpec:
     """The specification of a cell: a ``metric`` of :mod:`flatfed.papers.metrics` and its sources.
 
-    ``unit``: the printed unit. ``target``: the target accuracy at this scale, a fraction. ``window``: the number of
-    final evaluated rounds that are averaged. ``accuracy``: the column of metrics.csv that reaches targets.
-    ``relative``: the comparison with the row ``base``, seed by seed.
+    ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final evaluated
+    rounds that are averaged. ``accuracy``: the column of metrics.csv that reaches targets. ``relative``: the comparison
+    with the row ``base``.
     """
 
     table: str
@@ -87,8 +87,8 @@ class CellSpec:
 class DatasetSpec:
     """A dataset whose images :mod:`flatfed.tables.trained_on` counts.
 
-    ``manifest``: its dataset.json, or None. ``images``: the number of images on this machine. ``of``: that of the
-    published dataset. ``shape``: (channels, height, width).
+    ``manifest``: its dataset.json, or None. ``images``: their number on this machine; ``of``: in the published dataset.
+    ``shape``: (channels, height, width).
     """
 
     manifest: str | None
@@ -116,8 +116,8 @@ class Column:
     """A column of a table: a metric of one protocol and split, or of the mean over several splits.
 
     ``headers``: the header levels, outermost first. ``part``: its block of the table. ``target``: the name of the
-    target accuracy (t1, t2), or None. ``relative``: the comparison with the ``base`` row (an id, or row -> id).
-    ``decentralised_metric``: the metric of decentralised rows, if different. The others as in :class:`Row`.
+    target accuracy. ``relative``: the comparison with the ``base`` row (an id, or row -> id).
+    ``decentralised_metric``: the metric of decentralised rows, if different.
     """
 
     id: str
@@ -165,10 +165,9 @@ class Table:
 class TableSpec:
     """The layout of a table at a scale.
 
-    ``paper``: the number of the printed table. ``printed``: whether the table shows paper numbers. ``setting``: data,
-    clients, model and rounds, with ``{name}`` for each of the ``datasets``. ``metric``: the quantity in words, without
-    the ``unit``. ``paper_targets``: column id -> printed target as a fraction. ``notes``: the lines under the table.
-    ``flags``: the errata that the reference file cites as flag:B1.
+    ``paper``: the number of the printed table. ``printed``: whether the table shows paper numbers. ``setting``: the
+    set-up, with ``{name}`` for each of the ``datasets``. ``metric``: the quantity, without ``unit``. ``paper_targets``:
+    column id -> printed target as a fraction. ``flags``: the errata that the reference file cites.
     """
 
     table: str
@@ -212,8 +211,8 @@ class TrainedRow(NamedTuple):
 class PanelEntry:
     """A part of a panel with one protocol: partitions of ``splits`` or trained ``rows``.
 
-    ``rows``: row -> training splits, over which results are averaged. ``label``: of a line, None for the row's.
-    ``preview``: whether the preview scale shows it.
+    ``rows``: row -> training splits, which are averaged. ``label``: of a line, None for the row's. ``preview``: whether
+    the preview scale shows it.
     """
 
     protocol: str
@@ -274,10 +273,7 @@ class Figure:
 
 
 def digest(*contents: Any) -> str:
-    """Return a digest of specifications: Snakemake reruns a job when it changes.
-
-    Of a run, it covers folder, partition and the values that determine the results.
-    """
+    """Return a digest of specifications, with the folder, partition and results-determining values of runs."""
     return digest_json(_plain(contents))[:16]
 
 

@@ -14,8 +14,8 @@ from flatfed.runs.run import Run
 class Mark:
     """A mark of a panel: the line, bar, point or surface of a row, or a partition without runs.
 
-    ``by_seed``: the runs of each seed, which are averaged. ``files``: drawn instead of the runs: a partition, a
-    landscape, or the Hessian of each run. ``x``: the value of the swept parameter. ``steps``: communications per round.
+    ``by_seed``: the runs of each seed, which are averaged. ``files``: partition, landscape or Hessians to draw instead.
+    ``x``: the value of the swept parameter. ``steps``: communications per round.
     """
 
     label: str
@@ -50,9 +50,9 @@ class DrawnPanel:
 class FigureSpec:
     """A figure at a scale.
 
-    ``title``, ``paper`` and ``setting`` as in a table. ``tuning``, ``unstated``: lines on tuned hyper-parameters and on
-    choices that the paper does not state. ``metric``: the default of the panels. ``smooth``: the odd width of a
-    Hanning window in evaluated rounds, or 0. ``across``: the horizontal axis of curves, "rounds" or "communications".
+    ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that the paper does not state. ``metric``:
+    the default of the panels. ``smooth``: the odd width of a Hanning window in evaluated rounds, or 0. ``across``: the
+    horizontal axis of curves, "rounds" or "communications".
     """
 
     figure: str

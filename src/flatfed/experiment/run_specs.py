@@ -31,7 +31,7 @@ def weights_name(places: Places, name: str) -> str:
 
 
 def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
-    """Return the specification of a partition; variants of a protocol share those of the plain protocol.
+    """Return the specification of a partition.
 
     :raises ConfigError: an id does not exist, or the split does not fit the protocol.
     """

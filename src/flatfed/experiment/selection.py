@@ -91,4 +91,9 @@ def searches(experiment: Experiment, scale: str, requested: Requested) -> list[S
     figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
     runs = [run for cell in cells for run in (*cell.runs, *cell.timed)]
     runs += [run for figure in figures for run in figure.runs.values()]
-    return tuning.searches_of(experiment.catalog, experiment.places, runs)
+    needed = {}
+    for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
+        search = tuning.search(experiment.catalog, scale, protocol, split, row)
+        if tuning.open_keys(experiment.catalog, search, protocol, row):
+            needed[search.folder(experiment.places)] = search
+    return list(needed.values())

@@ -95,8 +95,8 @@ def of_algorithm(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``values``.
 
-    Later sources override earlier ones: the defaults and the protocol; the protocol's block for the algorithm; for a
-    variant, its ``entry`` and the protocol's block for it; the values ``chosen`` by tuning.
+    Later sources override earlier ones: the protocol; its block for the algorithm; for a variant, its ``entry`` and the
+    protocol's block for it; the values ``chosen`` by tuning.
     """
     base = algorithm.partition("~")[0]
     overrides = {**values["algorithms"].get(base, {})}

@@ -63,7 +63,11 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     elif "reason" in table.settings:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     lines += peer_notes(table, columns)
-    lines += curvature_notes(experiment.catalog, scale, columns, table.reference is not None)
+    analysed = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
+    protocols = [column.protocol for column in analysed]
+    lines += hessian_notes(experiment.catalog, scale, protocols, table.reference is not None)
+    if any(curvature.METRICS[column.metric].scaled for column in analysed):
+        lines.append(SCALED)
     runs = rows_trained(table, columns)
     lines += tuning_notes(experiment, scale, runs, table.reference is not None)
     if scale == "paper" and table.reference is not None:
@@ -127,15 +131,6 @@ def peer_notes(table: Table, columns: list[Column]) -> list[str]:
     return list(lines)
 
 
-def curvature_notes(catalog: Catalog, scale: str, columns: list[Column], printed: bool) -> list[str]:
-    """Return the lines on Hessians in ``columns``; ``printed``: whether the table shows a paper's numbers."""
-    analysed = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
-    lines = hessian_notes(catalog, scale, [column.protocol for column in analysed], printed)
-    if any(curvature.METRICS[column.metric].scaled for column in analysed):
-        lines.append(SCALED)
-    return lines
-
-
 def hessian_notes(catalog: Catalog, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
     """Return a line for every image set of the Hessians in ``protocols``; ``printed``: papers do not state them."""
     images = dict.fromkeys(analyses.settings(catalog, "hessian", scale, protocol)["images"] for protocol in protocols)
@@ -190,8 +185,10 @@ def choice_notes(catalog: Catalog, scale: str, rows: Iterable[str], protocols: I
     for protocol, row in itertools.product(dict.fromkeys(protocols), rows):
         _, parameters = catalog.hyperparameters(scale, protocol, row)
         for name, declared in registry.load(row.partition("~")[0]).parameters().items():
-            if isinstance(declared, registry.Choice) and is_reported(declared, parameters[name]):
-                reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
+            default = parameters[name] == declared.default
+            # Choices with options of other code are reported if they are not the default.
+            if isinstance(declared, registry.Choice) and declared.parts and not (declared.shipped and default):
+                reason = f" ({declared.reason})" if declared.reason and default else ""
                 line = f"{source_followed(name, parameters[name], declared)} {declared.doc}{reason}."
                 made.append(((name, line), catalog.label(row)))
     return [f"{', '.join(labels)}: {line}" for (_, line), labels in _grouped(made).items()]
@@ -203,11 +200,6 @@ def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         groups.setdefault(key, {})[value] = None
     return {key: list(values) for key, values in groups.items()}
-
-
-def is_reported(choice: registry.Choice, value: str | int) -> bool:
-    """Return whether sources differ in ``choice`` and, with options of other code, ``value`` is not the default."""
-    return choice.parts and (not choice.shipped or value != choice.default)
 
 
 def source_followed(name: str, value: str | int, choice: registry.Choice) -> str:

@@ -64,8 +64,7 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group, by split, metric and target.
 
-    Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id. They omit a dataset
-    or metric that all columns share, except with targets.
+    Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
     """
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     splits = group.get("splits", [])

@@ -1,15 +1,13 @@
 """Tuning of hyper-parameters that a paper does not state.
 
-A search trains every point of a grid under ``tune:`` once, without a validation part of every client's training images.
-It chooses the point with the best accuracy on the validation parts, pooled or averaged as the protocol's ``accuracy``.
-With ``tune: true``, runs use the recorded choices; otherwise the protocol's values.
+A search trains every point of a grid under ``tune:`` without a validation part of every client's training images. It
+chooses the point with the best validation accuracy, pooled or averaged as the protocol's ``accuracy``.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +53,7 @@ def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: C
 def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) -> Search | None:
     """Return the search whose choice the run of these ids uses, or None.
 
-    Labelled variants use the search of their plain protocol and row. All splits use the search of ``tune.split``, if
-    set.
+    Labelled variants use the search of their plain protocol and row, and all splits that of ``tune.split``, if set.
 
     :raises ConfigError: the clients have too few images for a validation part.
     """
@@ -89,16 +86,6 @@ def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) 
     settings_pair = (catalog.hyperparameters(source.scale, name, source.row) for name in (source.protocol, protocol))
     before, after = ({**training, **parameters} for training, parameters in settings_pair)
     return [key for key in source.grid if key not in overrides and before[key] == after[key]]
-
-
-def searches_of(catalog: Catalog, places: Places, runs: Iterable[Run]) -> list[Search]:
-    """Return the searches whose choices ``runs`` use."""
-    searches = {}
-    for ids in dict.fromkeys((run.scale, run.protocol, run.split, run.algorithm) for run in runs):
-        candidate = search(catalog, *ids)
-        if open_keys(catalog, candidate, ids[1], ids[3]):
-            searches[candidate.folder(places)] = candidate
-    return list(searches.values())
 
 
 def search_at(catalog: Catalog, places: Places, scale: str, protocol: str, split: str, row: str) -> Search:
