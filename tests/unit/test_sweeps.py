@@ -60,7 +60,7 @@ def test_a_swept_key_that_is_tuned_is_given_by_every_point(tmp_path):
 
     root = edited(tmp_path, "fedsam2022_F3", change)
     with pytest.raises(
-        ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but alpha is under `tune:` there.*variant"
+        ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but `tune:` would choose alpha; .*variant"
     ):
         figure_specs.figure_spec(load(root), "preview", "fedsam2022_F3")
 
