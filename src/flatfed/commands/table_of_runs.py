@@ -18,7 +18,7 @@ from flatfed.errors import DataError
 from flatfed.experiment import Experiment, cell_specs, lookup, run_specs, scales, table_specs
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
-from flatfed.papers.units import many
+from flatfed.papers.units import plural
 from flatfed.runs import identity
 from flatfed.runs.places import RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
@@ -77,7 +77,7 @@ def make(options: argparse.Namespace) -> None:
     print(markdown.render(typeset), end="")
     if options.out:
         write.make(typeset, options.out)
-    counts = f"{many(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
+    counts = f"{plural(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
     print(f"{table.id}, {scale} scale: {summary} ({counts})", file=sys.stderr)
     for path, reason in refused.items():
         print(f"not shown: {path}: {reason}", file=sys.stderr)

@@ -16,7 +16,7 @@ from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
 from flatfed.strict_yaml import read
 
-#: Keys of a table file that declare entries of the catalog, like the files of these names.
+#: Keys of a table file that declare entries, like the files of these names.
 SECTIONS = ("datasets", "protocols", "splits", "algorithms")
 
 
@@ -69,7 +69,7 @@ class Catalog:
     def hyperparameters(
         self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return (training settings, parameters) of an algorithm or variant; see :func:`settings.of_algorithm`."""
+        """As :func:`settings.of_algorithm`."""
         return settings.of_algorithm(self.values(scale, protocol), row, self.algorithms[row], chosen)
 
 
@@ -171,7 +171,6 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
 
 
 def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
-    """Return dataset ``name`` and its source on this machine, the ``override`` or the declared one."""
     source, location = declared.content["source"], f"{declared.where}.source"
     data_sources.check_source(source, location)
     if override:

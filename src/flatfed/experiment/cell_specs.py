@@ -14,19 +14,13 @@ from flatfed.runs.places import RunIds
 
 
 def cells(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> list[CellSpec]:
-    """Return the specifications of the cells of a table, or of some of its columns, row by row.
-
-    :raises ConfigError: no such scale, table or column.
-    """
+    """Return the specifications of a table's cells, row by row; ConfigError for an unknown id."""
     layout, chosen = scales.table(experiment, scale, table, columns)
     return [_cell(experiment, scale, layout, column, row) for row in layout.entries.values() for column in chosen]
 
 
 def cell(experiment: Experiment, scale: str, table: str, column: str, row: str) -> CellSpec:
-    """Return the specification of a cell.
-
-    :raises ConfigError: no such scale, table, column or row.
-    """
+    """Return the specification of a cell; ConfigError for an unknown id."""
     layout, [chosen] = scales.table(experiment, scale, table, [column])
     return _cell(experiment, scale, layout, chosen, lookup.entry("row", row, layout.entries, f"table {table}"))
 

@@ -31,27 +31,27 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
         at = f"{location}.domain (dataset {data!r}, {name}; asked for in {where})"
         lookup.check("domain", declared["domain"], domains, at)
     for scale in protocol.scales:
-        dataset, deal = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
+        dataset, resolved_split = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
-        of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
+        scope = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
         if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
-            raise ConfigError(f"{location}: {len(domains)} domains are required {of}, which has {has}")
-        spec, clients = deal.partition, deal.partition["clients"]
+            raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
+        spec, clients = resolved_split.partition, resolved_split.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         size = "clients" if "clients" in declared else "clients_per_domain"
         made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
-        drawn = clients * deal.sampling["fraction"] if deal.sampling["scheme"] == "bernoulli" else 1
-        classes = f"at most {dataset['classes']}, the classes {of}"
+        drawn = clients * resolved_split.sampling["fraction"] if resolved_split.sampling["scheme"] == "bernoulli" else 1
+        classes = f"at most {dataset['classes']}, the classes {scope}"
         for key, wrong, allowed in (
-            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {of}"),
+            ("participation", drawn < FEWEST, f"{drawn:g} clients join a round; at least {FEWEST} are wanted {scope}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
             ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
-            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {of}"),
+            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {scope}"),
         ):
             if wrong:
                 raise ConfigError(f"{location}.{key}: {declared[key]} is not allowed; {allowed}")
-        if deal.topology is not None:
-            graphs.check(deal.topology, clients, f"{location}.topology")
+        if resolved_split.topology is not None:
+            graphs.check(resolved_split.topology, clients, f"{location}.topology")
 
 
 @functools.lru_cache(4096)
@@ -61,8 +61,8 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
     for scale in catalog.protocols[protocol].scales:
         _, parameters = catalog.hyperparameters(scale, protocol, algorithm)
         kind = registry.load(algorithm.partition("~")[0])(**parameters)
-        deal = catalog.split_settings(scale, protocol, split)
-        topology = deal.topology
+        resolved_split = catalog.split_settings(scale, protocol, split)
+        topology = resolved_split.topology
         at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and topology is None:
             allowed = ", ".join(graphs.GRAPHS)
@@ -75,7 +75,7 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             scheme = content["scheme"]
             raise ConfigError(f"{at}: it needs all data in one client, as in splits of scheme central, not {scheme}")
         if topology is not None:
-            graphs.check_steps(topology, deal.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
+            graphs.check_steps(topology, resolved_split.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
 def training_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:

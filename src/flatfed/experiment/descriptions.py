@@ -14,7 +14,7 @@ def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, 
     """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
     scale, protocol, split = ids.scale, ids.protocol, ids.split
     values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
-    deal, model = catalog.split_settings(scale, protocol, split), values["model"]
+    resolved_split, model = catalog.split_settings(scale, protocol, split), values["model"]
     training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
     length = {}
     if "steps_of" in catalog.splits[split]:  # a round has the steps of the reference split
@@ -25,9 +25,9 @@ def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, 
         "format": 1,
         **vars(ids),
         "dataset": {"name": values["dataset"], **{key: dataset[key] for key in ("classes", "shape", "mean", "std")}},
-        "partition": deal.partition,
-        "sampling": deal.sampling,
-        **({"topology": deal.topology} if deal.topology else {}),
+        "partition": resolved_split.partition,
+        "sampling": resolved_split.sampling,
+        **({"topology": resolved_split.topology} if resolved_split.topology else {}),
         **length,
         "model": {
             "name": model["name"],

@@ -1,4 +1,4 @@
-"""The specification of a figure at a scale: panels, runs and input files."""
+"""The specifications of figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flatfed.runs.places import RunIds
 
 
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
-    """Return the specification of a figure at a scale; ConfigError if it does not exist."""
+    """Return the specification of a figure; ConfigError if it does not exist."""
     layout, catalog = scales.figure(experiment, scale, figure), experiment.catalog
     document, kind = layout.settings, KINDS[layout.kind]
     drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
@@ -108,7 +108,6 @@ def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[
 
 
 def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
-    """Return the points of a sweep, row by row; ``x`` is the value of the parameter in the runs."""
     points: dict[tuple[str, float], Mark] = {}
     for entry in panel.shown(scale):
         for row, variant in zip(panel.rows, _rows(experiment, scale, figure, [entry]), strict=True):
@@ -143,13 +142,11 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
 
 
 def _label(label: str, run: Run) -> str:
-    """Return ``label`` with the parameters of ``run`` in its braces, as in ``K = {local_epochs:g}``."""
     parameters = [name for _, name, _, _ in string.Formatter().parse(label) if name]
     return label.format(**{name: _value(name, run) for name in parameters})
 
 
 def _value(parameter: str, run: Run) -> float:
-    """Return a run's value of a parameter; ConfigError if its algorithm does not have it."""
     training = {key: run.description[key] for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
     clients = {"clients": run.description["partition"]["clients"], "fraction": run.description["sampling"]["fraction"]}
     values = {**training, **clients, **run.description["update"]["params"]}

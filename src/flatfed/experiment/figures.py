@@ -106,7 +106,6 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
 
 
 def _check_label(label: str, where: str) -> None:
-    """Refuse braces that are not a parameter with an optional format such as ``:g`` or ``:.2f``."""
     try:
         parts = list(string.Formatter().parse(label))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Runs by id, and the specifications of their datasets, weights and partitions."""
+"""Runs by id, and the specifications of their inputs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,7 @@ def weights_name(places: Places, name: str) -> str:
 
 
 def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
-    """Return the specification of a partition.
-
-    :raises ConfigError: an id does not exist, or the split does not fit the protocol.
-    """
+    """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LARGEST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
     scales.values(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
@@ -44,10 +41,7 @@ def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str
 
 
 def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
-    """Return the run of these ids.
-
-    :raises ConfigError: an id does not exist, or protocol, split and algorithm do not fit each other.
-    """
+    """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
     ids = RunIds(scale, protocol, split, algorithm, seed)
     if ids not in experiment.runs:
         scales.values(experiment, scale, protocol, f"runs/{ids.name}/run.json")

@@ -13,10 +13,7 @@ from flatfed.runs.places import SCALES
 
 
 def values(experiment: Experiment, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
-    """Return all settings of ``protocol`` at ``scale``.
-
-    :raises ConfigError: the protocol or scale does not exist; ``target``: the path for the message.
-    """
+    """Return all settings of ``protocol`` at ``scale``; ConfigError, with ``target``, if one does not exist."""
     declared = lookup.entry("protocol", protocol, experiment.catalog.protocols, "config/protocols")
     _refuse(scale, _why_none(experiment, scale, [protocol], target or f"runs/{protocol}"))
     return lookup.entry("scale", scale, declared.scales, "results")
@@ -83,7 +80,6 @@ def _why_no_figure(experiment: Experiment, scale: str, name: str) -> str:
 
 
 def _why_none(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> str:
-    """Return why ``target``, which needs ``protocols``, does not exist at ``scale``, or ""."""
     declared = (experiment.catalog.protocols[name] for name in protocols)
     where = [f"{protocol.id} ({protocol.file})" for protocol in declared if scale not in protocol.scales]
     if not where:
@@ -93,6 +89,5 @@ def _why_none(experiment: Experiment, scale: str, protocols: Iterable[str], targ
 
 
 def _instead(experiment: Experiment, scale: str, target: str, why: str, other: str) -> str:
-    """Return the message that ``target`` exists at the ``other`` scale alone."""
     results = experiment.places.results
     return f"{results}/{scale}/{target}: {why}, so it does not exist; request {results}/{other}/{target}"

@@ -86,13 +86,13 @@ def _from_to(numbers: Iterable[int]) -> str:
 
 
 def _numbers(catalog: Catalog, scale: str, protocol: str, split: str) -> dict[str, str]:
-    deal = catalog.split_settings(scale, protocol, split)
-    active = f"{100 * deal.sampling['fraction']:g}"
-    return {"active": active, **{key: str(deal.partition[key]) for key in NUMBERS if key in deal.partition}}
+    resolved_split = catalog.split_settings(scale, protocol, split)
+    values = {**resolved_split.partition, "active": f"{100 * resolved_split.sampling['fraction']:g}"}
+    return {key: str(values[key]) for key in NUMBERS if key in values}
 
 
 def shared_setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
-    """Return one line for a figure: the parts that all set-ups share, then the values of the others."""
+    """Return one line for a figure: the shared parts of all set-ups, then the others."""
     set_ups = [_set_up(catalog, scale, protocol, split, trained) for protocol, split in pairs]
     keys = dict.fromkeys(key for parts in set_ups for key in parts)
     values = {key: list(dict.fromkeys(parts.get(key, "") for parts in set_ups)) for key in keys}
@@ -146,10 +146,9 @@ def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
 
 
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
-    """Return subject -> text of a set-up, without training unless ``trained``."""
     values = catalog.values(scale, protocol)
-    deal = catalog.split_settings(scale, protocol, split)
-    clients, central = deal.partition["clients"], deal.partition["scheme"] == "central"
+    resolved_split = catalog.split_settings(scale, protocol, split)
+    clients, central = resolved_split.partition["clients"], resolved_split.partition["scheme"] == "central"
     parts = {
         "data": f"{_dataset(catalog, scale, protocol)} {{{values['dataset']}}}",
         "clients": "all at one place" if central else f"{clients} clients",
@@ -158,12 +157,12 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
         return parts
     epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
     parts |= {
-        **({} if central else {"active": f"{100 * deal.sampling['fraction']:g}% active"}),
+        **({} if central else {"active": f"{100 * resolved_split.sampling['fraction']:g}% active"}),
         "model": values["model"]["name"],
         "rounds": f"{values['rounds']} rounds of {'as many steps as a federated one' if central else epochs}",
         "batch": f"batch {values['batch_size']}",
     }
-    if graph := deal.topology:
+    if graph := resolved_split.topology:
         from flatfed.engine.topology import Topology  # with numpy
 
         detail = f" of {graph.get('neighbours')}"

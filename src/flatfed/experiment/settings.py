@@ -42,10 +42,7 @@ class Protocol:
 
 
 def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
-    """Return the protocol ``name`` and its labelled variants.
-
-    :raises ConfigError: a variant has a preview, but the protocol does not.
-    """
+    """Return the protocol ``name`` and its labelled variants; ConfigError for a preview of variants alone."""
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
     plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
     if "paper" not in document:

@@ -19,7 +19,7 @@ Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
 def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
-    """Return the layout of a table, or of some of its columns; ConfigError for an unknown scale, table or column."""
+    """Return the layout of a table, or of some of its columns; ConfigError for an unknown id."""
     catalog = experiment.catalog
     layout, chosen = scales.table(experiment, scale, table, columns)
     document = layout.settings
@@ -147,7 +147,6 @@ def tuning_notes(experiment: Experiment, scale: str, runs: list[TrainedRow], pri
 
 
 def chosen_values(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]) -> list[str]:
-    """Return a line on grid and chosen values for every set-up, split and key."""
     catalog, tuned = experiment.catalog, []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(catalog, scale, protocol, split, row)
@@ -163,7 +162,6 @@ def chosen_values(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]
 
 
 def untuned_notes(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], printed: bool) -> list[str]:
-    """Return a line for every untuned value whose choice the paper does not state."""
     values = []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(catalog, scale, protocol, split, row)
@@ -180,7 +178,7 @@ def untuned_notes(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], prin
 
 
 def choice_notes(catalog: Catalog, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
-    """Return a line for every choice of ``rows`` between a paper and its code."""
+    """Return the lines on choices between a paper and its code."""
     made = []
     for protocol, row in itertools.product(dict.fromkeys(protocols), rows):
         _, parameters = catalog.hyperparameters(scale, protocol, row)
@@ -195,7 +193,6 @@ def choice_notes(catalog: Catalog, scale: str, rows: Iterable[str], protocols: I
 
 
 def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return key -> values, without duplicates."""
     groups: dict[Key, dict[Value, None]] = {}
     for key, value in pairs:
         groups.setdefault(key, {})[value] = None

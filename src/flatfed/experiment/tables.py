@@ -111,7 +111,6 @@ def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
 
 
 def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: Iterable[str], where: str) -> None:
-    """Refuse a metric with a wrong unit, target or base row, or that ``protocol`` does not measure."""
     metric, targets, unit = entry.get("metric"), entry.get("targets", []), entry.get("unit", "")
     lookup.check("metric", metric, METRICS, f"{where}: metric")
     if METRICS[metric].source != "declared" and not splits:

@@ -40,8 +40,8 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
 
 def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
     values = protocol.scales[scale]
-    deal = catalog.split_settings(scale, protocol.id, split)
-    images = deal.images // deal.partition["clients"]
+    resolved_split = catalog.split_settings(scale, protocol.id, split)
+    images = resolved_split.images // resolved_split.partition["clients"]
     share = values["tune"]["validation"]
     if share * images < 1:
         raise ConfigError(

@@ -1,7 +1,7 @@
 """Significance over seeds: exact sign-flip tests of paired differences (Fisher 1935), with Holm's correction.
 
-Algorithms of one seed use the same clients, batches and augmentation, so FlatFed compares them seed by seed. If two
-rows do not differ, both signs of each difference are equally likely. The test assumes no distribution of differences.
+Algorithms of one seed use the same clients, batches and augmentation. If two rows do not differ, both signs of each
+difference are equally likely.
 """
 
 from __future__ import annotations

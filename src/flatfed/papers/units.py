@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Unit:
     """A printed unit; ``factor`` converts from the stored unit.
 
-    ``decimals``: as in the papers' tables; None: those of the paper's number, else four significant figures.
-    ``words`` follow the name of a quantity, as in "Test accuracy in percent".
+    ``decimals``: None for those of the paper's number, else four significant figures. ``words`` follow the name of a
+    quantity, as in "Test accuracy in percent".
     """
 
     stored: str
@@ -63,7 +63,7 @@ def written(value: float | None, spread: float | None, unit: str, decimals: int 
     return _with_spread(value, spread, unit, ".4g" if digits is None else f".{digits}f")
 
 
-def many(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     """Write a count with its noun: "1 column", "4 columns"."""
     return f"{count} {noun}{'s' * (count != 1)}"
 

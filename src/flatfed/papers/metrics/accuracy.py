@@ -32,7 +32,7 @@ _final("generalization_error", "Generalization error", "train_accuracy", "test_a
 _final("client_train_accuracy", "Train accuracy, mean over clients")
 _final("client_test_accuracy", "Test accuracy, mean over clients")
 
-# DFedSAM, Table 1, "Train": the node's model after local training. client_train_accuracy evaluates the server's model.
+# DFedSAM, Table 1, "Train": the node's model after local training.
 _final("node_train_accuracy", "Train accuracy of each node's own model on its own images, mean over nodes")
 
 # As in DisPFL's code, the basis of DFedSAM's experiments; DFedSAM's tables show test_accuracy.

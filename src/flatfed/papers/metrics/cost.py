@@ -31,17 +31,16 @@ TRAFFIC = ("download_bytes", "upload_bytes")
     needs_target=True,
     declares=True,
     defined=(
-        "Communication is counted as the papers do: twice the larger of an active client's two directions, so that a "
-        "row with two vectors down and one up, FedCM or MoFedSAM, counts as two each way. What is really sent: the "
-        "metrics download_to_target and upload_to_target."
+        "Communication is counted as the papers do: twice the larger of an active client's two directions. FedCM and "
+        "MoFedSAM, with two vectors down and one up, count as two each way. The metrics download_to_target and "
+        "upload_to_target count the bytes sent."
     ),
 )
 def communication_cost(reading: Reading) -> float | None:
     """Parameters until the target, counted as the papers do: twice the larger of the two directions.
 
-    FedSMOO, Table 3: rounds times 1 or 2; FedCM and MoFedSAM, with two vectors down and one up, count 2. FedLESAM,
-    Tables 5 and 9: FedAvg's 156 GB at 723 rounds are its model, down and up, for ten clients (to 4 %, unexplained).
-    FedLESAM-D counts 2, as in Table 7 (``Algorithm.counted``).
+    FedSMOO, Table 3: rounds times 1 or 2. FedLESAM, Tables 5 and 9: FedAvg's 156 GB at 723 rounds are its model, down
+    and up, for ten clients (to 4 %, unexplained); FedLESAM-D counts 2, as in Table 7 (``Algorithm.counted``).
     """
     traffic = reading.at_crossing("download_bytes"), reading.at_crossing("upload_bytes")
     if None in traffic:
@@ -96,7 +95,7 @@ def total_seconds(reading: Reading) -> float | None:
     ),
 )
 def compute_time_to_target(reading: Reading) -> float | None:
-    """Seconds of a round without evaluation times ``rounds_to_target`` (FedLESAM, Tables 5 and 9, in minutes)."""
+    """Seconds of a round without evaluation times ``rounds_to_target`` (FedLESAM, Tables 5 and 9)."""
     rounds = reading.at_crossing("round")
     return None if rounds is None else rounds * reading.timing["training_seconds_per_round"]
 
