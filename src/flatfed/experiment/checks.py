@@ -131,6 +131,6 @@ def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: s
     most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
     if required and values[key] > most:
         raise ConfigError(
-            f"{where}{key}: {values[key]} is not allowed; dataset {values['dataset']!r} has {most} "
-            "test images"
+            f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
+            f"{values['dataset']!r}"
         )
