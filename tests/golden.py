@@ -23,6 +23,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+import made  # noqa: E402
 from flatfed import algorithms, experiment  # noqa: E402
 from flatfed.data import dataset as datasets  # noqa: E402
 from flatfed.data import partition as partitions  # noqa: E402
@@ -30,7 +31,7 @@ from flatfed.data import sources  # noqa: E402
 from flatfed.engine import versions  # noqa: E402
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
-from flatfed.experiment import Experiment, Run, cell_specs, figure_specs, run_specs, scales  # noqa: E402
+from flatfed.experiment import Experiment, Run, figure_specs, run_specs, scales  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
 
 FILE = Path(__file__).with_name("golden.json")
@@ -98,11 +99,11 @@ def case_of(configuration: Experiment, run: Run) -> Case:
 def cases() -> list[Case]:
     """Return few runs that together have every feature of the preview's runs, every algorithm and the MODELS."""
     configuration = experiment.load(ROOT)
-    preview = scales.every(configuration, "preview")
+    preview = scales.all_at(configuration, "preview")
     runs = {
         r.path: r
         for table, columns in preview.tables
-        for r in cell_specs.table_runs(configuration, "preview", table, columns)
+        for r in made.table_runs(configuration, "preview", table, columns)
     }
     for figure in preview.figures:
         runs |= figure_specs.figure_spec(configuration, "preview", figure).runs

@@ -11,7 +11,7 @@ import yaml
 
 from flatfed import files
 from flatfed.analysis.landscape import landscape_file
-from flatfed.experiment import panels
+from flatfed.experiment import cell_specs, panels
 from flatfed.experiment.model import CellSpec, Column, Row, Sources, TableSpec
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS
@@ -219,6 +219,12 @@ def requested(folder, description=None, partition=None, hessian=None, timing=Non
     return RunElsewhere(
         **named, path=str(folder), dataset="data", partition=partition, description=description, **files
     )
+
+
+def table_runs(experiment, scale, table, columns=None):
+    """Return the runs of a table, or of some of its columns, without duplicates."""
+    cells = cell_specs.cells(experiment, scale, table, columns)
+    return list({run.path: run for cell in cells for run in cell.runs}.values())
 
 
 def cell_spec(*, paper=None, **content):

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import yaml
 
+import made
 from flatfed import algorithms, cli, experiment, schemas, strict_yaml
 from flatfed.cli import parser
 from flatfed.commands import configuration
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, run_specs
+from flatfed.experiment import run_specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,7 +160,7 @@ def test_a_protocol_without_algorithms_and_targets_has_every_ones_defaults(proje
     own.write_text(yaml.safe_dump({**table, "metric": "test_accuracy", "unit": "percent", "columns": [column]}))
     exp = experiment.load(project)
     for scale in ("preview", "paper"):
-        runs = {run.algorithm: run for run in cell_specs.table_runs(exp, scale, "plain")}
+        runs = {run.algorithm: run for run in made.table_runs(exp, scale, "plain")}
         declared = algorithms.load("fedsmoo").parameters()
         params = runs["fedsmoo"].description["update"]["params"]
         assert params == {name: parameter.default for name, parameter in declared.items()}

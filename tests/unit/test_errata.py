@@ -41,7 +41,7 @@ def rows(table, **fields):
 
 def number(table, **fields):
     (line,) = rows(table, **fields)
-    return line.number
+    return float(line.value)
 
 
 def where(line, *more):
@@ -64,7 +64,7 @@ def key(line, names):
 def rounded(value, line):
     """Return whether ``value`` rounds half up to the printed number of a line."""
     scale = 10 ** len(line.value.partition(".")[2])
-    return math.floor(value * scale + 0.5 + 1e-9) / scale == line.number
+    return math.floor(value * scale + 0.5 + 1e-9) / scale == float(line.value)
 
 
 # Each check yields (whether the numbers fit, where, printed, against) for every number that it compares.
@@ -96,7 +96,7 @@ def targets(tables, reached, finals=None):
         accuracies = {key(line, SETTING): line for line in rows(finals or table, metric="test_accuracy")}
         for line in rows(table, metric="rounds_to_target", unit="rounds"):
             if final := accuracies.get(key(line, SETTING)):
-                fits = bool(line.value) != reached or (final.number >= float(line.target)) == reached
+                fits = bool(line.value) != reached or (float(final.value) >= float(line.target)) == reached
                 shown = f"round {line.value}" if reached else "not reached"
                 yield fits, f"{table}: {where(line)}", shown, f"final {printed(final)}"
 
@@ -105,7 +105,7 @@ def text(table, *sentences, **fields):
     """Numbers of a paper's text: of one printed number, or of the first minus the second."""
     for what, said, *selections in sentences:
         lines = [line for selection in selections for line in rows(table, **fields, **selection)]
-        value = lines[0].number - (lines[1].number if len(lines) == 2 else 0)
+        value = float(lines[0].value) - (float(lines[1].value) if len(lines) == 2 else 0)
         assert len(lines) == len(selections)
         shown = " − ".join(line.value for line in lines) + (f" = {value:.4g}" if len(lines) == 2 else "")
         yield abs(value - said) <= 1e-9, what, f"{said:g}", shown
@@ -123,14 +123,14 @@ def slower(tables, partition, **harder):
         for line in rows(table, metric="rounds_to_target", partition=partition):
             (other,) = rows(table, metric="rounds_to_target", algorithm=line.algorithm, **harder)
             if line.value and other.value:
-                fits = line.number <= other.number
+                fits = float(line.value) <= float(other.value)
                 yield fits, f"{table}: {where(line)}", line.value, f"{other.value} ({other.partition})"
 
 
 def second(table, *columns, **fields):
     for partition, parameter, underlined in columns:
         column = rows(table, **fields, partition=partition, partition_param=parameter)
-        best = sorted(column, key=lambda line: -line.number)[1]
+        best = sorted(column, key=lambda line: -float(line.value))[1]
         (line,) = (line for line in column if line.algorithm == underlined)
         yield line is best, where(line), line.value, f"{best.algorithm} {best.value}"
 
@@ -138,7 +138,7 @@ def second(table, *columns, **fields):
 def relative_rounds(table, line):
     """Return the rounds of a row over FedAvg's, which a table prints as counts or as ratios."""
     same = {"metric": "rounds_to_target", "target": line.target}
-    counts = {other.algorithm: other.number for other in rows(table, **same, unit="rounds")}
+    counts = {other.algorithm: float(other.value) for other in rows(table, **same, unit="rounds")}
     if line.algorithm in counts:
         return counts[line.algorithm] / counts["fedavg"]
     return number(table, **same, unit="x", algorithm=line.algorithm)
@@ -152,10 +152,10 @@ def counts(table):
 
 def wall_clock(tables, within, **fields):
     """Seconds of a round by Table 8, against the same constant for all rows plus what computing takes by ``tables``."""
-    seconds = {line.algorithm: line.number for line in rows("fedlesam2024_T8", unit="s")}
+    seconds = {line.algorithm: float(line.value) for line in rows("fedlesam2024_T8", unit="s")}
     same = {"algorithm": "fedavg", "unit": "rounds", "metric": "rounds_to_target"}
     computing = fmean(
-        60 * line.number / number(table, target=line.target, **same)
+        60 * float(line.value) / number(table, target=line.target, **same)
         for table in tables
         for line in rows(table, metric="compute_time_to_target", unit="minutes", algorithm="fedavg")
     )
@@ -163,15 +163,15 @@ def wall_clock(tables, within, **fields):
         for line in rows(table, metric="compute_time_to_target", unit="x", **fields):
             if line.algorithm in seconds and line.algorithm != "fedavg":
                 found = seconds[line.algorithm]
-                expected = seconds["fedavg"] + computing * (line.number / relative_rounds(table, line) - 1)
+                expected = seconds["fedavg"] + computing * (float(line.value) / relative_rounds(table, line) - 1)
                 yield abs(expected - found) <= within, f"{table}: {where(line)}", f"{found:.2f}", f"{expected:.2f}"
 
 
 def means(table, *sources):
     for line in rows(table, metric="mean_test_accuracy"):
         same = {"dataset": line.dataset, "algorithm": line.algorithm, "metric": "test_accuracy"}
-        values = [other.number for source in sources for other in rows(source, **same)]
-        fits = abs(fmean(values) - line.number) <= HALF
+        values = [float(other.value) for source in sources for other in rows(source, **same)]
+        fits = abs(fmean(values) - float(line.value)) <= HALF
         yield fits, where(line), line.value, f"{fmean(values):.4f} (of {len(values)})"
 
 
@@ -179,7 +179,7 @@ def gains(table, **bases):
     for line in rows(table, metric="mean_test_accuracy_gain"):
         pair = (line.algorithm, bases[line.algorithm])
         mean, base = (number(table, metric="mean_test_accuracy", dataset=line.dataset, algorithm=name) for name in pair)
-        yield abs(mean - base - line.number) <= HALF, where(line), line.value, f"{mean - base:.2f}"
+        yield abs(mean - base - float(line.value)) <= HALF, where(line), line.value, f"{mean - base:.2f}"
 
 
 def costs(table):
@@ -195,7 +195,7 @@ def declared(table):
     for line in rows(table):
         metric = METRICS[line.metric].function
         mine, base = (metric(Reading(algorithm=algorithms.load(name)())) for name in (line.algorithm, "fedavg"))
-        yield mine / base == line.number, where(line, "metric"), line.value, f"{mine / base:g}"
+        yield mine / base == float(line.value), where(line, "metric"), line.value, f"{mine / base:g}"
 
 
 def ratios(table):
@@ -221,7 +221,7 @@ def differences(table):
             name: getattr(line, name) for name in ("dataset", "partition", "partition_param", "algorithm", "variant")
         }
         train, test = (number(table, metric=f"{name}_accuracy", **same) for name in ("train", "test"))
-        fits = abs(train - test - line.number) <= 0.005
+        fits = abs(train - test - float(line.value)) <= 0.005
         yield fits, where(line), line.value, f"{train:.2f} − {test:.2f} = {train - test:.2f}"
 
 

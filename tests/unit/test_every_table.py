@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import cli
 from flatfed.commands import configuration, plan
 from flatfed.experiment import SCALES, cell_specs
@@ -36,7 +37,7 @@ def forecast(*words: str) -> dict:
 def test_every_command_answers_for_every_table(here, experiment, capsys, table):
     for scale in experiment.tables[table].settings.get("scales", SCALES):
         cells = cell_specs.cells(experiment, scale, table)
-        runs = cell_specs.table_runs(experiment, scale, table)
+        runs = made.table_runs(experiment, scale, table)
         where = [table, "--scale", scale]
         assert cli.main(["status", *where]) == 0
         said = capsys.readouterr().out
@@ -56,7 +57,7 @@ def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, 
     """Every file that a table could read is there and is none: cut, of another kind, or a folder."""
     contents = [b'{"description": ', b"{}", b"[]", b"null", bytes(range(256)), None]
     scale = experiment.tables[table].settings.get("scales", ["preview"])[0]
-    runs = cell_specs.table_runs(experiment, scale, table)
+    runs = made.table_runs(experiment, scale, table)
     kinds = ["run.json", "metrics.csv", "progress.json", ".lock"]
     for place, run in enumerate(runs[:24]):
         put(Path(run.path, kinds[place // 6]), contents[place % 6])

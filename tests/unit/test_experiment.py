@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import made
 from flatfed import algorithms, experiment, models
 from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, scales, table_specs
 from flatfed.runs.paths import Paths
@@ -27,10 +28,10 @@ def exp() -> experiment.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment; from flatfed.experiment import scales;"
+        "import sys; from flatfed import experiment; from flatfed.experiment import scales, table_specs;"
         "found = experiment.load(sys.argv[1]);"
-        "every = [(at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
-        "[experiment.table_spec(found, *one) for one in every];"
+        "every = [(at, table) for at in ('preview', 'paper') for table, _ in scales.all_at(found, at)[0]];"
+        "[table_specs.table_spec(found, *one) for one in every];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
@@ -42,19 +43,19 @@ def test_loading_imports_no_torch() -> None:
 
 def test_default_is_what_the_quickstart_shows(exp: experiment.Experiment) -> None:
     assert exp.scale == "preview"
-    columns = dict(scales.there(exp, exp.scale, exp.asked).tables)
+    columns = dict(scales.existing(exp, exp.scale, exp.requested).tables)
     splits = ("dir0.6-100", "dir0.1-100", "path6-100", "path3-100")
     assert columns[T1] == [f"cifar10-{split}" for split in splits]
     assert columns[T6] == [
         f"cifar10-{split}.rounds_to_target-{target}" for split in splits[1::2] for target in ("t1", "t2")
     ]
-    assert scales.there(exp, exp.scale, exp.asked).figures == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
-    assert len(cell_specs.table_runs(exp, "preview", T1, columns[T1])) == 8 * 4 * 2
+    assert scales.existing(exp, exp.scale, exp.requested).figures == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
+    assert len(made.table_runs(exp, "preview", T1, columns[T1])) == 8 * 4 * 2
 
 
 def test_preview_is_small(exp: experiment.Experiment) -> None:
-    for table, columns in scales.there(exp, exp.scale, exp.asked).tables:
-        for run in cell_specs.table_runs(exp, "preview", table, columns):
+    for table, columns in scales.existing(exp, exp.scale, exp.requested).tables:
+        for run in made.table_runs(exp, "preview", table, columns):
             description, data = run.description, exp.catalog.datasets[run.dataset]
             images = data["train"] // description["partition"]["clients"]
             steps = description["local_epochs"] * -(-images // description["batch_size"])
@@ -64,8 +65,8 @@ def test_preview_is_small(exp: experiment.Experiment) -> None:
 
 
 def test_tables_share_runs(exp: experiment.Experiment) -> None:
-    accuracy = {run.path for run in cell_specs.table_runs(exp, "paper", T1)}
-    rounds = {run.path for run in cell_specs.table_runs(exp, "paper", T6)}
+    accuracy = {run.path for run in made.table_runs(exp, "paper", T1)}
+    rounds = {run.path for run in made.table_runs(exp, "paper", T6)}
     assert len(accuracy) == 8 * 16 * 2
     assert len(rounds) == 8 * 8 * 2
     assert rounds < accuracy
@@ -127,8 +128,8 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
 def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experiment) -> None:
     seen: dict[str, str] = {}
     for scale in experiment.SCALES:
-        for table, _ in scales.every(exp, scale)[0]:
-            for run in cell_specs.table_runs(exp, scale, table):
+        for table, _ in scales.all_at(exp, scale)[0]:
+            for run in made.table_runs(exp, scale, table):
                 text = json.dumps(run.description, sort_keys=True, allow_nan=False)
                 assert json.loads(text) == run.description
                 assert seen.setdefault(run.path, text) == text
@@ -222,8 +223,8 @@ def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.
 
 def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None:
     more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3]})
-    before = {run.path: run.description for run in cell_specs.table_runs(exp, "preview", T1)}
-    after = {run.path: run.description for run in cell_specs.table_runs(more, "preview", T1)}
+    before = {run.path: run.description for run in made.table_runs(exp, "preview", T1)}
+    after = {run.path: run.description for run in made.table_runs(more, "preview", T1)}
     assert {path: after[path] for path in before} == before
     assert len(after) == len(before) * 3 // 2
 
@@ -247,7 +248,7 @@ def test_figures(exp: experiment.Experiment) -> None:
     ]
     dealt = [path for path in curves.inputs if path.endswith(".npz")]
     of_runs = [path for path in curves.inputs if path not in dealt]
-    runs = {run.path: run for run in cell_specs.table_runs(exp, "preview", T1)}
+    runs = {run.path: run for run in made.table_runs(exp, "preview", T1)}
     assert {str(Path(path).parent) for path in of_runs} <= runs.keys(), "lines and record of each run"
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     assert len(of_runs) == 4 * 8 * 2 * 2
@@ -322,7 +323,7 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
             assert shown[f"{column}.{metric}", row].metric == (metric if server else other)
     printed = {row: shown[f"{column}.train_accuracy", row].paper.value for row in ("fedavg", "dfedavg")}
     assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
-    for run in cell_specs.table_runs(exp, scale, table):
+    for run in made.table_runs(exp, scale, table):
         assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
     spec = table_specs.table_spec(exp, scale, table)
     names = "D-PSGD, DFedAvg, DFedAvgM, DisPFL, DFedSAM, DFedSAM-MGS"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs
@@ -151,7 +152,7 @@ def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) ->
     new = {}
     papers = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
     for table in sorted(own(exp), key=lambda name: (papers.index(name.partition("_")[0]), name)):
-        here = {(run.protocol, run.split, run.algorithm) for run in cell_specs.table_runs(exp, "paper", table)}
+        here = {(run.protocol, run.split, run.algorithm) for run in made.table_runs(exp, "paper", table)}
         new[table] = len(here - seen)
         seen |= here
     assert {table: count for table, count in new.items() if count} == {

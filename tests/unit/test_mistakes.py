@@ -24,11 +24,12 @@ from mistakes import (
     YAML,
 )  # fmt: skip
 
+import made
 from flatfed import cli, experiment, strict_yaml
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
+from flatfed.experiment import figure_specs, run_specs, scales
 from flatfed.papers.errata import Errata
 from flatfed.workflow import requested
 from shipped import EXP
@@ -223,8 +224,8 @@ def test_what_the_configuration_asks_for_is_whole():
     runs = [
         run
         for scale in experiment.SCALES
-        for table, _ in scales.every(EXP, scale)[0]
-        for run in cell_specs.table_runs(EXP, scale, table)
+        for table, _ in scales.all_at(EXP, scale)[0]
+        for run in made.table_runs(EXP, scale, table)
     ]
     for figure in EXP.figures:
         for scale in experiment.SCALES:

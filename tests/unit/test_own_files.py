@@ -106,7 +106,8 @@ def test_what_this_machine_reads_is_counted(here):
 def test_declared_numbers_need_no_images(here):
     (here / "photos").rename(here / "elsewhere")
     message = refusal()
-    for words in ("own/photos.yaml: datasets.photos", "'photos' does not exist", "or say classes, shape, train, test"):
+    absent = "or declare classes, shape, train, test"
+    for words in ("own/photos.yaml: datasets.photos", "'photos' does not exist", absent):
         assert words in message
     whole = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6}
     source = {"source": "imagefolder", "path": "photos", "size": 32}
@@ -225,9 +226,9 @@ def test_what_is_said_of_a_folder_is_held_against_it(here):
     """Before the first job, and naming the file in which it is said."""
     photos = ("datasets", "photos")
     told = refusal(change=put(*photos, "shape", value=[3, 28, 28]))
-    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28], but its source makes [3, 32, 32]"
+    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28], but its source has [3, 32, 32]"
     told = refusal(change=put(*photos, "classes", value=5))
-    assert told == "own/photos.yaml: datasets.photos.classes: 5, but its source makes 3"
+    assert told == "own/photos.yaml: datasets.photos.classes: 5, but its source has 3"
     assert load(change=put(*photos, "classes", value=3)).catalog.datasets["photos"]["train"] == 12
 
 
@@ -310,8 +311,8 @@ def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words
     assert cell_specs.cells(found, "preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
     blocked = [
         lambda: cell_specs.cells(found, "paper", "photos"),
-        lambda: scales.there(found, found.scale, found.asked),
-        lambda: scales.every(found, "paper"),
+        lambda: scales.existing(found, found.scale, found.requested),
+        lambda: scales.all_at(found, "paper"),
         found.check,
     ]
     for question in blocked:

@@ -34,28 +34,29 @@ def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
         lambda: cell_specs.cells(found, "preview", "photos"),
         lambda: table_specs.table_spec(found, "preview", "photos"),
     ):
-        with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*ask for {PAPER}"):
+        with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*request {PAPER}"):
             ask()
     run = "runs/photos/skewed/fedavg/seed1/run.json"
-    with pytest.raises(ConfigError, match=f"results/preview/{run}: .* ask for results/paper/{run}"):
+    with pytest.raises(ConfigError, match=f"results/preview/{run}: .* request results/paper/{run}"):
         run_specs.run(found, "preview", "photos", "skewed", "fedavg", 1)
-    with pytest.raises(ConfigError, match=r"ask for results/paper/partitions/photos/skewed/seed1\.npz"):
+    with pytest.raises(ConfigError, match=r"request results/paper/partitions/photos/skewed/seed1\.npz"):
         run_specs.partition_spec(found, "preview", "photos", "skewed", 1)
-    with pytest.raises(ConfigError, match=r"ask for results/paper/tables/photos\.md"):
+    with pytest.raises(ConfigError, match=r"request results/paper/tables/photos\.md"):
         cell_specs.cell(found, "preview", "photos", "skewed", "fedavg")
 
 
 def test_selections_and_everything_leave_it_out_and_say_so():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
-    assert [name for name, _ in scales.there(found, found.scale, found.asked).tables] == ["fedsmoo2023_T1"]
-    assert [name for name, _ in scales.there(found, "paper", found.asked).tables] == ["photos", "fedsmoo2023_T1"]
-    (line,) = scales.left_out(found, found.scale, found.asked)
+    assert [name for name, _ in scales.existing(found, found.scale, found.requested).tables] == ["fedsmoo2023_T1"]
+    assert [name for name, _ in scales.existing(found, "paper", found.requested).tables] == ["photos", "fedsmoo2023_T1"]
+    (line,) = scales.left_out(found, found.scale, found.requested)
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
-    assert scales.left_out(found, "paper", found.asked) == []
+    assert scales.left_out(found, "paper", found.requested) == []
     assert report_spec.specification(found, "preview").left_out == [line]
     only = {scale: {n for n, t in found.tables.items() if t.settings.get("scales") == [scale]} for scale in SCALES}
-    assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables} - only["preview"]
-    assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - only["paper"] - {"photos"}
+    existing = {scale: {name for name, _ in scales.all_at(found, scale).tables} for scale in SCALES}
+    assert existing["paper"] == {*found.tables} - only["preview"]
+    assert existing["preview"] == {*found.tables} - only["paper"] - {"photos"}
     assert "effects" in only["preview"] and "effects_cnn" in only["paper"]
     asked = requested.files(found)
     assert PAPER in asked and PAPER.replace("paper", "preview") not in asked
@@ -66,7 +67,7 @@ def test_a_protocol_with_a_preview_has_one():
     preview["model"] = {"name": "cnn_tiny"}
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
     assert (
-        scales.left_out(found, found.scale, found.asked) == []
+        scales.left_out(found, found.scale, found.requested) == []
         and len(cell_specs.cells(found, "preview", "photos")) == 4
     )
     title = blocks.typeset(made.filled("none", table_specs.table_spec(found, "preview", "photos"))).title

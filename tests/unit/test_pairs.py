@@ -12,7 +12,7 @@ from flatfed.data import keys
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.experiment import figure_specs, run_specs, table_specs
-from flatfed.experiment.table_specs import followed
+from flatfed.experiment.table_specs import source_followed
 from flatfed.runs import identity
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_algorithm_and_split_must_fit(tmp_path):
     for split, name, words in (
         ("dir0.6-100", "dfedavg", ["'dfedavg'", "'dir0.6-100'", "has no topology", "ring, grid"]),
         ("mine", "fedavg", ["'fedavg'", "'mine'", "it has a server", "clique", "dfedsam"]),
-        ("dir0.6-100", "centralised_sgd", ["'centralised_sgd'", "all data at one place", "dirichlet"]),
+        ("dir0.6-100", "centralised_sgd", ["'centralised_sgd'", "all data in one client", "dirichlet"]),
         ("mine", "dfedsam_mgs", ["'dfedsam_mgs'", "4 gossip steps", "cliques of 30", "allow at most 3"]),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -223,7 +223,7 @@ def test_tables_say_where_neither_is_followed():
         "only shrink the model).",
     ]
     average = algorithms.load("fedspeed").parameters()["average"]
-    said = followed("average", "active_clients", average)
+    said = source_followed("average", "active_clients", average)
     assert said == "average is 'active clients', not the official code's:"
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import algorithms, experiment
-from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
+from flatfed.experiment import figure_specs, run_specs, scales
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "small-cnn.md").read_text(encoding="utf-8")
@@ -39,17 +40,17 @@ def test_the_numbers_of_the_readme_are_those_of_the_configuration():
         every = {
             run.path
             for table, columns in asked.tables
-            for run in cell_specs.table_runs(configuration, scale, table, columns)
+            for run in made.table_runs(configuration, scale, table, columns)
         }
         return len(every.union(*(figure_specs.figure_spec(configuration, scale, name).runs for name in asked.figures)))
 
     printed = [name for name in configuration.tables if re.fullmatch(r"d?fed[a-z]+20\d\d_T\d", name)]
     everything, selected = (
-        scales.every(configuration, "preview"),
-        scales.there(configuration, configuration.scale, configuration.asked),
+        scales.all_at(configuration, "preview"),
+        scales.existing(configuration, configuration.scale, configuration.requested),
     )
     table = dict(selected.tables)["fedsmoo2023_T1"]
-    paper = {run.path: run for run in cell_specs.table_runs(configuration, "paper", "fedsmoo2023_T1", table)}.values()
+    paper = {run.path: run for run in made.table_runs(configuration, "paper", "fedsmoo2023_T1", table)}.values()
     of = configuration.tables["fedsmoo2023_T1"]
     rounds, seeds = ({run.description["rounds"] for run in paper}, {run.seed for run in paper})
     preview = run_specs.run(configuration, "preview", "fedsmoo-cifar10", "dir0.1-100", "fedsmoo", 1).description

@@ -70,7 +70,7 @@ def test_titles_have_the_numbers_of_what_is_shown() -> None:
     assert titles("paper", "fedlesam2024_F5")[0].endswith("dealt to 100 and 200 clients")
     other = [("fedsmoo-cifar10", "path3-100"), ("fedsmoo-cifar100", "path3-100")]
     assert (
-        set_ups.on_data(EXP.catalog, "preview", "Pathological 3, 5% of 10 clients", other)
+        set_ups.at_scale(EXP.catalog, "preview", "Pathological 3, 5% of 10 clients", other)
         == "Pathological 3, 5% of 10 clients"
     )
 

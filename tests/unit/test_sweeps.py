@@ -9,7 +9,7 @@ from test_tuning import CIFAR10, SPLIT, load, record
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import Asked, figure_specs, selection
+from flatfed.experiment import Requested, figure_specs, selection
 
 ROOT = Path(__file__).parents[2]
 RATES, ALPHA = {"learning_rate": 10**-1.5}, {"learning_rate": 10**-1.5, "alpha": 0.01}
@@ -60,7 +60,7 @@ def test_a_swept_key_that_is_tuned_is_given_by_every_point(tmp_path):
 
     root = edited(tmp_path, "fedsam2022_F3", change)
     with pytest.raises(
-        ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but alpha is under `tune:` there.*variant"
+        ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but `tune:` would choose alpha; .*variant"
     ):
         figure_specs.figure_spec(load(root), "preview", "fedsam2022_F3")
 
@@ -82,7 +82,7 @@ def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
 
     root = edited(tmp_path, "fedlesam2024_F4", change)
     with pytest.raises(
-        ConfigError, match=r"clients of fedlesam_s .*: the runs of one point have 30, 60; one value is wanted"
+        ConfigError, match=r"clients of fedlesam_s .*: the runs of one point have 30, 60; set one value"
     ):
         figure_specs.figure_spec(load(root), "preview", "fedlesam2024_F4")
 
@@ -90,5 +90,5 @@ def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
 def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
     """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
     plain = load()
-    found = selection.searches(plain, "preview", Asked([], ["fedsam2022_F3"]))
+    found = selection.searches(plain, "preview", Requested([], ["fedsam2022_F3"]))
     assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].settings["rows"])

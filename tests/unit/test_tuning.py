@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import experiment
 from flatfed.errors import ConfigError
-from flatfed.experiment import Asked, run_specs, scales, selection, table_specs, tuning
+from flatfed.experiment import Requested, run_specs, scales, selection, table_specs, tuning
 from flatfed.files import sealed
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import DEFAULT, Paths
@@ -68,11 +68,11 @@ def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(e
 
 
 def test_what_everything_needs_is_found_once(exp):
-    found = selection.searches(exp, "paper", scales.every(exp, "paper"))
+    found = selection.searches(exp, "paper", scales.all_at(exp, "paper"))
     folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
     assert sum(len(one.combinations()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
-    assert selection.searches(exp, "paper", Asked([("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"])) == []
+    assert selection.searches(exp, "paper", Requested([("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"])) == []
 
 
 @pytest.mark.parametrize("scale", ["paper", "preview"])
@@ -134,11 +134,11 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
 def test_a_run_without_its_choice_is_refused(tmp_path):
     mine = load(results=tmp_path, tune=True)
     for scale in experiment.SCALES:
-        call = f"which is not made yet; make it: snakemake --cores all --config scale={scale} -- "
+        call = f"which does not exist yet; make it: snakemake --cores all --config scale={scale} -- "
         with pytest.raises(ConfigError, match=f"fedsam/choice.json, {call}"):
             run_specs.run(mine, scale, CIFAR10, SPLIT, "fedsam", 1)
     assert run_specs.run(mine, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
-    needed = selection.searches(mine, "preview", Asked([("fedsam2022_T1", None)], []))
+    needed = selection.searches(mine, "preview", Requested([("fedsam2022_T1", None)], []))
     assert needed, "what to choose is known without choices"
 
 
@@ -159,7 +159,7 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
         (lambda one: one["tune"]["grids"]["fedsam"].update(learning_rate=[0.2, 0.1]), r"grid \{.*0\.31.*has \{.*0\.2"),
         (lambda one: one["tune"].update(seed=5), "with seed 1, but the configuration has 5"),
         (lambda one: one["tune"].update(validation=0.2), r"with validation 0\.1, but the configuration has 0\.2"),
-        (lambda one: one["preview"].update(rounds=5), f"another set-up than {CIFAR10} now has"),
+        (lambda one: one["preview"].update(rounds=5), f"another set-up than that of {CIFAR10}"),
         (lambda one: one.pop("accuracy"), 'accuracy "client_validation_accuracy", but .* has "validation_accuracy"'),
     ],
     ids=["grid", "seed", "share", "set-up", "accuracy"],
@@ -168,7 +168,7 @@ def test_a_stale_choice_is_refused(tmp_path, change, words):
     ids = ("preview", CIFAR10, SPLIT, "fedsam")
     record(load(results=tmp_path / "results"), ids, {"learning_rate": 0.1})
     mine = load(edited(tmp_path, CIFAR10, change), tmp_path / "results", tune=True)
-    with pytest.raises(ConfigError, match=f"fedsam/choice.json: was chosen .*{words}.*make it again: snakemake"):
+    with pytest.raises(ConfigError, match=f"fedsam/choice.json: was chosen .*{words}.*rerun: snakemake"):
         run_specs.run(mine, *ids, 1)
 
 
@@ -182,7 +182,7 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
         ("[]", "not a choice"),
         (
             json.dumps(sealed({**good, "chosen": {"learning_rate": 0.7}}, tuning_choice.SEAL_KEY)),
-            r'chosen is \{"learning_rate": 0\.7\}, no point',
+            r'chosen is \{"learning_rate": 0\.7\}, which is no point',
         ),
         (
             json.dumps({**good, "chosen": {"learning_rate": 0.01}}),
@@ -200,7 +200,7 @@ MISTAKES = {
     "split of another dataset": ({"split": "domain-art-1"}, "domain-art-1.domain.*unknown domain 'art'"),
     "split with a topology": ({"split": "dir0.6-100-norep-ring"}, "tune.split: .*'fedavg' cannot train on split"),
     "share": ({"validation": 0.001}, r"tune\.validation: 0\.001 of the 500 images .* less than one"),
-    "share at preview scale": ({"validation": 0.01}, r"0\.01 of the 43 images .* at preview scale .*at least 0\.023"),
+    "share at preview scale": ({"validation": 0.01}, r"0\.01 of the 43 images .* preview scale.* at least 0\.023"),
     "all images": ({"validation": 1}, r"tune\.validation: 1 is not allowed"),
     "seed": ({"seed": 0}, r"tune\.seed: 0 is not allowed"),
     "key": ({"grids": {"fedsam": {"roh": [1]}}}, "tune.grids.fedsam: unknown key 'roh'; did you mean 'rho'"),
@@ -223,16 +223,16 @@ def test_a_search_that_cannot_be_made_is_refused(tmp_path, change, words):
 def test_a_share_too_small_for_a_split_of_its_own_is_refused_before_the_first_job(tmp_path):
     root = edited(tmp_path, OFFICE, lambda protocol: protocol["tune"].update(validation=0.001))
     exp = load(root)
-    with pytest.raises(ConfigError, match=r"tune\.validation: 0\.001 of the \d+ images .* 'domain-art-10'"):
-        selection.searches(exp, "preview", Asked([("fedlesam2024_T3", ["officehome-domain-art-10"])], []))
+    with pytest.raises(ConfigError, match=r"tune\.validation: 0\.001 of the \d+ images .*domain-art-10"):
+        selection.searches(exp, "preview", Requested([("fedlesam2024_T3", ["officehome-domain-art-10"])], []))
 
 
 def test_what_is_not_tuned_has_no_choice(exp):
     for ids, words in (
-        (("fedsmoo-cifar10", "dir0.6-100", "fedsam"), "the paper tuned nothing of it"),
+        (("fedsmoo-cifar10", "dir0.6-100", "fedsam"), "the protocol does not tune it"),
         (
             (CIFAR10, "iid-100-p20", "fedsam"),
-            f"the paper tuned that in results/preview/tuning/{CIFAR10}/{SPLIT}/fedsam",
+            f"its search is results/preview/tuning/{CIFAR10}/{SPLIT}/fedsam",
         ),
         ((CIFAR10, SPLIT, "fedsan"), "unknown algorithm 'fedsan'; did you mean 'fedsam'"),
         (("fedsam-cifar1", SPLIT, "fedsam"), "unknown protocol 'fedsam-cifar1'"),
@@ -263,14 +263,12 @@ def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
 def test_choices_of_several_splits_are_told_apart(tmp_path):
     mine = load(results=tmp_path, tune=True)
     columns = ["officehome-domain-art-1", "officehome-domain-clipart-1"]
-    for row in selection.searches(mine, "preview", Asked([("fedlesam2024_T3", columns)], [])):
+    for row in selection.searches(mine, "preview", Requested([("fedlesam2024_T3", columns)], [])):
         record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
-    (line,) = [
-        one
-        for one in table_specs.table_spec(mine, "preview", "fedlesam2024_T3", columns).notes
-        if one.startswith("Tuned")
-    ]
-    assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line
+    notes = table_specs.table_spec(mine, "preview", "fedlesam2024_T3", columns).notes
+    tuned = [note for note in notes if note.startswith("Tuned")]
+    for line, split, rho in zip(tuned, (ART, ART.replace("art", "clipart")), (0.05, 0.01), strict=True):
+        assert f"{split}), rho out of 0.05, 0.01, 0.005: FedSAM {rho}; MoFedSAM {rho}" in line
 
 
 def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
@@ -279,7 +277,7 @@ def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
     ours = "Not stated by the paper, rho: 0.01 for every row"
     assert [line for line in table_specs.table_spec(exp, *ids).notes if line.startswith(ours)]
     mine = load(results=tmp_path, tune=True, scale="paper")
-    for found in selection.searches(mine, "paper", Asked([ids[1:]], [])):
+    for found in selection.searches(mine, "paper", Requested([ids[1:]], [])):
         record(mine, ("paper", OFFICE, ART, found.row), {"rho": 0.05})
     after = table_specs.table_spec(mine, *ids).notes
     assert not [line for line in after if line.startswith(ours)]

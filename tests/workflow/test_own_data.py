@@ -66,9 +66,9 @@ def test_a_selection_leaves_out_what_has_no_preview_and_says_so(untouched, outer
     asked = ["--dry-run", "--config", f"table_folders=[{outer}/tables]", "tables=[photos]", "figures=[]"]
     asked.append(f"data={{photos: {{source: imagefolder, path: {outer}/photos, size: 32}}}}")
     done = untouched.make(*asked)
-    said = "Left out: results/preview/tables/photos.md: protocol photos ({}) has no `preview:`, so that there is none; "
-    assert said.format(f"{outer}/tables/photos.yaml") + "ask for results/paper/tables/photos.md" in done.text
+    said = "Left out: results/preview/tables/photos.md: protocol photos ({}) has no `preview:`, so it does not exist; "
+    assert said.format(f"{outer}/tables/photos.yaml") + "request results/paper/tables/photos.md" in done.text
     assert done.text.count("Left out:") == 1 and "rule train" not in done.text
     refused = untouched.snakemake(*asked, "--", "results/preview/tables/photos.md")
-    assert refused.returncode != 0 and "ask for results/paper/tables/photos.md" in refused.text
+    assert refused.returncode != 0 and "request results/paper/tables/photos.md" in refused.text
     assert "Left out:" not in untouched.make(*asked, "--", "results/paper/tables/photos.md").text

@@ -41,7 +41,7 @@ def test_ordinary_runs_need_no_choice(fedsam):
 def test_tuned_runs_without_choices_are_refused_before_the_first_job(fedsam):
     done = fedsam.snakemake("--config", "tune=true")
     assert done.returncode != 0
-    assert f"{TUNING}/fedavg/choice.json, which is not made yet" in done.text
+    assert f"{TUNING}/fedavg/choice.json, which does not exist yet" in done.text
     assert "make it: snakemake --cores all --config scale=preview -- " in done.text
     assert "Execute" not in done.text and "Traceback (most recent call last)" not in done.text
 

@@ -1,5 +1,5 @@
-# The loss around the model of a run, on the images that its protocol names, or on another set (surface.test.npz). A stopped job
-# resumes from a hidden file next to the output.
+# The loss surface at the model of a run, on the protocol's images or another set (surface.test.npz). A stopped job resumes from a
+# hidden file next to the output.
 rule surface:
     input:
         manifest=run_manifest,
@@ -34,8 +34,8 @@ rule surface:
         " --threads {threads:q} > {log:q} 2>&1"
 
 
-# Top eigenvalues and trace of the Hessian at the model of a run, by two estimates, and of the Hessian scaled by the weights. All
-# algorithms of a seed share images and random vectors; other seeds draw others, so random errors average out over the seeds.
+# Top eigenvalues and trace of the Hessian and of the scaled Hessian at the model of a run. Algorithms of a seed share images and
+# random vectors; random errors average out over the seeds.
 rule hessian:
     input:
         manifest=run_manifest,

@@ -59,7 +59,7 @@ CODE = source_code.package_digest()
 kept = update if config.get("keep_models") == "all" else temp
 
 
-# Run records that this call writes, and the requested cells before it, for the summary at the end.
+# Run records of this call, and the requested cells before it, for the final summary.
 RECORDS = []
 CELLS = {}
 # Existing output of a job of this call -> its time, and Snakemake's record of the job that wrote it.
@@ -79,8 +79,8 @@ def stop_jobs(number, _):
     threading.Thread(target=workflow.scheduler.exit_gracefully).start()
 
 
-# Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
-# see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
+# Check folders and device. Local trainings fork from a process that has imported torch (flatfed.workflow.warm). A terminal shows
+# progress bars (flatfed.workflow.progress_bars).
 onstart:
     job_device()
     if workflow.is_main_process:
@@ -139,7 +139,7 @@ def failed_logs():
     return {file for job in workflow.scheduler.failed for file in job.log}
 
 
-# These lines come last on the screen, after Snakemake's own.
+# After Snakemake's own lines.
 onerror:
     restore_records()
     atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(failed_logs())))
@@ -202,7 +202,7 @@ def check_targets(*asked_for):
 # Report once the requested outputs that do not exist at this scale.
 @functools.cache
 def say_left_out(every):
-    asked = EXPERIMENT.everything if every else EXPERIMENT.asked
+    asked = EXPERIMENT.everything if every else EXPERIMENT.requested
     lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, asked)
     for line in lines if workflow.is_main_process else ():
         logger.info(line)
@@ -217,12 +217,12 @@ def outputs(scale, asked):
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    made = outputs(scale, scales.there(EXPERIMENT, scale, EXPERIMENT.asked))
+    made = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
     return [*made, PATHS.report(scale), PATHS.errata]
 
 
 @told
 def every_output(wildcards):
     say_left_out(every=True)
-    made = outputs(EXPERIMENT.scale, scales.every(EXPERIMENT, EXPERIMENT.scale))
+    made = outputs(EXPERIMENT.scale, scales.all_at(EXPERIMENT, EXPERIMENT.scale))
     return [*made, PATHS.errata]

@@ -160,12 +160,12 @@ def choice_files(asked):
 
 @told
 def tuning_choices(wildcards):
-    return choice_files(scales.there(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.asked))
+    return choice_files(scales.existing(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.requested))
 
 
 @told
 def every_tuning_choice(wildcards):
-    return choice_files(scales.every(EXPERIMENT, EXPERIMENT.scale))
+    return choice_files(scales.all_at(EXPERIMENT, EXPERIMENT.scale))
 
 
 @told
@@ -247,7 +247,7 @@ def figure_caption(wildcards):
 
 @told
 def report_inputs(wildcards):
-    return outputs(wildcards.scale, scales.there(EXPERIMENT, wildcards.scale, EXPERIMENT.asked))
+    return outputs(wildcards.scale, scales.existing(EXPERIMENT, wildcards.scale, EXPERIMENT.requested))
 
 
 @told

@@ -1,5 +1,5 @@
-# Seconds per round, for tables of wall-clock times, from a separate run. It takes all cores, so no other job runs at the same time.
-# On other hosts, `--set-threads timing=N` sets its number of cores.
+# Seconds per round, from a separate run. It takes all cores, so no other job runs at the same time. On other hosts,
+# `--set-threads timing=N` sets the cores.
 rule timing:
     input:
         manifest=run_manifest,

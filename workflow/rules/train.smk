@@ -1,7 +1,6 @@
-# A failed or killed training leaves checkpoints next to the outputs. Snakemake keeps them because no rule declares them, and a retry
-# or the next call resumes from the last one. `update`: a run that is retrained stays until the new one is complete, and is then kept
-# as .previous. `exec`: Slurm signals every process of a job. A shell would end at once and end the job, while the training still
-# writes its checkpoint.
+# A stopped training leaves checkpoints next to the outputs, which no rule declares; a retry or the next call resumes. `update`: the
+# old run stays until the new one is complete, then as .previous. `exec`: Slurm signals every process of a job. A shell would end the
+# job at once, while the training still writes its checkpoint.
 rule train:
     input:
         manifest=run_manifest,
@@ -36,8 +35,7 @@ rule train:
         " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
 
 
-# All `seeds` of a run in one process (flatfed.engine.job.together), with `seeds_together`. Each seed writes the same files as alone;
-# other seeds train by the rule above.
+# With `seeds_together`: all `seeds` of a run in one process (flatfed.engine.job.together). Other seeds train by the rule above.
 if config.get("seeds_together"):
 
     use rule train as train_seeds with:

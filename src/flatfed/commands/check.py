@@ -26,12 +26,12 @@ def run(options: argparse.Namespace) -> None:
     print(f"{len(experiment.errata.entries)} errata")
     print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
     runs: set[str] = set()
-    for table, columns in scales.there(experiment, scale, experiment.asked).tables:
+    for table, columns in scales.existing(experiment, scale, experiment.requested).tables:
         cells = cell_specs.cells(experiment, scale, table, columns)
         needed = {run.path for cell in cells for run in cell.runs}
         print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")
         runs |= needed
-    for line in scales.left_out(experiment, scale, experiment.asked):
+    for line in scales.left_out(experiment, scale, experiment.requested):
         print(line)
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: {experiment.paths.report(scale)}")

@@ -13,7 +13,7 @@ import yaml
 from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError, described
-from flatfed.experiment import AskedTable, scales, selection
+from flatfed.experiment import RequestedTable, scales, selection
 from flatfed.experiment.model import digest
 from flatfed.files import digest_json, read_json, write_json
 from flatfed.runs.paths import Paths
@@ -55,10 +55,11 @@ def check_digest(options: argparse.Namespace, *specifications: Any) -> None:
         raise ConfigError("a file of config/ or of yours changed after Snakemake started: call Snakemake again")
 
 
-def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:
+def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[RequestedTable]]:
     """Return the requested scale and tables (default: those of config.yaml)."""
     scale = options.scale or selection.scale_of(loaded, options.tables)
-    return scale, selection.with_columns(loaded, options.tables) or scales.there(loaded, scale, loaded.asked).tables
+    requested = scales.existing(loaded, scale, loaded.requested)
+    return scale, selection.with_columns(loaded, options.tables) or requested.tables
 
 
 def read(parts: Parts) -> dict[str, Any]:

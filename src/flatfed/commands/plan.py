@@ -27,8 +27,8 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.experiment import Asked, Experiment, Run, known, scales, selection
-from flatfed.experiment.known import Entries
+from flatfed.experiment import Experiment, Requested, Run, lookup, scales, selection
+from flatfed.experiment.lookup import Entries
 
 #: Columns before and after the hours.
 COUNTS = ("cells", "runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
@@ -66,7 +66,7 @@ def forecast(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], 
     needs = needs_of(experiment, scale, requested(experiment, scale, options.tables, options.all))
     total = functools.reduce(operator.or_, needs.values(), Need())
     measurements, left_out = plan_measured.measured(experiment, scale)
-    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.asked)
+    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.requested)
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
@@ -121,12 +121,14 @@ def _parameters(name: str, options: str, shape: tuple[int, ...], classes: int) -
         return sum(parameter.numel() for parameter in model.parameters())
 
 
-def requested(experiment: Experiment, scale: str, names: list[str], all_of_them: bool) -> Asked:
+def requested(experiment: Experiment, scale: str, names: list[str], all_of_them: bool) -> Requested:
     """Return the tables, with columns, and figures ``names``; without names those of config.yaml, or all."""
     tables, figures = experiment.tables, experiment.figures
     for name in names:
-        known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
+        lookup.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
-        return scales.every(experiment, scale) if all_of_them else scales.there(experiment, scale, experiment.asked)
+        if all_of_them:
+            return scales.all_at(experiment, scale)
+        return scales.existing(experiment, scale, experiment.requested)
     with_columns = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
-    return Asked(with_columns, [name for name in dict.fromkeys(names) if name in figures])
+    return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])

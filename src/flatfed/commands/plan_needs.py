@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import Asked, Experiment, Run, cell_specs, figure_specs
+from flatfed.experiment import Experiment, Requested, Run, cell_specs, figure_specs
 from flatfed.runs import record as records
 
 
@@ -23,7 +23,7 @@ class Need:
         return Need(self.cells + other.cells, self.runs | other.runs, self.analysed | other.analysed)
 
 
-def needs_of(experiment: Experiment, scale: str, asked: Asked) -> dict[str, Need]:
+def needs_of(experiment: Experiment, scale: str, asked: Requested) -> dict[str, Need]:
     """Return the needs of each requested table and figure; a table and a figure of one name count together."""
     specs = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked.tables}
     drawn = {name: figure_specs.figure_spec(experiment, scale, name) for name in asked.figures}

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     """Print the states of the requested tables; ConfigError if there is no such table."""
     experiment = configuration.load(options.config)
     scale, requested = configuration.requested_tables(experiment, options)
-    for line in [] if options.tables else scales.left_out(experiment, scale, experiment.asked):
+    for line in [] if options.tables else scales.left_out(experiment, scale, experiment.requested):
         print(line, file=sys.stderr)
     tables = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in requested}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}

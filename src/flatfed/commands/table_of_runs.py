@@ -14,10 +14,10 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, cell_specs, known, run_specs, scales, table_specs
+from flatfed.experiment import Experiment, cell_specs, lookup, run_specs, scales, table_specs
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
-from flatfed.papers.units import many
+from flatfed.papers.units import plural
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
@@ -40,9 +40,9 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     loaded = experiment.load(configuration.HOME, {**config, "seeds": seeds})
-    table = known.look_up("table", options.table, loaded.tables, "config/tables")
+    table = lookup.entry("table", options.table, loaded.tables, "config/tables")
     ids = map(RunIds.of, (record.description for record in records.values()))
-    of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.of_table(table)]
+    of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table)]
     scale = next((run.scale for run in of_table), "preview")
     specs = cell_specs.cells(loaded, scale, table.id)
     if options.so_far and of_table and of_table[0].protocol.endswith(BFLOAT16):
@@ -71,7 +71,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     specs = [_of_seeds(spec, chosen.keys(), ended, options.so_far) for spec in specs if spec.column in columns]
     with _as_results(chosen, requested):
         typeset = blocks.typeset(filled_table.fill(layout, specs, so_far=options.so_far))
-    counts = f"{many(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
+    counts = f"{plural(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
     reasons = [f"not shown: {path}: {reason}" for path, reason in refused.items()]
     return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 

@@ -22,7 +22,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.experiment import cell_specs, table_specs
-from flatfed.papers.units import many
+from flatfed.papers.units import plural
 from flatfed.tables import claims, filled_table, verification
 from flatfed.tables.verification import TableResult
 
@@ -82,4 +82,4 @@ def lines(result: TableResult) -> Iterator[str]:
     for claim in result.claims:
         if claim.outcome in ("not held", "reversed clearly"):
             p = "" if claim.p is None else f", p = {claim.p:.2g}"
-            yield f"    {claim.outcome:16} {claim.better} > {claim.worse} ({many(claim.columns, 'column')}{p})"
+            yield f"    {claim.outcome:16} {claim.better} > {claim.worse} ({plural(claim.columns, 'column')}{p})"

@@ -6,7 +6,7 @@ from typing import Any
 
 from flatfed.experiment.catalog import Catalog
 
-#: Kind of analysis -> scale -> its default settings, which a protocol's ``analysis:`` overrides.
+#: Kind of analysis -> scale -> default settings, which a protocol's ``analysis:`` overrides.
 DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "surface": {
         "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},

@@ -1,4 +1,4 @@
-"""The files of config/ and of the user: read, then checked against the schemas and against each other."""
+"""The catalog of all declarations in config/ and in the user's table folders, read and checked."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, deals, defaults, known, settings
+from flatfed.experiment import checks, data_sources, defaults, lookup, partitions, settings
 from flatfed.experiment.checks import check_id
-from flatfed.experiment.known import Entries
+from flatfed.experiment.lookup import Entries
 from flatfed.strict_yaml import read
 
-#: Keys of a table file that declare entries of the catalog, as the files of these names do.
+#: Keys of a table file that declare entries, like the files of these names.
 SECTIONS = ("datasets", "protocols", "splits", "algorithms")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """The ``content`` of an id, declared in ``file`` at ``key`` ("": the whole file)."""
+    """The ``content`` of an id, declared in ``file`` at ``key``, "" for the entire file."""
 
     content: dict[str, Any]
     file: str
@@ -36,10 +36,9 @@ class Declared:
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All validated declarations by id; protocols include their labelled variants.
+    """All valid declarations by id; protocols include their labelled variants.
 
-    ``sources``: dataset -> its source on this machine. ``split_places``: split -> file and key of its entry, for
-    messages.
+    ``sources``: dataset -> its source on this machine. ``split_places``: split -> file and key of its declaration.
     """
 
     datasets: Entries[dict[str, Any]]
@@ -63,36 +62,33 @@ class Catalog:
         """Return the name of an algorithm or variant in tables and figures."""
         return self.algorithms[row]["label"]
 
-    def deal(self, scale: str, protocol: str, split: str) -> deals.Deal:
+    def split_settings(self, scale: str, protocol: str, split: str) -> partitions.SplitSettings:
         """Return the partition, client sampling and topology of ``split``."""
-        return deals.of_split(split, self.protocols[protocol], scale, self)
+        return partitions.of_split(split, self.protocols[protocol], scale, self)
 
     def hyperparameters(
         self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return (training settings, parameters) of an algorithm or variant, with the values ``chosen`` by tuning."""
+        """As :func:`settings.of_algorithm`."""
         return settings.of_algorithm(self.values(scale, protocol), row, self.algorithms[row], chosen)
 
 
 def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
     """Return the catalog of ``root``/config and of the files in ``table_folders``.
 
-    ``data``: dataset -> its source on this machine, which overrides the declared one; ``where``: the location of both
-    settings, for messages. Refuses invalid entries and entries that refer to them, with the reason.
+    ``data``: dataset -> its source on this machine, set in ``where``. An invalid entry raises its error when used.
 
-    :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is not a YAML mapping of entries, or a
-        table folder or dataset of ``data`` does not exist.
+    :raises ConfigError: datasets.yaml, splits.yaml or algorithms.yaml is not a mapping, or ``data`` is unknown.
     """
     declared = {section: _section(root, section) for section in SECTIONS}
     tables = _add(root, table_folders, declared)
     for name in registry.names():
         check_id(name, "algorithm_folders: the file of an algorithm")
-        # An algorithm file without an entry is a valid row.
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared({}, "config/algorithms.yaml", name)
     datasets, protocols, splits, algorithms = (Entries(None, part.refused, part.unread) for part in declared.values())
     for name in data:
-        known.check("dataset", name, declared["datasets"].declared, f"{where}: data")
+        lookup.check("dataset", name, declared["datasets"].declared, f"{where}: data")
     sources, seen = {}, {}
     for name, entry in declared["datasets"].items():
         with datasets.refusing(name):
@@ -113,14 +109,13 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
             protocols.update({protocol.id: protocol for protocol in variants})
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
-            known.check("protocol", name.partition("~")[0], protocols, protocol.file)
+            lookup.check("protocol", name.partition("~")[0], protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
     files = {name: entry.where for name, entry in declared["splits"].items()}
     return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, files)
 
 
 def _section(root: Path, section: str) -> Entries[Declared]:
-    """Return the entries of a ``section`` in config/ by id; ConfigError if a file is not a mapping of entries."""
     if section == "protocols":
         return _files(root, "protocols", "protocol")
     where = f"config/{section}.yaml"
@@ -138,8 +133,7 @@ def _section(root: Path, section: str) -> Entries[Declared]:
 def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
     """Add the declarations of table files to ``declared``, by section, and return the tables by id.
 
-    Refuses the whole file if it has a mistake or declares an id differently from another file. Its ids get the message
-    unless another file declares them too.
+    A file with a mistake, or with an id that another file declares differently, is refused with all its ids.
     """
     tables: Entries[Declared] = Entries()
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
@@ -158,7 +152,7 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
             for section, name, entry in added:
                 if section == "datasets":
-                    entry["source"] = data_sources.of_project(entry["source"], path)
+                    entry["source"] = data_sources.in_project(entry["source"], path)
                 if (earlier := declared[section].get(name)) and earlier.content != entry:
                     already = f"{name!r} is declared already, in {earlier.where}, with other values"
                     raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
@@ -177,29 +171,27 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
 
 
 def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
-    """Return dataset ``name`` and its source on this machine: the ``override`` of ``where``, or the declared one."""
     source, location = declared.content["source"], f"{declared.where}.source"
     data_sources.check_source(source, location)
     if override:
         at = f"{where}: data.{name}"
         schemas.refuse(schemas.mistakes(override, "source", ("data", name)), where)
         data_sources.check_source(override, at)
-        data_sources.check_cut(override, source, at, location)
-        data_sources.check_there(override, at)
+        data_sources.check_resize(override, source, at, location)
+        data_sources.check_exists(override, at)
         source, location = override, at
     dataset = defaults.dataset(name, declared.content, source, declared.where)
     checks.check_dataset(dataset, declared.where)
-    source = data_sources.at_home(source)
+    source = data_sources.expanded(source)
     if override:
         data_sources.check_order(source, {**dataset, **source.get("images", {})}, location)
     else:
-        data_sources.check_said(source, dataset, declared.where)
+        data_sources.check_declared(source, dataset, declared.where)
     data_sources.check_domains(source, dataset, location)
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 
 def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
-    """Return the files of config/<folder> by id: the name without .yaml."""
     valid: Entries[Declared] = Entries()
     for path in _yaml_files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
@@ -217,13 +209,11 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 
 def _sections(content: Any) -> dict[str, dict[str, Any]]:
-    """Return the sections of a file's ``content`` by name."""
     mapping = content if isinstance(content, dict) else {}
     return {name: mapping[name] for name in SECTIONS if isinstance(mapping.get(name), dict)}
 
 
 def _check_file(content: Any, where: str) -> None:
-    """Check the ``content`` of the file ``where`` against the table schema."""
     errors, sections = schemas.mistakes(content, "table"), _sections(content)
     if sections and sections.keys() == content.keys():  # no table, only declarations
         errors = [error for error in errors if error.absolute_path or error.validator != "required"]

@@ -1,43 +1,31 @@
-"""The cells of a table: their sources, base rows and printed numbers."""
+"""The specifications of cells: sources, base rows and printed numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flatfed.experiment import described, known, run_specs, scales, settings, tables
+from flatfed.experiment import descriptive_tables, lookup, run_specs, scales, settings, tables
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import CellSpec, Column, Row, Run, Sources, Table
+from flatfed.experiment.model import CellSpec, Column, Row, Sources, Table
 from flatfed.papers.metrics import METRICS, Metric
 from flatfed.papers.reference import Printed, Reference, keys_of_split
 from flatfed.runs.paths import RunIds
 
 
 def cells(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> list[CellSpec]:
-    """Return the specifications of the cells of a table, or of some of its columns, row by row.
-
-    :raises ConfigError: no such scale, table or column.
-    """
+    """Return the specifications of a table's cells, row by row; ConfigError for an unknown id."""
     layout, chosen = scales.table(experiment, scale, table, columns)
     return [_cell(experiment, scale, layout, column, row) for row in layout.entries.values() for column in chosen]
 
 
 def cell(experiment: Experiment, scale: str, table: str, column: str, row: str) -> CellSpec:
-    """Return the specification of a cell.
-
-    :raises ConfigError: no such scale, table, column or row.
-    """
+    """Return the specification of a cell; ConfigError for an unknown id."""
     layout, [chosen] = scales.table(experiment, scale, table, [column])
-    return _cell(experiment, scale, layout, chosen, known.look_up("row", row, layout.entries, f"table {table}"))
-
-
-def table_runs(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> list[Run]:
-    """Return the runs of a table, or of some of its columns, each once."""
-    return list({run.path: run for cell in cells(experiment, scale, table, columns) for run in cell.runs}.values())
+    return _cell(experiment, scale, layout, chosen, lookup.entry("row", row, layout.entries, f"table {table}"))
 
 
 def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> CellSpec:
-    """Return the specification of the cell of ``row`` and ``column``."""
     catalog = experiment.catalog
     name = tables.metric_of(column, row)
     metric = METRICS[name]
@@ -46,7 +34,7 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
     if metric.needs_runs:
         content["accuracy"] = catalog.values(scale, column.protocol)["accuracy"]
     if metric.source == "given":
-        content["sources"] = Sources(given=described.given(catalog, scale, column, row))
+        content["sources"] = Sources(given=descriptive_tables.number(catalog, scale, column, row))
     elif column.relative is None or base is not None:
         content["sources"] = _sources(experiment, scale, table, column, row, metric)
         if base:
@@ -71,27 +59,21 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
     )
 
 
-def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Run]:
-    """Return the runs of a row in a column, ordered by seed, then by split."""
-    return [
-        run_specs.resolved(experiment, RunIds(scale, column.protocol, split, row.algorithm, seed))
-        for seed in run_specs.seeds(experiment, scale, column.protocol, table.settings.get("seeds"))
-        for split in table.trained_on[column.id, row.id]
-    ]
-
-
 def _sources(experiment: Experiment, scale: str, table: Table, column: Column, row: Row, metric: Metric) -> Sources:
-    """Return the sources of ``metric`` for a row."""
     if metric.source == "declared":
         _, params = experiment.catalog.hyperparameters(scale, column.protocol, row.algorithm)
         return Sources(update=(row.algorithm.partition("~")[0], params))
-    runs = tuple(_runs(experiment, scale, table, column, row))
+    runs = tuple(
+        run_specs.resolved(experiment, RunIds(scale, column.protocol, split, row.algorithm, seed))
+        for seed in run_specs.seeds(experiment, scale, column.protocol, table.settings.get("seeds"))
+        for split in table.trained_on[column.id, row.id]
+    )
     timed = runs[0] if metric.source == "timing" else None
     return Sources(runs if metric.needs_runs or metric.source == "analysis" else (), timed)
 
 
 def target(catalog: Catalog, scale: str, column: Column) -> float | None:
-    """Return the column's target accuracy at ``scale`` as a fraction, None if its metric has no target."""
+    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
     if column.target is None:
         return None
     return settings.target(catalog.values(scale, column.protocol), column.split, column.target, column.id)
@@ -102,8 +84,8 @@ def printed(
 ) -> Printed | None:
     """Return the printed number of a cell, or None.
 
-    The keys are the cell's metric, dataset, partition and algorithm. ``reference:`` of the column and the row override
-    them; their variants are joined, as in ``topology=ring;Q=4``.
+    ``reference:`` of the column and the row override the cell's metric, dataset, partition and algorithm. FlatFed joins
+    their variants, as in ``topology=ring;Q=4``.
     """
     if reference is None:
         return None
@@ -116,7 +98,7 @@ def printed(
     elif column.splits:
         fields["dataset"] = catalog.values("paper", column.protocol)["dataset"]
         if len(column.splits) == 1:
-            clients = catalog.deal("paper", column.protocol, column.split).partition["clients"]
+            clients = catalog.split_settings("paper", column.protocol, column.split).partition["clients"]
             fields |= keys_of_split(catalog.splits[column.split], clients)
     fields |= {**column.reference, **row.reference}
     variants = column.reference.get("variant", _relation(column, row)), row.reference.get("variant")
@@ -125,7 +107,7 @@ def printed(
 
 
 def _relation(column: Column, row: Row) -> str:
-    """Return the variant of numbers relative to a base row in the reference files, or ""."""
+    """Return the reference files' variant for numbers relative to a base row, or ""."""
     if column.relative is None or column.unit == "V":
         return ""
     base = column.base_of(row.id)

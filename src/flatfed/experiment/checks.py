@@ -1,7 +1,8 @@
-"""Checks of configuration entries beyond their schemas: within one entry, and against other entries."""
+"""Checks of configuration entries that the schemas cannot make."""
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError
-from flatfed.experiment import deals, defaults, known, settings
-from flatfed.experiment.known import Entries
+from flatfed.experiment import defaults, lookup, partitions, settings
+from flatfed.experiment.lookup import Entries
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
 from flatfed.runs import graphs
@@ -31,34 +32,37 @@ def check_id(name: str, where: str) -> None:
 
 
 def check_dataset(dataset: dict[str, Any], where: str) -> None:
-    """Refuse a dataset, declared in ``where``, whose statistics do not fit its channels."""
+    """Refuse a dataset whose mean or std does not have one number per channel."""
     channels = dataset["shape"][0]
     for key in ("mean", "std"):
         if len(dataset[key]) != channels:
-            raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
+            raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; give one for each")
 
 
 def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> None:
-    """Refuse a split that refers to an unknown split, has an impossible graph, or was ``seen`` under another id."""
+    """Refuse a split that refers to an unknown split, has an impossible graph, or repeats another id.
+
+    ``seen``: content -> id of the splits so far.
+    """
     split, where = splits[name].content, splits[name].where
     # The number of images of a domain split depends on the downloaded data.
     federated = {id_: entry for id_, entry in splits.items() if entry.content["scheme"] not in ("central", "domain")}
     for key in ("steps_of", "images_of"):
         if key in split:
-            known.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
-    if "topology" in split and "clients" in split:  # in a domain split, clients depend on the dataset
-        graphs.check(deals.topology(split), split["clients"], f"{where}.topology")
+            lookup.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
+    if "topology" in split and "clients" in split:  # a domain split's clients depend on the dataset
+        graphs.check(partitions.topology(split), split["clients"], f"{where}.topology")
     content = {**defaults.SPLIT, **split, "label": None}
     same = seen.setdefault(json.dumps(content, sort_keys=True), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"
-        raise ConfigError(f"{where}: is {duplicate}; a split has one id, so that its runs are made once")
+        raise ConfigError(f"{where}: is {duplicate}; use one id, so that FlatFed trains its runs once")
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
-    """Refuse an algorithm without a file, and a variant with a setting that the algorithm does not have."""
+    """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
     base = name.partition("~")[0]
-    known.check_algorithm(base, registry.names(), where)
+    lookup.check_algorithm(base, registry.names(), where)
     settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
 
 
@@ -68,11 +72,11 @@ def check_protocol(
     algorithms: Entries[dict[str, Any]],
     splits: Entries[dict[str, Any]],
 ) -> None:
-    """Refuse a protocol that refers to unknown ids, or whose model cannot process its images."""
+    """Refuse a protocol with unknown ids, invalid values, or a model that cannot process its images."""
     for scale, values in protocol.scales.items():
         where = f"{protocol.file}: {protocol.key(scale)}"
         dataset = values["dataset"]
-        known.check("dataset", dataset, datasets, f"{where}dataset")
+        lookup.check("dataset", dataset, datasets, f"{where}dataset")
         _check_model(values, datasets[dataset], where)
         _check_algorithms(values, algorithms, where)
         _check_patterns(values, algorithms, splits, where)
@@ -83,7 +87,6 @@ def check_protocol(
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse an unknown model, or one that cannot process the images."""
     model, shape = values["model"], tuple(dataset["shape"])
     options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
     if "weights" in model:
@@ -93,7 +96,6 @@ def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) ->
 
 
 def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:
-    """Refuse set, searched or tuned values that the algorithms do not accept."""
     overridden = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
     tried = {"searched": values.get("searched", {}), "tune.grids": values.get("tune", {}).get("grids", {})}
     for key, grids in tried.items():
@@ -101,36 +103,34 @@ def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]
             overridden += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
     for key, name, overrides in overridden:
         if name not in algorithms.declared:
-            known.check_algorithm(name, algorithms, f"{where}{key}")
+            lookup.check_algorithm(name, algorithms, f"{where}{key}")
         settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
 
 
 def _check_patterns(
     values: dict[str, Any], algorithms: Entries[dict[str, Any]], splits: Entries[dict[str, Any]], where: str
 ) -> None:
-    """Refuse a pattern that matches no split or row."""
     patterns = [("split", pattern, "targets") for pattern in values.get("targets", {})]
     for name, entry in values["unstated"].items():
         for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, dict) else ():
             patterns += [(kind, pattern, f"unstated.{name}.{key}") for pattern in entry.get(key, [])]
     for kind, pattern, key in patterns:
         ids = algorithms if kind == "algorithm" else splits
-        if not settings.matching(pattern, ids.declared):
-            known.check(kind, pattern, ids, f"{where}{key}")
+        if not fnmatch.filter(ids.declared, pattern):
+            lookup.check(kind, pattern, ids, f"{where}{key}")
 
 
 def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse ``client_test_images`` that no evaluation set uses, or that exceed the images of the ``dataset``."""
     key, sets = "client_test_images", values["evaluation"]["sets"]
     required = "clients" in sets or ("nodes" in sets and key in values)
     if required and key not in values:
-        raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, each with test images of its own")
+        raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, and each needs its own test images")
     if key in values and not required:
-        raise ConfigError(f"{where}{key}: means nothing without clients or nodes among evaluation.sets")
+        raise ConfigError(f"{where}{key}: has no effect without clients or nodes in evaluation.sets")
     # Splits that leave a domain out test on images of both parts.
     most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
     if required and values[key] > most:
         raise ConfigError(
             f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
-            f"{values['dataset']!r}, are wanted"
+            f"{values['dataset']!r}"
         )

@@ -6,7 +6,7 @@ import functools
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import known, settings
+from flatfed.experiment import lookup, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.runs import graphs
 
@@ -15,12 +15,12 @@ FEWEST = 0.1
 
 
 def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
-    """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if it does not exist."""
-    return known.look_up("protocol", name, catalog.protocols, f"{where}: protocol")
+    """Return the protocol or labelled variant ``name``; ConfigError if it does not exist."""
+    return lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
 
 
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
-    """Refuse a split that does not fit the datasets of protocol ``name`` at its scales; ``where`` requests it."""
+    """Refuse a split that does not fit the datasets of protocol ``name``; ``where`` requests it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
     for related_split in (declared[key] for key in ("images_of", "steps_of") if key in declared):
         check(name, related_split, catalog, where)
@@ -29,44 +29,40 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     if declared["scheme"] == "domain":
         data = catalog.values("paper", name)["dataset"]
         at = f"{location}.domain (dataset {data!r}, {name}; asked for in {where})"
-        known.check("domain", declared["domain"], domains, at)
+        lookup.check("domain", declared["domain"], domains, at)
     for scale in protocol.scales:
-        dataset, deal = catalog.dataset(scale, name), catalog.deal(scale, name, split)
+        dataset, resolved_split = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
-        of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
+        scope = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
         if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
-            raise ConfigError(f"{location}: {len(domains)} domains are wanted {of}, which has {has}")
-        spec, clients = deal.partition, deal.partition["clients"]
+            raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
+        spec, clients = resolved_split.partition, resolved_split.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         size = "clients" if "clients" in declared else "clients_per_domain"
         made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
-        drawn = clients * deal.sampling["fraction"] if deal.sampling["scheme"] == "bernoulli" else 1
-        classes = f"at most {dataset['classes']}, the classes {of}"
+        drawn = clients * resolved_split.sampling["fraction"] if resolved_split.sampling["scheme"] == "bernoulli" else 1
+        classes = f"at most {dataset['classes']}, the classes {scope}"
         for key, wrong, allowed in (
-            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {of}"),
+            ("participation", drawn < FEWEST, f"{drawn:g} clients join a round; at least {FEWEST} are wanted {scope}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
             ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
-            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {of}"),
+            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {scope}"),
         ):
             if wrong:
                 raise ConfigError(f"{location}.{key}: {declared[key]} is not allowed; {allowed}")
-        if deal.topology is not None:
-            graphs.check(deal.topology, clients, f"{location}.topology")
+        if resolved_split.topology is not None:
+            graphs.check(resolved_split.topology, clients, f"{location}.topology")
 
 
 @functools.lru_cache(4096)
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
-    """Refuse an algorithm that cannot train on a split in a protocol, at any of the protocol's scales.
-
-    :raises ConfigError: a decentralised algorithm without a topology, an algorithm with a server on a topology, a
-        centralised algorithm on several clients, or more gossip steps than the topology has.
-    """
+    """Refuse an algorithm that cannot train on a split: wrong or missing topology, central data, or gossip steps."""
     content = catalog.splits[split]
     for scale in catalog.protocols[protocol].scales:
         _, parameters = catalog.hyperparameters(scale, protocol, algorithm)
         kind = registry.load(algorithm.partition("~")[0])(**parameters)
-        deal = catalog.deal(scale, protocol, split)
-        topology = deal.topology
+        resolved_split = catalog.split_settings(scale, protocol, split)
+        topology = resolved_split.topology
         at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and topology is None:
             allowed = ", ".join(graphs.GRAPHS)
@@ -77,20 +73,18 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {peers}")
         if kind.central and content["scheme"] != "central":
             scheme = content["scheme"]
-            raise ConfigError(f"{at}: it has all data at one place, as splits of scheme central do, not {scheme}")
+            raise ConfigError(f"{at}: it needs all data in one client, as in splits of scheme central, not {scheme}")
         if topology is not None:
-            graphs.check_steps(topology, deal.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
+            graphs.check_steps(topology, resolved_split.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
-def own_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
-    """Return the split that ``algorithm`` trains on in ``protocol``.
-
-    ``split`` for algorithms with a server; for decentralised algorithms ``pattern``, with ``split`` in place of *.
+def training_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
+    """Return the split that ``algorithm`` trains on: ``split``, or ``pattern`` with ``split`` for * if decentralised.
 
     :raises ConfigError: the split does not exist, or the algorithm cannot train on it.
     """
     if registry.load(algorithm.partition("~")[0]).decentralised:
         split = pattern.replace("*", split)
-        known.check("split", split, catalog.splits, f"{where}: decentralised")
+        lookup.check("split", split, catalog.splits, f"{where}: decentralised")
     check_pair(protocol, split, algorithm, catalog, where)
     return split

@@ -1,4 +1,4 @@
-"""Sources of datasets: their keys, their existence, and the content of sources on disk."""
+"""Checks of dataset sources, and of their files on disk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError
 from flatfed.files import digest_json
 
-END = 4096  # bytes at the end of a file that `listing` reads
+END = 4096  # bytes at the end of a file in `listing`
 
-#: Kind of source -> the required content of its ``path``, and the existence test.
+#: Kind of source on disk -> required content of its ``path``, and the existence test.
 ON_DISK = {
     "npz": (
         "a file with train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
@@ -29,52 +29,52 @@ ON_DISK = {
 
 
 def check_source(source: dict[str, Any], where: str) -> None:
-    """Refuse a source with inconsistent values."""
+    """Refuse a source with inconsistent keys."""
     if message := misfit(source):
         raise ConfigError(f"{where}.{message}")
 
 
-def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, base: str) -> None:
-    """Refuse a ``source`` of ``where`` that squeezes images if the one ``declared`` in ``base`` crops them."""
+def check_resize(source: dict[str, Any], declared: dict[str, Any], where: str, base: str) -> None:
+    """Refuse a ``source`` without ``resize`` if the one ``declared`` in ``base`` has it."""
     if "resize" in declared and source["source"] == declared["source"] and "resize" not in source:
         raise ConfigError(
-            f"{where}.resize: is missing; {base} has {declared['resize']} beside size {declared['size']}, and without "
-            f"it images are squeezed (of images that are square already, say resize: {source['size']})"
+            f"{where}.resize: is missing; {base} has {declared['resize']} with size {declared['size']}, and without it "
+            f"images are squeezed (for images that are already square, write resize: {source['size']})"
         )
 
 
 def files(source: dict[str, Any]) -> list[str]:
-    """Return the keys of a ``source`` that name single files; FlatFed rereads files that change."""
+    """Return the keys of a ``source`` that name single files."""
     return [key for key in ("path", "order") if key in source and (key == "order" or source["source"] == "npz")]
 
 
 def listing(source: dict[str, Any]) -> str | None:
-    """Return a digest of the sizes, times and ends of a source's files, or of a folder's images; None if not on disk.
+    """Return a digest of a source's files, or None if it is not on disk.
 
-    An .npz file ends with the checksums of its arrays.
+    Covers sizes, times and ends: an .npz file ends with the checksums of its arrays.
     """
     contents = []
     for key in files(source):
-        with contextlib.suppress(OSError), open(source[key], "rb") as file:  # Snakemake names a missing file
+        with contextlib.suppress(OSError), open(source[key], "rb") as file:  # Snakemake reports it
             about = os.stat(file.fileno())
             file.seek(max(0, about.st_size - END))
             contents.append([key, about.st_size, about.st_mtime_ns, file.read().hex()])
     return digest_json(contents) if contents else counting.listing(source)
 
 
-def check_there(source: dict[str, Any], where: str) -> None:
-    """Refuse a ``source`` on disk, declared in ``where``, whose path is missing or of the wrong kind."""
+def check_exists(source: dict[str, Any], where: str) -> None:
+    """Refuse a ``source`` on disk whose path is missing or of the wrong kind."""
     if source["source"] not in ON_DISK:
         return
     layout, exists = ON_DISK[source["source"]]
-    path = Path(at_home(source)["path"])
+    path = Path(expanded(source)["path"])
     if not exists(path):
         problem = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
         raise ConfigError(f"{where}.path: {source['path']!r} {problem}; wanted: {layout}")
 
 
 def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:
-    """Refuse an invalid ``order`` of a ``source``, declared in ``where``, or one not of ``counts`` images."""
+    """Refuse an invalid ``order`` of a ``source``, or one of another number of images than ``counts``."""
     if "order" in source:
         from flatfed.data import order
 
@@ -84,26 +84,26 @@ def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> N
                 raise ConfigError(f"{where}.order: {mismatch}")
 
 
-def at_home(source: dict[str, Any]) -> dict[str, Any]:
-    """Return ``source`` with the user's home in place of a leading ``~`` of its paths."""
+def expanded(source: dict[str, Any]) -> dict[str, Any]:
+    """Return ``source`` with expanded ``~`` in its paths."""
     return {**source, **{key: str(Path(source[key]).expanduser()) for key in PATHS if key in source}}
 
 
-def of_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return the ``source``, declared in ``file``, with its relative paths resolved in the file's project.
+def in_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return the ``source`` with its relative paths resolved in the nearest folder above ``file`` with a Snakefile.
 
-    The project is the nearest folder above the file with a Snakefile, or else the folder of the file.
+    Without a Snakefile, in the folder of the file.
     """
     here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
     project = next((up for up in folders if [*up.glob("Snakefile"), *up.glob("workflow/Snakefile")]), folders[0])
     paths = {key: project / Path(source[key]).expanduser() for key in PATHS if key in source}
-    # Snakemake fetches a dataset again if its path is written differently.
+    # Snakemake fetches a dataset again if its path changes in form.
     short = {key: path.relative_to(here) if path.is_relative_to(here) else path for key, path in paths.items()}
     return {**source, **{key: str(path) for key, path in short.items()}}
 
 
-def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a dataset, declared in ``where``, whose shape or number of classes differs from its image folder."""
+def check_declared(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a dataset whose shape or number of classes differs from its image folder."""
     if source["source"] != "imagefolder":
         return
     train, size = Path(source["path"]) / "train", source["size"]
@@ -112,12 +112,12 @@ def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> N
         actual["classes"] = len(counting.subfolders(train))
     for key, value in actual.items():
         if dataset[key] != value:
-            raise ConfigError(f"{where}.{key}: {dataset[key]}, but its source makes {value}")
+            raise ConfigError(f"{where}.{key}: {dataset[key]}, but its source has {value}")
 
 
 def check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a source whose domains differ from those of ``dataset``, or whose existing folder lacks a domain."""
+    """Refuse a source whose domains or domain folders differ from those of ``dataset``."""
     if source.get("domains"):
         if "domains" not in dataset:
-            raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains`")
+            raise ConfigError(f"{where}.domains: has no effect; the dataset has no `domains`")
         counting.part_folders(source, dataset["domains"], where)

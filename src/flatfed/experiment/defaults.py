@@ -1,8 +1,4 @@
-"""Default values of configuration entries. Other modules read complete entries.
-
-With ``paper:``, no defaults apply to a protocol. A dataset that is not on disk must declare its counts (see the
-schemas).
-"""
+"""Default values of configuration entries. With ``paper:``, no defaults apply to a protocol."""
 
 from __future__ import annotations
 
@@ -15,23 +11,22 @@ from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
 
-#: A user's protocol: FedSMOO's set-up (5.1 and official code) without its augmentation, since cropping or flipping can
-#: change the class of an image.
+#: A user's protocol: FedSMOO's set-up (5.1 and official code) without augmentation, since flipping can change a class.
 PROTOCOL = schemas.defaults("protocol")
 
-#: A split; keys that its scheme does not have are ignored.
+#: A split; its scheme ignores some keys.
 SPLIT: dict[str, Any] = {
     **{"balanced": False, "replacement": True, "assignment": "different_classes"},
     **{"sampling": "bernoulli", "sampler": "keyed"},
 }
 
-#: The metric of a table of results that names none.
+#: The default metric of a table of results.
 NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
 
 #: Keys of a metric in a column group with a single metric.
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
-#: Mean and standard deviation of every channel, of pixels scaled to 0..1: normalised pixels are in -2..2.
+#: Mean and standard deviation of every channel, of pixels in 0..1: normalised pixels are in -2..2.
 MEAN, DEVIATION = 0.5, 0.25
 
 #: Scheme -> the label of its splits; braces hold keys of the split.
@@ -46,9 +41,7 @@ LABELS = {
 
 
 def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the complete ``entry`` of dataset ``name``, declared in ``where``.
-
-    Reads missing numbers of images, classes and shape from ``source``, the source on this machine.
+    """Return the complete ``entry`` of dataset ``name``, with missing counts and shape read from ``source``.
 
     :raises ConfigError: the source does not exist.
     :raises DataError: the images cannot be counted.
@@ -57,33 +50,33 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
     if absent := [key for key in ("classes", "shape", "train", "test") if key not in entry]:
         keys = ", ".join(absent)
         if source["source"] not in COUNTS:
-            raise ConfigError(f"{where}: {keys} cannot be read of source {source['source']}; say them here")
+            raise ConfigError(f"{where}: {keys} cannot be read from source {source['source']}; declare them here")
         try:
-            data_sources.check_there(source, f"{where}.source")
+            data_sources.check_exists(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
-            raise ConfigError(f"{error}; or say {keys} in {where}") from None
-        counts = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
+            raise ConfigError(f"{error}; or declare {keys} in {where}") from None
+        counts = COUNTS[source["source"]](data_sources.expanded(source), entry.get("domains"), where)
         if counts["classes"] < 2:
-            raise ConfigError(f"{where}: {source['path']!r} holds {counts['classes']} class; at least two are wanted")
+            raise ConfigError(f"{where}: {source['path']!r} has {counts['classes']} class; at least two are required")
         complete |= {key: counts[key] for key in absent}
     channels = complete["shape"][0]
     return {"mean": [MEAN] * channels, "std": [DEVIATION] * channels, **complete}
 
 
 def split(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the complete ``entry`` of a split; its scheme and keys give the default label."""
+    """Return the complete ``entry`` of a split."""
     return {"label": [LABELS[entry["scheme"]].format(**entry)], **SPLIT, **entry}
 
 
 def algorithm(name: str, entry: dict[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the complete ``entry`` of a row; the default label is that of its ``plain`` row with its settings."""
+    """Return the complete ``entry`` of a row; the default label is the ``plain`` row's, followed by the settings."""
     label = plain.get("label", registry.load(name.partition("~")[0]).__name__)
     overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
     return {"label": ", ".join(filter(None, (label, overrides))), **entry}
 
 
 def table(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the complete ``document`` of a table: by default the test accuracy, without printed numbers."""
+    """Return the complete ``document`` of a table."""
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
     kind = document.get("kind", "results")
@@ -92,14 +85,14 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def figure(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the complete ``document`` of a figure: by default no paper, the test accuracy, no smoothing."""
+    """Return the complete ``document`` of a figure."""
     curves = {"metric": "test_accuracy", "smooth": {"preview": 0, "paper": 0}}
     of_kind = {"curves": curves, **{kind: {"metric": "test_accuracy"} for kind in ("sweep", "bars")}}
     return {"paper": "", **of_kind.get(document["kind"], {}), **document}
 
 
 def metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the metrics under each split of a ``group`` of columns: the group's or, without any, the table's."""
+    """Return the metrics of a ``group`` of columns, else of the table."""
     for entry in (group, document):
         entries = entry.get("metrics") or [{key: entry[key] for key in ONE_METRIC if key in entry}]
         if any(entries):

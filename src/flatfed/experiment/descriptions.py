@@ -1,4 +1,4 @@
-"""The run of given ids: its folder, its files, and its complete description for the trainer."""
+"""Ids -> run: folder, files, and the complete description for the trainer."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def resolve(catalog: Catalog, paths: Paths, ids: RunIds, chosen: Mapping[str, fl
     """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
     scale, protocol, split = ids.scale, ids.protocol, ids.split
     values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
-    deal, model = catalog.deal(scale, protocol, split), values["model"]
+    resolved_split, model = catalog.split_settings(scale, protocol, split), values["model"]
     training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
     length = {}
-    if "steps_of" in catalog.splits[split]:  # a round has as many steps as in the reference split
-        federated = catalog.deal(scale, protocol, catalog.splits[split]["steps_of"])
+    if "steps_of" in catalog.splits[split]:  # a round has the steps of the reference split
+        federated = catalog.split_settings(scale, protocol, catalog.splits[split]["steps_of"])
         length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
     emulated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")
     description = {
         "format": 1,
         **vars(ids),
         "dataset": {"name": values["dataset"], **{key: dataset[key] for key in ("classes", "shape", "mean", "std")}},
-        "partition": deal.partition,
-        "sampling": deal.sampling,
-        **({"topology": deal.topology} if deal.topology else {}),
+        "partition": resolved_split.partition,
+        "sampling": resolved_split.sampling,
+        **({"topology": resolved_split.topology} if resolved_split.topology else {}),
         **length,
         "model": {
             "name": model["name"],

@@ -1,4 +1,4 @@
-"""The experiment: the declarations of config/ and the requests of config.yaml."""
+"""The type of a loaded configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from flatfed.errors import ConfigError
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.known import Entries
-from flatfed.experiment.model import Asked, Figure, Table
+from flatfed.experiment.lookup import Entries
+from flatfed.experiment.model import Figure, Requested, Table
 from flatfed.papers.errata import Errata
 from flatfed.papers.reference import Reference
 from flatfed.runs.paths import Paths, RunIds
@@ -20,10 +20,10 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The declarations of config/ and the requests of config.yaml. This package resolves them into runs and cells.
+    """The declarations of config/ and the requests of config.yaml.
 
-    ``config``: the content of config.yaml with command-line overrides; ``asked``: the requested tables and figures.
-    ``environment``: variables that pass the folders of the user's files to jobs. ``runs``: cache of resolved runs.
+    ``config``: the content of config.yaml with command-line overrides. ``environment``: variables that pass the folders
+    of the user's files to jobs. ``runs``: cache of resolved runs.
     """
 
     root: Path
@@ -33,7 +33,7 @@ class Experiment:
     references: Mapping[str, Reference]
     tables: Entries[Table]
     figures: Entries[Figure]
-    asked: Asked
+    requested: Requested
     environment: Mapping[str, str]
     runs: dict[RunIds, Run] = field(default_factory=dict, init=False, repr=False)
 
@@ -48,9 +48,9 @@ class Experiment:
         return self.config.get("tune", False)
 
     @property
-    def everything(self) -> Asked:
-        """All tables and figures."""
-        return Asked([(name, None) for name in self.tables], list(self.figures))
+    def everything(self) -> Requested:
+        """All declared tables and figures."""
+        return Requested([(name, None) for name in self.tables], list(self.figures))
 
     @cached_property
     def errata(self) -> Errata:
@@ -58,7 +58,7 @@ class Experiment:
         return Errata(self.root)
 
     def check(self) -> None:
-        """Raise a ConfigError with all mistakes in the files, one line per file and key."""
+        """Raise a ConfigError with all mistakes, one line per file and key."""
         catalog = self.catalog
         entries = (catalog.datasets, catalog.splits, catalog.algorithms, catalog.protocols, self.tables, self.figures)
         messages = [message for section in entries for message in section.refused.values()]

@@ -1,4 +1,4 @@
-"""The specification of a figure at a scale: panels, runs and input files."""
+"""The specifications of figures."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from flatfed.runs.paths import RunIds
 
 
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
-    """Return the specification of a figure at a scale; ConfigError if it does not exist."""
+    """Return the specification of a figure; ConfigError if it does not exist."""
     layout, catalog = scales.figure(experiment, scale, figure), experiment.catalog
     document, kind = layout.settings, KINDS[layout.kind]
     drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
     runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
     pairs = layout.pairs(scale)
     settings = [
-        set_ups.in_brief(catalog, scale, pairs, trained=kind.reads != "partitions"),
+        set_ups.shared_setting(catalog, scale, pairs, trained=kind.reads != "partitions"),
         set_ups.same_data(experiment, scale, layout),
     ]
-    definitions = measures.defined(catalog, scale, layout)
+    texts = [document["caption"]] if "caption" in document else []
+    texts += measures.defined(catalog, scale, layout)
     if layout.kind == "eigenvalues":
-        definitions += table_specs.of_hessians(catalog, scale, [run.protocol for run in runs])
-    rows = dict.fromkeys(run.algorithm for run in runs)
+        texts += table_specs.hessian_notes(catalog, scale, [run.protocol for run in runs])
+    texts += table_specs.row_notes(catalog, dict.fromkeys(run.algorithm for run in runs))
     trained = [
         TrainedRow(entry.protocol, split, row, catalog.label(row))
         for panel in layout.panels
-        for entry in panel.every(scale)
+        for entry in panel.all_entries(scale)
         for row, splits in entry.rows.items()
         for split in splits
     ]
@@ -46,10 +47,10 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
         panels=drawn,
         paper=document["paper"],
         setting="; ".join(filter(None, settings)),
-        caption=" ".join([*filter(None, [document.get("caption")]), *definitions, *table_specs.of_rows(catalog, rows)]),
+        caption=" ".join(texts),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        tuning=table_specs.of_tuning(experiment, scale, trained),
-        unstated=table_specs.left_open(experiment, scale, trained, _not_shown(layout)) if scale == "paper" else [],
+        tuning=table_specs.tuning_notes(experiment, scale, trained),
+        unstated=table_specs.unstated(experiment, scale, trained, _not_shown(layout)) if scale == "paper" else [],
         metric=document.get("metric"),
         smooth=document.get("smooth", {}).get(scale, 0),
         across=document.get("across", "rounds"),
@@ -57,16 +58,15 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
 
 
 def _not_shown(figure: Figure) -> set[str]:
-    """Return the keys of ``unstated:`` that do not apply to a figure: swept keys, and seeds if it shows one seed."""
+    """Return the keys of ``unstated:`` that do not apply: swept keys, and seeds if the figure shows one seed."""
     swept = {key for panel in figure.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
     return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
 
 
 def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> DrawnPanel:
-    """Return a panel of a figure with its marks."""
-    pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
+    pairs = list(dict.fromkeys(pair for entry in panel.all_entries(scale) for pair in entry.pairs))
     return DrawnPanel(
-        title=set_ups.on_data(experiment.catalog, scale, panel.title, pairs),
+        title=set_ups.at_scale(experiment.catalog, scale, panel.title, pairs),
         marks=_marks(experiment, scale, figure, panel),
         metric=panel.metric if figure.kind == "curves" else None,
         axis=PARAMETERS[panel.parameter].axis if panel.parameter else "",
@@ -75,11 +75,10 @@ def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
 
 
 def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
-    """Return the marks of a panel in the order of its file."""
     if KINDS[figure.kind].reads == "partitions":
-        deals = [(entry.label or "", entry.protocol, entry.splits[0]) for entry in panel.entries]
+        partitions = [(entry.label or "", entry.protocol, entry.splits[0]) for entry in panel.entries]
         seed, partition_path = figure.settings["seed"], experiment.paths.partition
-        return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in deals]
+        return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in partitions]
     if figure.kind == "sweep":
         return _points(experiment, scale, figure, panel)
     rows = _rows(experiment, scale, figure, panel.shown(scale))
@@ -93,7 +92,6 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
 
 
 def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[PanelEntry]) -> list[Mark]:
-    """Return the rows of ``entries`` with their runs of the figure's seeds."""
     rows = []
     for entry in entries:
         seeds = run_specs.seeds(experiment, scale, entry.protocol, figure.settings.get("seeds"))
@@ -110,7 +108,6 @@ def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[
 
 
 def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
-    """Return the points of a sweep, row by row; ``x`` is the value of the parameter in the runs."""
     points: dict[tuple[str, float], Mark] = {}
     for entry in panel.shown(scale):
         for row, variant in zip(panel.rows, _rows(experiment, scale, figure, [entry]), strict=True):
@@ -119,15 +116,15 @@ def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) ->
             where = f"config/figures: {panel.parameter} of {variant.algorithm} in {entry.protocol} ({scale} scale)"
             if further:
                 xs = ", ".join(f"{value:g}" for value in (x, *further))
-                raise ConfigError(f"{where}: the runs of one point have {xs}; one value is wanted, set by a variant")
+                raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
             if (row, x) in points:
-                raise ConfigError(f"{where}: two points of {row} have {x:g}; each value is wanted once")
+                raise ConfigError(f"{where}: two points of {row} have {x:g}; give each value once")
             points[row, x] = Mark(label=experiment.catalog.label(row), algorithm=row, by_seed=runs, x=x)
     return [points[key] for key in sorted(points, key=lambda key: (panel.rows.index(key[0]), key[1]))]
 
 
 def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
-    """Return ``run``, a point of a sweep, or the plain row's run if both train the same.
+    """Return a sweep's ``run``, or the plain row's run if both train the same.
 
     :raises ConfigError: tuning would choose the value of the swept parameter.
     """
@@ -137,25 +134,25 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
     for key in PARAMETERS[parameter].keys:
         if key in keys:
             raise ConfigError(
-                f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but {key} is under `tune:` "
-                f"there, so that a point without a value of its own stands for whatever is chosen; give each point a "
-                f"variant that sets {key}"
+                f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but `tune:` would choose "
+                f"{key}; give each point a variant that sets {key}"
             )
     plain = run_specs.resolved(experiment, RunIds(*ids, run.algorithm.partition("~")[0], run.seed))
     return plain if {**run.description, "algorithm": plain.algorithm} == plain.description else run
 
 
 def _label(label: str, run: Run) -> str:
-    """Return a ``label`` with the parameters of ``run`` in its braces: ``K = {local_epochs:g}``."""
     parameters = [name for _, name, _, _ in string.Formatter().parse(label) if name]
     return label.format(**{name: _value(name, run) for name in parameters})
 
 
 def _value(parameter: str, run: Run) -> float:
-    """Return a run's value of a parameter that figures show; ConfigError if its algorithm does not have it."""
+    training = {key: run.description[key] for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
+    clients = {"clients": run.description["partition"]["clients"], "fraction": run.description["sampling"]["fraction"]}
+    values = {**training, **clients, **run.description["update"]["params"]}
+    compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
     try:
-        return PARAMETERS[parameter].value(run.description)
+        return compute(values)
     except KeyError:
-        parameters = [*run.description["update"]["params"], "local_epochs", "learning_rate_decay", "clients"]
         where = f"config/figures: {run.algorithm} in {run.protocol}"
-        raise ConfigError(unknown("parameter", parameter, parameters, where)) from None
+        raise ConfigError(unknown("parameter", parameter, values, where)) from None

@@ -12,27 +12,26 @@ from flatfed.errors import ConfigError
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import figures, selection, tables, tuning
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import Asked
+from flatfed.experiment.model import Requested
 from flatfed.papers import reference
 from flatfed.runs.paths import DEFAULT, Paths
 from flatfed.strict_yaml import read
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = DEFAULT) -> Experiment:
-    """Return the experiment of ``root``/config; ``paths``: the root folders of all paths.
+    """Return the experiment of ``root``/config; ``config``: config.yaml with the command line (None: the file alone).
 
-    ``config``: the content of config.yaml merged with the command line (None: the file alone). A mistake in an entry
-    raises an error when the entry is needed, and in :meth:`Experiment.check`.
+    A mistake in an entry raises an error when the entry is used, and in :meth:`Experiment.check`.
 
     :raises ConfigError: a mistake in ``config`` or in a file that all entries need.
     """
     root = Path(root)
-    # Always read the file: Snakemake, which merges it into ``config``, accepts duplicate keys.
+    # Snakemake, which merges the file into ``config``, accepts duplicate keys.
     file_config = read(root / "config" / "config.yaml", selection.FILE)
     selection.check(file_config, selection.FILE)
     config = file_config if config is None else config
     selection.check(config)
-    if config.get("seeds_together") and len(config.get("seeds", [])) < 2:  # seeds can come from the command line
+    if config.get("seeds_together") and len(config.get("seeds", [])) < 2:  # seeds may be on the command line
         raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
     environment = _user_folders(config)
     catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
@@ -42,14 +41,14 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     references = reference.read_all(root)
     declared = catalog.tables.resolved(lambda name, entry: tables.table(name, entry, catalog, references))
     shown = catalog.figures.resolved(lambda name, entry: figures.figure(name, entry, catalog))
-    asked = Asked(selection.tables(config, declared), selection.figures(config, shown))
-    # Tables are checked against the declared datasets; smaller local data need only fit the requested tables.
+    requested = Requested(selection.tables(config, declared), selection.figures(config, shown))
+    # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
     counted = replace(catalog, datasets=selection.counted(config, catalog.datasets))
-    return Experiment(root, config, paths, counted, references, declared, shown, asked, environment)
+    return Experiment(root, config, paths, counted, references, declared, shown, requested, environment)
 
 
 def _user_folders(config: dict[str, Any]) -> dict[str, str]:
-    """Register the user's files in the folders of ``config``; return the environment variables for jobs."""
+    """Register the user's files; return the environment variables for jobs."""
     for key in ("algorithm_folders", "model_folders", "table_folders"):
         for folder in config.get(key, []):
             if not Path(folder).is_dir():

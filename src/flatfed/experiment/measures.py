@@ -1,4 +1,4 @@
-"""Definitions of the measures of a run's probes (:mod:`flatfed.engine.probe`) for captions of figures."""
+"""Definitions of probe measures (:mod:`flatfed.engine.probe`) for the captions of figures."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from flatfed.experiment.model import Figure
 DEFINITIONS = {
     "perturbation_drift": (
         "Perturbation drift: half the distance of two unit vectors, the client's perturbation and the gradient of F at "
-        "the virtual global model, mean over the E steps of the K active clients (1/(2KE) times the sum). The virtual "
-        "model averages all N clients: those that are not active are stepped for it as if they were. A step without a "
-        "perturbation is at distance 1 and counts as 1/2."
+        "the virtual global model, mean over all steps of the active clients. The virtual model averages all clients, "
+        "with local steps of the inactive ones too. A step without a perturbation counts as 1/2."
     ),
     "sharpness": (
-        "Global sharpness: F(w + ρ g/‖g‖) - F(w) with ρ = {rho:g} and g the gradient of F at w: one step of ascent, a "
-        "lower bound of the largest rise within ρ."
+        "Global sharpness: F(w + ρ g/‖g‖) - F(w), ρ = {rho:g}, g the gradient of F at w: one step of ascent, a lower "
+        "bound of the largest rise within ρ."
     ),
     "m_sharpness": (
-        "Global m-sharpness: the mean over batches of {m} images of L(w + ρ g/‖g‖) - L(w), L a batch's loss, g its "
-        "gradient and ρ = {rho:g}: one step of ascent each, a lower bound of the largest rise within ρ."
+        "Global m-sharpness: the mean of L(w + ρ g/‖g‖) - L(w) over batches of {m} images, L a batch's loss, g its "
+        "gradient, ρ = {rho:g}."
     ),
 }
 F = (
-    "F: the mean loss on {images:,} of all clients' training images (all, if fewer), drawn by the seed, those dealt "
-    "twice counted twice: the same images in every line."
+    "F: the mean loss on the same {images:,} training images of all clients (all, if fewer), drawn by the seed; images "
+    "of several clients count several times."
 )
 
 
 def defined(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
-    """Return a sentence for every probe measure that a figure shows, and for the loss of these measures."""
+    """Return the definitions of a figure's probe measures and of their loss."""
     probes = [
         (panel.metric, catalog.values(scale, entry.protocol)["probe"])
         for panel in figure.panels

@@ -1,4 +1,4 @@
-"""The types of the resolved configuration: cells, tables, figures. Plain data."""
+"""The types of the resolved configuration: cells, tables, figures."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of a cell's numbers for one row; the cell's metric decides which source it reads.
+    """The sources of a cell's numbers for one row. The cell's metric reads one of them.
 
-    ``runs`` are ordered by seed, then by split for a mean over splits. ``timed``: the run whose timing.json is read.
-    ``update``: name and parameters of an algorithm. ``given``: a number.
+    ``runs``: by seed, then by split. ``timed``: the run with the timing.json. ``update``: name and parameters of an
+    algorithm. ``given``: a number.
     """
 
     runs: tuple[Run, ...] = ()
@@ -28,17 +28,17 @@ class Sources:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no source: the combination of row and column does not exist."""
+        """Whether the row has no number in the column."""
         return self == Sources()
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellSpec:
-    """The specification of one number of a table: a ``metric`` of :mod:`flatfed.papers.metrics` and its sources.
+    """The specification of a cell: a ``metric`` of :mod:`flatfed.papers.metrics` and its sources.
 
-    ``unit``: the printed unit; ``target``: the target accuracy at this scale, a fraction; ``window``: the number of
-    final evaluated rounds that are averaged; ``rounds``: the length of a finished run; ``accuracy``: the column of
-    metrics.csv that is compared with targets; ``relative``: the comparison with the row ``base``, seed by seed.
+    ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final evaluated
+    rounds that are averaged. ``accuracy``: the column of metrics.csv that reaches targets. ``relative``: the comparison
+    with the row ``base``.
     """
 
     table: str
@@ -61,22 +61,22 @@ class CellSpec:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that the cell reads, including the base row's, without duplicates."""
+        """The runs of the cell and of its base row."""
         return list({run.path: run for run in (*self.sources.runs, *self.base_sources.runs)}.values())
 
     @property
     def timed(self) -> list[Run]:
-        """The runs whose timing.json the cell reads."""
+        """The runs with a timing.json that the cell reads."""
         return [sources.timed for sources in (self.sources, self.base_sources) if sources.timed]
 
     @property
     def analysed(self) -> bool:
-        """Whether the cell reads the Hessians at the models of its runs."""
+        """Whether the cell reads the Hessians of its runs."""
         return METRICS[self.metric].source == "analysis"
 
     @property
     def inputs(self) -> list[str]:
-        """The files that the cell reads, without duplicates."""
+        """The files that the cell reads."""
         files = [run.timing for run in self.timed]
         files += [run.hessian for run in self.runs if self.analysed]
         files += [file for run in self.runs for file in (run.partition, *run.files)]
@@ -85,10 +85,10 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A dataset whose images are counted when a table is built (:mod:`flatfed.tables.trained_on`).
+    """A dataset whose images :mod:`flatfed.tables.trained_on` counts.
 
-    ``manifest``: its dataset.json, or None; ``images``: the declared number of images; ``of``: the number of images of
-    the published dataset; ``shape``: (channels, height, width).
+    ``manifest``: its dataset.json, or None. ``images``: their number on this machine; ``of``: in the published dataset.
+    ``shape``: (channels, height, width).
     """
 
     manifest: str | None
@@ -99,9 +99,9 @@ class DatasetSpec:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: an algorithm or, in a descriptive table, the subject that ``settings`` define.
+    """A row of a table: an algorithm or, in a descriptive table, a subject.
 
-    ``reference``: keys of the printed table that differ for this row.
+    ``settings``: its YAML entry. ``reference``: its own keys of the reference file.
     """
 
     id: str
@@ -115,10 +115,9 @@ class Row:
 class Column:
     """A column of a table: a metric of one protocol and split, or of the mean over several splits.
 
-    ``headers``: the paper's header levels, outermost first; ``part``: the block of the table with this column;
-    ``target``: the name of the target accuracy in the protocol (t1, t2), or None. ``relative``: the comparison of a row
-    with its ``base`` row (an id, or row -> id). ``decentralised_metric``: the metric of decentralised rows, if
-    different. ``reference`` as in :class:`Row`; ``settings`` as in the YAML.
+    ``headers``: the header levels, outermost first. ``part``: its block of the table. ``target``: the name of the
+    target accuracy. ``relative``: the comparison with the ``base`` row (an id, or row -> id).
+    ``decentralised_metric``: the metric of decentralised rows, if different.
     """
 
     id: str
@@ -147,10 +146,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``settings`` is the validated content of its ``file``.
+    """A table: ``settings`` is the content of its ``file``.
 
-    ``reference``: the name of the printed numbers, or None. ``trained_on``: (column, row) -> the splits that the row
-    trains on; those of decentralised rows differ from the column's.
+    ``reference``: the name of the printed numbers, or None. ``trained_on``: (column, row) -> training splits, which can
+    differ for decentralised rows.
     """
 
     id: str
@@ -166,10 +165,9 @@ class Table:
 class TableSpec:
     """The layout of a table at a scale.
 
-    ``title``: the paper's title; ``paper``: the number of the printed table; ``printed``: whether the table shows paper
-    numbers; ``setting``: data, clients, model and rounds of this scale, with ``{name}`` for each of the ``datasets``;
-    ``metric``: the quantity in words, without the ``unit``. ``paper_targets``: column id -> printed target as a
-    fraction. ``notes``: the lines under the table; ``flags``: the errata that the reference's notes cite as flag:B1.
+    ``paper``: the number of the printed table. ``printed``: whether the table shows paper numbers. ``setting``: the
+    set-up, with ``{name}`` for each of the ``datasets``. ``metric``: the quantity, without ``unit``. ``paper_targets``:
+    column id -> printed target as a fraction. ``flags``: the errata that the reference file cites.
     """
 
     table: str
@@ -190,18 +188,18 @@ class TableSpec:
 
 
 #: A requested table and the ids of its columns, None for all.
-AskedTable = tuple[str, list[str] | None]
+RequestedTable = tuple[str, list[str] | None]
 
 
-class Asked(NamedTuple):
+class Requested(NamedTuple):
     """The requested tables and figures."""
 
-    tables: list[AskedTable]
+    tables: list[RequestedTable]
     figures: list[str]
 
 
 class TrainedRow(NamedTuple):
-    """A training that a table or figure shows: an algorithm in a protocol on a split, with its label."""
+    """A training that a table or figure shows, without its seed."""
 
     protocol: str
     split: str
@@ -213,8 +211,8 @@ class TrainedRow(NamedTuple):
 class PanelEntry:
     """A part of a panel with one protocol: partitions of ``splits`` or trained ``rows``.
 
-    ``rows``: row -> its training splits, over which results are averaged; decentralised rows may have other splits.
-    ``label``: the label of a line, None for the row's label; ``preview``: whether the preview scale shows it.
+    ``rows``: row -> training splits, which are averaged. ``label``: of a line, None for the row's. ``preview``: whether
+    the preview scale shows it.
     """
 
     protocol: str
@@ -225,17 +223,16 @@ class PanelEntry:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The protocol with each training split or, without rows, each partition."""
+        """(protocol, split) of all trainings or, without rows, of all partitions."""
         trained = [split for splits in self.rows.values() for split in splits]
         return [(self.protocol, split) for split in trained or self.splits]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure: its ``entries`` are lines, points, partitions or models, in order.
+    """A panel of a figure: its ``entries`` are lines, points, partitions or models.
 
-    For a sweep, ``parameter`` is the varied parameter, ``rows`` has one row per line, and ``levels`` has rows without
-    the parameter.
+    In a sweep, ``parameter`` varies, ``rows`` has one row per line, and ``levels`` has rows without the parameter.
     """
 
     title: str
@@ -249,14 +246,14 @@ class Panel:
         """Return the entries that ``scale`` shows."""
         return [entry for entry in self.entries if scale == "paper" or entry.preview]
 
-    def every(self, scale: str) -> list[PanelEntry]:
+    def all_entries(self, scale: str) -> list[PanelEntry]:
         """Return the entries that ``scale`` shows, and the levels."""
         return [*self.shown(scale), *([self.levels] if self.levels else [])]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: ``settings`` is the validated content of its ``file``."""
+    """A figure: ``settings`` is the content of its ``file``."""
 
     id: str
     file: str
@@ -266,20 +263,17 @@ class Figure:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols that it shows, in order."""
-        return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.every("paper")))
+        """The protocols of all panels, in order."""
+        return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.all_entries("paper")))
 
     def pairs(self, scale: str) -> list[tuple[str, str]]:
-        """Return each protocol with each split that ``scale`` shows."""
-        entries = [entry for panel in self.panels for entry in panel.every(scale)]
+        """Return all (protocol, split)s that ``scale`` shows."""
+        entries = [entry for panel in self.panels for entry in panel.all_entries(scale)]
         return list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
 
 
 def digest(*contents: Any) -> str:
-    """Return a digest of specifications: Snakemake reruns a job when the digest changes.
-
-    The digest of a run covers its folder, its partition and the values that determine its results.
-    """
+    """Return a digest of specifications, with the folder, partition and results-determining values of runs."""
     return digest_json(_plain(contents))[:16]
 
 

@@ -1,4 +1,4 @@
-"""The types of a figure specification: panels, marks with their runs, and texts."""
+"""The types of a figure specification."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A mark of a panel: the line, bar, point or surface of one row; or a partition, without runs.
+    """A mark of a panel: the line, bar, point or surface of a row, or a partition without runs.
 
-    ``by_seed``: the runs of each seed, over which the row's number is averaged. ``files``: files drawn instead of the
-    runs' files: a partition, a landscape, or the Hessian of each run. ``x``: the value of the swept parameter.
-    ``steps``: communications per round, for an axis of communications.
+    ``by_seed``: the runs of each seed, which are averaged. ``files``: partition, landscape or Hessians to draw instead.
+    ``x``: the value of the swept parameter. ``steps``: communications per round.
     """
 
     label: str
@@ -34,10 +33,10 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnPanel:
-    """A panel and its ``marks``, in order.
+    """A panel and its ``marks``.
 
-    ``metric``: the metric of curves, None for the figure's. For a sweep, ``axis`` is the label of the parameter, and
-    ``levels`` are rows that do not depend on it.
+    ``metric``: of curves, None for the figure's. In a sweep, ``axis`` is the label of the parameter, and ``levels`` are
+    rows that do not depend on it.
     """
 
     title: str
@@ -51,10 +50,9 @@ class DrawnPanel:
 class FigureSpec:
     """A figure at a scale.
 
-    ``title``, ``paper`` and ``setting`` as in a table. ``tuning`` and ``unstated`` list the tuned hyper-parameters and
-    the choices that the paper does not state. ``metric``: the default metric of the panels; ``smooth``: the width of a
-    Hanning window in evaluated rounds, odd, 0 for none; ``across``: "rounds" or "communications", the horizontal axis
-    of curves.
+    ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that the paper does not state. ``metric``:
+    the default of the panels. ``smooth``: the odd width of a Hanning window in evaluated rounds, or 0. ``across``: the
+    horizontal axis of curves, "rounds" or "communications".
     """
 
     figure: str
@@ -74,7 +72,7 @@ class FigureSpec:
 
     @property
     def analysed(self) -> bool:
-        """Whether the figure reads Hessians or loss surfaces at the models of its runs."""
+        """Whether the figure reads Hessians or loss surfaces."""
         return KINDS[self.kind].reads == "analyses"
 
     @property
@@ -84,12 +82,12 @@ class FigureSpec:
 
     @property
     def runs(self) -> dict[str, Run]:
-        """The runs that the panels show, by folder."""
+        """Folder -> run."""
         return {run.path: run for mark in self.marks for run in mark.runs}
 
     @property
     def inputs(self) -> list[str]:
-        """The files that the figure reads, without duplicates."""
+        """The files that the figure reads."""
         files = [file for mark in self.marks for file in mark.files]
         files += [file for run in self.runs.values() for file in (run.partition, *run.files)]
         return list(dict.fromkeys(files))

@@ -1,4 +1,4 @@
-"""The specification of the report of a scale: tables, figures, their runs, and the configuration."""
+"""The specification of the report of a scale."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flatfed.runs.run import Run
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of the report: its layout, its cells, and its files."""
+    """A table of the report, its cells, and its files."""
 
     layout: TableSpec
     cells: list[CellSpec]
@@ -31,7 +31,7 @@ class ReportFigure:
 
 @dataclass(frozen=True)
 class ReportSpec:
-    """The report: the effective ``configuration``; ``left_out`` has a line for every missing table and figure."""
+    """The report; ``left_out`` has a line for every requested table and figure that the scale does not have."""
 
     scale: str
     tables: list[ReportTable]
@@ -41,7 +41,7 @@ class ReportSpec:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs of all tables and figures, without duplicates."""
+        """The runs of all tables and figures."""
         tabled = {run.path: run for table in self.tables for cell in table.cells for run in cell.runs}
         drawn = {path: run for figure in self.figures for path, run in figure.spec.runs.items()}
         return list((tabled | drawn).values())
@@ -49,7 +49,7 @@ class ReportSpec:
 
 def specification(experiment: Experiment, scale: str) -> ReportSpec:
     """Return the specification of the report on the requested tables and figures at ``scale``."""
-    shown, paths = scales.there(experiment, scale, experiment.asked), experiment.paths
+    shown, paths = scales.existing(experiment, scale, experiment.requested), experiment.paths
     tables = [
         ReportTable(
             table_specs.table_spec(experiment, scale, name, columns),
@@ -62,5 +62,5 @@ def specification(experiment: Experiment, scale: str) -> ReportSpec:
         ReportFigure(figure_specs.figure_spec(experiment, scale, name), paths.figure(scale, name)[0])
         for name in shown.figures
     ]
-    left_out = scales.left_out(experiment, scale, experiment.asked)
+    left_out = scales.left_out(experiment, scale, experiment.requested)
     return ReportSpec(scale, tables, figures, experiment.config, left_out)

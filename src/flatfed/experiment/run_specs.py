@@ -1,4 +1,4 @@
-"""Runs by id, and the specifications of their datasets, weights and partitions."""
+"""Runs by id, and the specifications of their inputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, descriptions, known, scales, tuning
+from flatfed.experiment import compatibility, descriptions, lookup, scales, tuning
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Run
@@ -18,53 +18,41 @@ LARGEST_SEED = 2**32 - 1
 
 
 def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
-    """Return the dataset specification of resources/<name>: name, classes, shape, image counts, source, any domains.
-
-    :raises ConfigError: the dataset does not exist.
-    """
-    dataset = known.look_up("dataset", name, catalog.datasets, "resources")
+    """Return the specification of resources/<name>; ConfigError if the dataset does not exist."""
+    dataset = lookup.entry("dataset", name, catalog.datasets, "resources")
     kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
     return {"name": name, **kept, "source": catalog.sources[name]}
 
 
 def weights_name(paths: Paths, name: str) -> str:
     """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
-    known.check("weights", name, pretrained.PUBLISHED, str(Path(paths.weights(name)).parent))
+    lookup.check("weights", name, pretrained.PUBLISHED, str(Path(paths.weights(name)).parent))
     return name
 
 
 def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
-    """Return the specification of a partition; variants of a protocol share the partitions of the plain protocol.
-
-    :raises ConfigError: no such scale, protocol, split or seed, or a split that does not fit the protocol.
-    """
+    """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LARGEST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
     scales.values(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
-    known.check("split", split, experiment.catalog.splits, "config/splits.yaml")
+    lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
-    return {"seed": seed, **experiment.catalog.deal(scale, protocol, split).partition}
+    return {"seed": seed, **experiment.catalog.split_settings(scale, protocol, split).partition}
 
 
 def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
-    """Return the run of these ids.
-
-    :raises ConfigError: an id does not exist, or protocol, split and algorithm do not fit each other.
-    """
+    """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
     ids = RunIds(scale, protocol, split, algorithm, seed)
     if ids not in experiment.runs:
         scales.values(experiment, scale, protocol, f"runs/{ids.name}/run.json")
-        known.check_algorithm(algorithm, experiment.catalog.algorithms, "config/algorithms.yaml")
+        lookup.check_algorithm(algorithm, experiment.catalog.algorithms, "config/algorithms.yaml")
         partition_spec(experiment, scale, protocol, split, seed)
         compatibility.check_pair(protocol, split, algorithm, experiment.catalog, ids.row)
     return resolved(experiment, ids)
 
 
 def resolved(experiment: Experiment, ids: RunIds) -> Run:
-    """Return the run of ``ids`` of a checked table or figure.
-
-    :raises ConfigError: the split does not fit the images on this machine.
-    """
+    """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
     if ids not in experiment.runs:
         catalog, paths = experiment.catalog, experiment.paths
         compatibility.check(ids.protocol, ids.split, catalog, ids.row)
@@ -73,7 +61,9 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
     return experiment.runs[ids]
 
 
-def seeds(experiment: Experiment, scale: str, protocol: str, own: Any = None) -> list[int]:
-    """Return the seeds of config.yaml, else the ``own`` seeds of a table or figure, else the protocol's."""
+def seeds(experiment: Experiment, scale: str, protocol: str, declared: Any = None) -> list[int]:
+    """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
     values = scales.values(experiment, scale, protocol)
-    return experiment.config.get("seeds") or (own.get(scale) if isinstance(own, dict) else own) or values["seeds"]
+    if isinstance(declared, dict):
+        declared = declared.get(scale)
+    return experiment.config.get("seeds") or declared or values["seeds"]

@@ -1,7 +1,4 @@
-"""The protocols, tables and figures that exist at a scale.
-
-A protocol without ``preview:``, and its tables and figures, exist at paper scale alone; a table may list its scales.
-"""
+"""The protocols, tables and figures that exist at a scale; without ``preview:``, the paper scale alone."""
 
 from __future__ import annotations
 
@@ -9,62 +6,56 @@ from collections.abc import Iterable
 from typing import Any
 
 from flatfed.errors import ConfigError
-from flatfed.experiment import known
+from flatfed.experiment import lookup
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import Asked, Column, Figure, Table
+from flatfed.experiment.model import Column, Figure, Requested, Table
 from flatfed.runs.paths import SCALES
 
 
 def values(experiment: Experiment, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
-    """Return all settings of ``protocol`` at ``scale``.
-
-    :raises ConfigError: the protocol or scale does not exist; the message names the ``target`` path.
-    """
-    declared = known.look_up("protocol", protocol, experiment.catalog.protocols, "config/protocols")
+    """Return all settings of ``protocol`` at ``scale``; ConfigError, with ``target``, if one does not exist."""
+    declared = lookup.entry("protocol", protocol, experiment.catalog.protocols, "config/protocols")
     _refuse(scale, _why_none(experiment, scale, [protocol], target or f"runs/{protocol}"))
-    return known.look_up("scale", scale, declared.scales, "results")
+    return lookup.entry("scale", scale, declared.scales, "results")
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
-    """Return table ``name`` and its columns with the ids ``columns``, None for all.
-
-    :raises ConfigError: the table or column does not exist, or not at this scale.
-    """
-    known.check("scale", scale, SCALES, "results")
-    layout = known.look_up("table", name, experiment.tables, "config/tables")
-    chosen = [known.look_up("column", column, layout.columns, f"table {name}") for column in columns or layout.columns]
+    """Return table ``name`` and its ``columns`` (None: all); ConfigError if one does not exist at this scale."""
+    lookup.check("scale", scale, SCALES, "results")
+    layout = lookup.entry("table", name, experiment.tables, "config/tables")
+    chosen = [lookup.entry("column", column, layout.columns, f"table {name}") for column in columns or layout.columns]
     _refuse(scale, _why_no_table(experiment, scale, name, columns))
     return layout, chosen
 
 
 def figure(experiment: Experiment, scale: str, name: str) -> Figure:
     """Return figure ``name``; ConfigError if it does not exist at this scale."""
-    known.check("scale", scale, SCALES, "results")
-    layout = known.look_up("figure", name, experiment.figures, "config/figures")
+    lookup.check("scale", scale, SCALES, "results")
+    layout = lookup.entry("figure", name, experiment.figures, "config/figures")
     _refuse(scale, _why_no_figure(experiment, scale, name))
     return layout
 
 
-def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
-    """Return the protocols of a table, or of some of its columns."""
+def protocols_of(table: Table, columns: Iterable[str] | None = None) -> list[str]:
+    """Return the protocols of a table, or of its ``columns``."""
     of_columns = [table.columns[name].protocol for name in columns or table.columns]
     of_rows = [row.settings.get("protocol") for row in table.entries.values()]
     return list(dict.fromkeys(filter(None, [*of_columns, *of_rows])))
 
 
-def there(experiment: Experiment, scale: str, requested: Asked) -> Asked:
+def existing(experiment: Experiment, scale: str, requested: Requested) -> Requested:
     """Return the ``requested`` tables and figures that exist at ``scale``."""
     tables = [entry for entry in requested.tables if not _why_no_table(experiment, scale, *entry)]
-    return Asked(tables, [name for name in requested.figures if not _why_no_figure(experiment, scale, name)])
+    return Requested(tables, [name for name in requested.figures if not _why_no_figure(experiment, scale, name)])
 
 
-def every(experiment: Experiment, scale: str) -> Asked:
-    """Return all tables and figures that exist at ``scale``; ConfigError for a mistake in any file."""
+def all_at(experiment: Experiment, scale: str) -> Requested:
+    """Return all tables and figures of ``scale``; ConfigError for a mistake in any file."""
     experiment.check()
-    return there(experiment, scale, experiment.everything)
+    return existing(experiment, scale, experiment.everything)
 
 
-def left_out(experiment: Experiment, scale: str, requested: Asked) -> list[str]:
+def left_out(experiment: Experiment, scale: str, requested: Requested) -> list[str]:
     """Return a line for each ``requested`` table and figure that does not exist at ``scale``."""
     reasons = [_why_no_table(experiment, scale, *entry) for entry in requested.tables]
     reasons += [_why_no_figure(experiment, scale, name) for name in requested.figures]
@@ -72,27 +63,23 @@ def left_out(experiment: Experiment, scale: str, requested: Asked) -> list[str]:
 
 
 def _refuse(scale: str, reason: str) -> None:
-    """Raise a ConfigError with the ``reason``, if any, at an existing scale."""
     if scale in SCALES and reason:
         raise ConfigError(reason)
 
 
 def _why_no_table(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
-    """Return why table ``name``, or some of its columns, does not exist at ``scale``, or ""."""
     table, target = experiment.tables[name], f"tables/{name}.md"
     only = table.settings.get("scales", SCALES)
     if scale not in only:
         return _instead(experiment, scale, target, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
-    return _why_none(experiment, scale, of_table(table, columns), target)
+    return _why_none(experiment, scale, protocols_of(table, columns), target)
 
 
 def _why_no_figure(experiment: Experiment, scale: str, name: str) -> str:
-    """Return why figure ``name`` does not exist at ``scale``, or ""."""
     return _why_none(experiment, scale, experiment.figures[name].protocols, f"figures/{name}.png")
 
 
 def _why_none(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> str:
-    """Return why ``target``, which needs ``protocols``, does not exist at ``scale``, or ""."""
     declared = (experiment.catalog.protocols[name] for name in protocols)
     where = [f"{protocol.id} ({protocol.file})" for protocol in declared if scale not in protocol.scales]
     if not where:
@@ -102,6 +89,5 @@ def _why_none(experiment: Experiment, scale: str, protocols: Iterable[str], targ
 
 
 def _instead(experiment: Experiment, scale: str, target: str, why: str, other: str) -> str:
-    """Return the message why ``target`` does not exist at ``scale``, with the target of the ``other`` scale."""
     results = experiment.paths.results
-    return f"{results}/{scale}/{target}: {why}, so that there is none; ask for {results}/{other}/{target}"
+    return f"{results}/{scale}/{target}: {why}, so it does not exist; request {results}/{other}/{target}"

@@ -1,7 +1,8 @@
-"""config/config.yaml: the requested tables and figures, and the data sources of this machine."""
+"""The requests of config/config.yaml."""
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -9,31 +10,31 @@ from typing import Any
 
 from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import cell_specs, figure_specs, known, scales, settings, tuning
+from flatfed.experiment import cell_specs, figure_specs, lookup, scales, settings, tuning
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.known import Entries
-from flatfed.experiment.model import Asked, AskedTable, Figure, Table
+from flatfed.experiment.lookup import Entries
+from flatfed.experiment.model import Figure, Requested, RequestedTable, Table
 from flatfed.experiment.tuning import Search
 
-#: Location of the configuration in messages: the file, the command line or both.
+#: Locations of the configuration in messages.
 FILE = "config/config.yaml"
 WHERE = f"{FILE} or --config"
 
 
 def check(config: Any, where: str = WHERE) -> None:
-    """Check a configuration, from ``where``; ConfigError for a wrong key, type or value."""
+    """Raise a ConfigError for a wrong key, type or value of a configuration."""
     strict_yaml.check(config, where)
     schemas.validate(config, "config", where)
 
 
 def check_file(path: Path) -> None:
-    """Check the config.yaml at ``path``, if it exists; ConfigError if it is unreadable or has a mistake."""
+    """Check the config.yaml at ``path``, if it exists."""
     if path.exists():
         check(strict_yaml.read(path, FILE), FILE)
 
 
-def tables(config: dict[str, Any], entries: Entries[Table]) -> list[AskedTable]:
-    """Return the requested tables and their columns, in table order; None for the columns of a refused table.
+def tables(config: dict[str, Any], entries: Entries[Table]) -> list[RequestedTable]:
+    """Return the requested tables and their columns; None for the columns of an invalid table.
 
     :raises ConfigError: a table or column does not exist, or a table is requested twice.
     """
@@ -41,56 +42,58 @@ def tables(config: dict[str, Any], entries: Entries[Table]) -> list[AskedTable]:
     for index, entry in enumerate(config["tables"]):
         where = f"{WHERE}: tables[{index}]"
         name, patterns = (entry, ["*"]) if isinstance(entry, str) else (entry["table"], entry["columns"])
-        known.check("table", name, entries.declared, where)
+        lookup.check("table", name, entries.declared, where)
         if name in chosen:
-            raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
+            raise ConfigError(f"{where}: table {name!r} is given twice; put all its columns into one entry")
         if name not in entries:
             chosen[name] = None
             continue
         columns = entries[name].columns
         for pattern in patterns:
-            if not settings.matching(pattern, columns):
+            if not fnmatch.filter(columns, pattern):
                 raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
         chosen[name] = [id_ for id_ in columns if settings.matching_any(patterns, id_)]
     return list(chosen.items())
 
 
 def with_columns(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
-    """Return the tables ``names`` with their columns in config.yaml, None for all."""
-    chosen = dict(experiment.asked.tables)
+    """Return the tables ``names`` with their requested columns, None for all."""
+    chosen = dict(experiment.requested.tables)
     return [(name, chosen.get(name)) for name in names]
 
 
 def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
-    """Return the configuration's scale, or "paper" if none of the tables ``names`` exists at that scale."""
-    requested = Asked([(name, None) for name in names if name in experiment.tables], [])
-    existing = scales.there(experiment, experiment.scale, requested)
+    """Return the requested scale, or "paper" if none of the tables ``names`` exists at it."""
+    requested = Requested([(name, None) for name in names if name in experiment.tables], [])
+    existing = scales.existing(experiment, experiment.scale, requested)
     return experiment.scale if existing.tables or not requested.tables else "paper"
 
 
 def figures(config: dict[str, Any], entries: Entries[Figure]) -> list[str]:
     """Return the requested figures; ConfigError if a figure does not exist."""
     for index, name in enumerate(config["figures"]):
-        known.check("figure", name, entries.declared, f"{WHERE}: figures[{index}]")
+        lookup.check("figure", name, entries.declared, f"{WHERE}: figures[{index}]")
     return list(config["figures"])
 
 
 def counted(config: dict[str, Any], datasets: Entries[dict[str, Any]]) -> Entries[dict[str, Any]]:
-    """Return ``datasets`` with the image counts of ``data:`` in place of the declared counts.
-
-    ``declared_images`` keeps the number of images that the entry declares.
-    """
+    """Return ``datasets`` with the image counts of ``data:``; ``declared_images`` is the declared number."""
     counts = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
     return datasets.resolved(
         lambda name, entry: {**entry, "declared_images": entry["train"] + entry["test"], **counts.get(name, {})}
     )
 
 
-def searches(experiment: Experiment, scale: str, requested: Asked) -> list[Search]:
-    """Return the searches that the runs of ``requested`` tables and figures need, without duplicates."""
+def searches(experiment: Experiment, scale: str, requested: Requested) -> list[Search]:
+    """Return the searches that the runs of ``requested`` tables and figures need."""
     untuned = replace(experiment, config={**experiment.config, "tune": False})
     cells = [cell for table in requested.tables for cell in cell_specs.cells(untuned, scale, *table)]
     figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
     runs = [run for cell in cells for run in (*cell.runs, *cell.timed)]
     runs += [run for figure in figures for run in figure.runs.values()]
-    return tuning.searches_of(experiment.catalog, experiment.paths, runs)
+    needed = {}
+    for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
+        search = tuning.search(experiment.catalog, scale, protocol, split, row)
+        if tuning.open_keys(experiment.catalog, search, protocol, row):
+            needed[search.folder(experiment.paths)] = search
+    return list(needed.values())

@@ -1,7 +1,6 @@
 """One-line descriptions of the set-ups of a table or figure: data, clients, model and rounds.
 
-``{name}`` is the placeholder for the number of images of a dataset, which is counted when the table or figure is built
-(:mod:`flatfed.tables.trained_on`).
+:mod:`flatfed.tables.trained_on` replaces ``{name}`` by the number of images of dataset ``name``.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import DatasetSpec, Figure
 from flatfed.runs import graphs
 
-#: Keys of a protocol that do not change its trainings.
+#: Keys of a protocol without effect on training.
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
 
 
-#: Property of a partition or client sampling -> pattern of its number in a title.
+#: Property of a split -> pattern of its number in a title.
 NUMBERS = {
     "clients": r"\d+(?=( and \d+)* clients)",
     "active": r"\d+(?=% of)",
@@ -29,10 +28,7 @@ NUMBERS = {
 
 
 def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
-    """Return one line on data, clients, model and rounds of (protocol, split)s.
-
-    At preview scale, each set-up begins with the paper's datasets that it replaces, if there are several.
-    """
+    """Return one line on (protocol, split)s; at preview scale it names the paper's datasets if there are several."""
     replaced: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
         parts = _set_up(catalog, scale, protocol, split, trained=True)
@@ -42,25 +38,25 @@ def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
 
 
 def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return :func:`on_data`, with the dataset and the number of clients unless the title names them.
+    """Return :func:`at_scale`, completed by dataset and number of clients.
 
     "Test accuracy on CIFAR-10 after 800 rounds" becomes "Test accuracy on digits after 20 rounds, 30 clients".
     """
     if scale == "paper" or not pairs:
         return text
-    replaced = on_data(catalog, scale, text, pairs)
+    replaced = at_scale(catalog, scale, text, pairs)
     data = _data(catalog, scale, pairs)
     named = " / ".join(data) in replaced
-    clients = _from_to(catalog.deal(scale, *pair).partition["clients"] for pair in pairs)
-    # With three or more datasets, the panels of a figure name them.
+    clients = _from_to(catalog.split_settings(scale, *pair).partition["clients"] for pair in pairs)
+    # A figure's panels name three or more datasets.
     unnamed = [" / ".join(data)] * (not named and len(data) < 3) + [f"{clients} clients"] * ("clients" not in replaced)
     return (", " if named else ": ").join(filter(None, [replaced, ", ".join(unnamed)]))
 
 
-def on_data(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return a paper's title of (protocol, split)s with the data, rounds, target and :data:`NUMBERS` of ``scale``.
+def at_scale(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+    """Return a paper's title with the data, rounds, target and :data:`NUMBERS` of ``scale``.
 
-    A number that differs between pairs remains.
+    A number that differs between the ``pairs`` of protocol and split remains.
     """
     if scale == "paper" or not pairs:
         return text
@@ -84,20 +80,19 @@ def _data(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> list[st
 
 
 def _from_to(numbers: Iterable[int]) -> str:
-    """Return the least and the largest number, "30" or "14 to 20"."""
+    """Return "14 to 20", or "30" of equal numbers."""
     distinct = set(numbers)
     return " to ".join(map(str, sorted({min(distinct), max(distinct)})))
 
 
 def _numbers(catalog: Catalog, scale: str, protocol: str, split: str) -> dict[str, str]:
-    """Return the properties in :data:`NUMBERS` of a split at a scale."""
-    deal = catalog.deal(scale, protocol, split)
-    active = f"{100 * deal.sampling['fraction']:g}"
-    return {"active": active, **{key: str(deal.partition[key]) for key in NUMBERS if key in deal.partition}}
+    resolved_split = catalog.split_settings(scale, protocol, split)
+    values = {**resolved_split.partition, "active": f"{100 * resolved_split.sampling['fraction']:g}"}
+    return {key: str(values[key]) for key in NUMBERS if key in values}
 
 
-def in_brief(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
-    """Return :func:`setting` for a figure's foot: the shared parts of all set-ups, then the values of other parts."""
+def shared_setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
+    """Return one line for a figure: the shared parts of all set-ups, then the others."""
     set_ups = [_set_up(catalog, scale, protocol, split, trained) for protocol, split in pairs]
     keys = dict.fromkeys(key for parts in set_ups for key in parts)
     values = {key: list(dict.fromkeys(parts.get(key, "") for parts in set_ups)) for key in keys}
@@ -107,7 +102,7 @@ def in_brief(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained
 
 
 def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
-    """Return name -> specification of the datasets of (protocol, split)s."""
+    """Return name -> specification of the datasets."""
     specs = {}
     for protocol, _ in pairs:
         name, entry = experiment.catalog.values(scale, protocol)["dataset"], experiment.catalog.dataset(scale, protocol)
@@ -117,9 +112,9 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
 
 
 def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
-    """Return which datasets of the paper, and which panels, are identical at ``scale``, or "".
+    """Return which of the paper's datasets and of the panels are identical at ``scale``, or "".
 
-    Compares the protocols of the figure with all figures of its kind.
+    Compares with the protocols of all figures of the same kind.
     """
     catalog = experiment.catalog
     protocols = {id_ for peer in experiment.figures.values() if peer.kind == figure.kind for id_ in peer.protocols}
@@ -132,7 +127,7 @@ def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
             continue
         same: dict[str, list[str]] = {}
         for panel in figure.panels:
-            entries = [replace(e, protocol=twins[0]) if e.protocol in twins else e for e in panel.every(scale)]
+            entries = [replace(e, protocol=twins[0]) if e.protocol in twins else e for e in panel.all_entries(scale)]
             content = replace(panel, title="", entries=tuple(entries), levels=None)
             same.setdefault(repr(content), []).append(panel.title)
         repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
@@ -141,7 +136,6 @@ def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
 
 
 def _training_settings(catalog: Catalog, scale: str, protocol: str) -> dict[str, Any]:
-    """Return a protocol's settings of data and training at a scale. Evaluation sets are ignored."""
     values = catalog.values(scale, protocol)
     settled = {key: value for key, value in values.items() if key not in REMARKS}
     return {**settled, "evaluation": {key: value for key, value in values["evaluation"].items() if key != "sets"}}
@@ -152,10 +146,9 @@ def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
 
 
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
-    """Return subject -> text of a set-up; the partition alone if nothing is ``trained``."""
     values = catalog.values(scale, protocol)
-    deal = catalog.deal(scale, protocol, split)
-    clients, central = deal.partition["clients"], deal.partition["scheme"] == "central"
+    resolved_split = catalog.split_settings(scale, protocol, split)
+    clients, central = resolved_split.partition["clients"], resolved_split.partition["scheme"] == "central"
     parts = {
         "data": f"{_dataset(catalog, scale, protocol)} {{{values['dataset']}}}",
         "clients": "all at one place" if central else f"{clients} clients",
@@ -164,12 +157,12 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
         return parts
     epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
     parts |= {
-        **({} if central else {"active": f"{100 * deal.sampling['fraction']:g}% active"}),
+        **({} if central else {"active": f"{100 * resolved_split.sampling['fraction']:g}% active"}),
         "model": values["model"]["name"],
         "rounds": f"{values['rounds']} rounds of {'as many steps as a federated one' if central else epochs}",
         "batch": f"batch {values['batch_size']}",
     }
-    if graph := deal.topology:
+    if graph := resolved_split.topology:
         from flatfed.engine.topology import Topology  # with numpy
 
         detail = f" of {graph.get('neighbours')}"

@@ -1,4 +1,4 @@
-"""The effective settings of a protocol at a scale, and of an algorithm in a protocol."""
+"""The effective settings of protocols, and of algorithms in them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import known
+from flatfed.experiment import lookup
 from flatfed.experiment.defaults import PROTOCOL
 from flatfed.papers.quantity import TEST
 
-#: Training keys that an algorithm may override; all rows of a table share the other keys.
+#: Training keys that an algorithm may override.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
 
-#: The largest parameter of an algorithm, as in the schemas.
+#: The largest hyper-parameter, as in the schemas.
 LARGEST_PARAMETER = 1_000_000
 
-#: Keys of a protocol whose mappings are merged key by key; an override replaces other values.
+#: Keys of a protocol whose mappings are merged; an override replaces other values.
 MERGED = {"evaluation", "probe", "analysis", "executor", "unstated"}
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol or labelled variant: ``scales`` has its settings at paper scale and, if declared, preview scale.
-
-    ``file`` declares it; ``under`` is the start of its key path, "" if the file declares this protocol alone.
-    """
+    """A protocol or labelled variant: scale -> settings, declared in ``file`` under the key path ``under``."""
 
     id: str
     file: str
@@ -39,16 +36,13 @@ class Protocol:
     under: str = ""
 
     def key(self, scale: str) -> str:
-        """Return the start of the key path of ``scale``'s settings: "", "preview." and so on."""
+        """Return the key path of ``scale``'s settings: "", "preview." and so on."""
         variant = self.id.partition("~")[2]
         return self.under + (f"variants.{variant}." if variant else "") + ("preview." if scale == "preview" else "")
 
 
 def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
-    """Return the protocol ``name``, declared in ``file`` at the key path ``under``, and its labelled variants.
-
-    :raises ConfigError: a variant has a preview, but the protocol does not.
-    """
+    """Return the protocol ``name`` and its labelled variants; ConfigError for a preview of variants alone."""
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
     plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
     if "paper" not in document:
@@ -56,17 +50,17 @@ def variants(name: str, document: dict[str, Any], file: str, under: str) -> list
     protocols = []
     for label, variant in {"": {}, **document.get("variants", {})}.items():
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
-        scales = {"paper": paper}  # first, so a mistake is reported at its own location
+        scales = {"paper": paper}  # first, so that messages locate a mistake there
         if "preview" in document:
             scales["preview"] = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
         elif "preview" in variant:
-            raise ConfigError(f"{file}: {under}variants.{label}.preview: means nothing; the protocol has no `preview`")
+            raise ConfigError(f"{file}: {under}variants.{label}.preview: has no effect; the protocol has no `preview`")
         protocols.append(Protocol(f"{name}~{label}" if label else name, file, paper["label"], scales, under))
     return protocols
 
 
 def overlay(base: dict[str, Any], over: dict[str, Any], merged: Set[str] = MERGED) -> dict[str, Any]:
-    """Return ``base`` with the values of ``over``; the mappings ``merged`` and each algorithm's block are merged."""
+    """Return ``base`` with the values of ``over``; merge the mappings ``merged`` and each algorithm's block."""
     shared = base.keys() & over.keys()
     mappings = {key: {**base[key], **over[key]} for key in shared & merged}
     if "algorithms" in shared:
@@ -74,13 +68,8 @@ def overlay(base: dict[str, Any], over: dict[str, Any], merged: Set[str] = MERGE
     return {**base, **over, **mappings}
 
 
-def matching(pattern: str, ids: Iterable[str]) -> list[str]:
-    """Return the ``ids`` that match ``pattern``, in order; * matches any text."""
-    return [id_ for id_ in ids if fnmatchcase(id_, pattern)]
-
-
 def matching_any(patterns: Iterable[str], *ids: str) -> bool:
-    """Return whether one of ``patterns`` matches one of ``ids``; * matches any text."""
+    """Return whether one of ``patterns`` matches one of ``ids``."""
     return any(fnmatchcase(id_, pattern) for pattern in patterns for id_ in ids)
 
 
@@ -101,11 +90,10 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
 def of_algorithm(
     values: dict[str, Any], algorithm: str, entry: dict[str, Any], chosen: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (training settings, parameters) of ``algorithm`` under a protocol's ``values`` at some scale.
+    """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``values``.
 
-    Later sources override earlier ones: the file's defaults and the protocol; the protocol's block for the algorithm;
-    for a variant, its ``entry`` and the protocol's block for the variant; the values ``chosen`` by tuning. The result
-    contains all parameters, including defaults.
+    Later sources override earlier ones: the protocol; its block for the algorithm; for a variant, its ``entry`` and the
+    protocol's block for it; the values ``chosen`` by tuning.
     """
     base = algorithm.partition("~")[0]
     overrides = {**values["algorithms"].get(base, {})}
@@ -122,9 +110,9 @@ def of_algorithm(
 
 
 def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
-    """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError naming ``where`` without one."""
+    """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError without one."""
     for pattern, goals in values["targets"].items():
         if fnmatchcase(split, pattern):
-            return known.look_up("target", name, goals, where)
+            return lookup.entry("target", name, goals, where)
     patterns = ", ".join(values["targets"]) or "none"
     raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {patterns}")

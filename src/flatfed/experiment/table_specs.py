@@ -1,4 +1,4 @@
-"""The layout of a table, and the notes under tables and figures: trainings, and choices that papers do not state."""
+"""The layouts of tables, and the notes under tables and figures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
 def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
-    """Return the layout of a table, or of some of its columns: rows, columns, titles and notes.
-
-    :raises ConfigError: no such scale, table or column.
-    """
+    """Return the layout of a table, or of some of its columns; ConfigError for an unknown id."""
     catalog = experiment.catalog
     layout, chosen = scales.table(experiment, scale, table, columns)
     document = layout.settings
@@ -48,20 +45,16 @@ def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str
     )
 
 
-#: Definition of the Hessian scaled by the weights, and the weakness of the unscaled Hessian.
+#: Why tables show the Hessian scaled by the weights.
 SCALED = (
-    "Scaled: of diag(|w|) H diag(|w|). Longer filters ahead of normalisation, or with shorter ones after them, leave a "
-    "model the same function, and H another matrix; this one they leave as it is. Where only H is smaller, the "
-    "lengths of filters may be all that differs."
+    "Scaled: of diag(|w|) H diag(|w|). It does not change if filters ahead of normalisation become longer, which "
+    "changes H but not the model's function. Models that differ in H alone may differ only in the lengths of filters."
 )
 
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
-    """Return the lines under a table: its notes, a reason for missing printed numbers, and choices not in the paper.
-
-    A table without printed numbers has no lines about papers.
-    """
-    lines = [*of_rows(experiment.catalog, table.entries), *table.settings.get("notes", [])]
+    """Return the lines under a table; one without printed numbers has no lines about papers."""
+    lines = [*row_notes(experiment.catalog, table.entries), *table.settings.get("notes", [])]
     if len(columns) < len(table.columns):
         shown = f"{len(columns)} of its {len(table.columns)} columns"
         lines.insert(0, f"Shown: {shown}, those that the configuration names.")
@@ -69,19 +62,23 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         lines += experiment.errata.notes(table.reference)
     elif "reason" in table.settings:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
-    lines += peers(table, columns)
-    lines += flatness(experiment.catalog, scale, columns, table.reference is not None)
+    lines += peer_notes(table, columns)
+    analysed = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
+    protocols = [column.protocol for column in analysed]
+    lines += hessian_notes(experiment.catalog, scale, protocols, table.reference is not None)
+    if any(curvature.METRICS[column.metric].scaled for column in analysed):
+        lines.append(SCALED)
     runs = rows_trained(table, columns)
-    lines += of_tuning(experiment, scale, runs, table.reference is not None)
+    lines += tuning_notes(experiment, scale, runs, table.reference is not None)
     if scale == "paper" and table.reference is not None:
-        lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
+        lines += [f"Not stated by the paper, {line}." for line in unstated(experiment, scale, runs)]
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
-        lines += choices(experiment.catalog, scale, algorithms, dict.fromkeys(training.protocol for training in runs))
+        lines += choice_notes(experiment.catalog, scale, algorithms, [training.protocol for training in runs])
     return lines
 
 
 def rows_trained(table: Table, columns: list[Column]) -> list[TrainedRow]:
-    """Return the trainings of the rows of a table, in the order of its columns."""
+    """Return the trainings of a table, column by column."""
     return [
         TrainedRow(column.protocol, table.trained_on[column.id, row.id][index], row.algorithm, row.label)
         for column in columns
@@ -90,11 +87,11 @@ def rows_trained(table: Table, columns: list[Column]) -> list[TrainedRow]:
     ]
 
 
-def left_open(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], without: Iterable[str] = ()) -> list[str]:
-    """Return "key: value, and reason" of every choice that a paper does not state and that one of ``runs`` makes.
+def unstated(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], without: Iterable[str] = ()) -> list[str]:
+    """Return "key: value, and reason" of every choice of ``runs`` that their paper does not state.
 
-    A line of ``unstated:`` applies to the algorithm whose id is its key, to the ``rows`` and ``splits`` that it lists,
-    or to all. ``without``: keys of excluded lines.
+    An entry of ``unstated:`` applies to the ``rows`` and ``splits`` that it lists, to the algorithm that is its key, or
+    to all. ``without``: excluded keys.
     """
     lines: dict[str, None] = {}
     for protocol in dict.fromkeys(training.protocol for training in runs):
@@ -114,15 +111,15 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], wi
     return list(lines)
 
 
-def of_rows(catalog: Catalog, rows: Iterable[str]) -> list[str]:
-    """Return the notes on ``rows`` in config/algorithms.yaml, each once; a variant also has its algorithm's note."""
+def row_notes(catalog: Catalog, rows: Iterable[str]) -> list[str]:
+    """Return the notes of config/algorithms.yaml on ``rows`` and on the plain rows of variants."""
     entries = catalog.algorithms
     names = (name for row in rows for name in (row.partition("~")[0], row))
     return list(dict.fromkeys(entries[name]["note"] for name in names if "note" in entries.get(name, {})))
 
 
-def peers(table: Table, columns: list[Column]) -> list[str]:
-    """Return a line for every column in which rows without a server show another metric."""
+def peer_notes(table: Table, columns: list[Column]) -> list[str]:
+    """Return a line for every column in which decentralised rows show another metric."""
     lines: dict[str, None] = {}
     for column in (column for column in columns if column.decentralised_metric):
         rows = [row for row in table.entries.values() if tables.metric_of(column, row) == column.decentralised_metric]
@@ -134,64 +131,37 @@ def peers(table: Table, columns: list[Column]) -> list[str]:
     return list(lines)
 
 
-def flatness(catalog: Catalog, scale: str, columns: list[Column], printed: bool) -> list[str]:
-    """Return a line for every loss and image set of the Hessians in a table's columns, and on the scaled Hessian.
-
-    ``printed``: whether the table shows a paper's numbers.
-    """
-    analysed = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
-    lines = of_hessians(catalog, scale, [column.protocol for column in analysed], printed)
-    if any(curvature.METRICS[column.metric].scaled for column in analysed):
-        lines.append(SCALED)
-    return lines
-
-
-def of_hessians(catalog: Catalog, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
-    """Return a line for every loss and image set of the Hessians in ``protocols``.
-
-    ``printed``: add that the papers do not state them.
-    """
+def hessian_notes(catalog: Catalog, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
+    """Return a line for every image set of the Hessians in ``protocols``; ``printed``: papers do not state them."""
     images = dict.fromkeys(analyses.settings(catalog, "hessian", scale, protocol)["images"] for protocol in protocols)
     loss = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     subset = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
     return [f"{loss}, on {count:,} {subset}." for count in images]
 
 
-def of_tuning(experiment: Experiment, scale: str, runs: list[TrainedRow], printed: bool = True) -> list[str]:
-    """Return the lines on tuned hyper-parameters: the choices made, or the untuned values."""
+def tuning_notes(experiment: Experiment, scale: str, runs: list[TrainedRow], printed: bool = True) -> list[str]:
+    """Return the lines on tuned or untuned hyper-parameters."""
     if experiment.tune:
-        return choices_of_tuning(experiment, scale, runs)
-    return untuned(experiment.catalog, scale, runs, printed)
+        return chosen_values(experiment, scale, runs)
+    return untuned_notes(experiment.catalog, scale, runs, printed)
 
 
-def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]) -> list[str]:
-    """Return a line for every set-up and key with tuned values: the chosen values and the grid."""
+def chosen_values(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]) -> list[str]:
     catalog, tuned = experiment.catalog, []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(catalog, scale, protocol, split, row)
         for key, value in tuning.chosen(catalog, experiment.paths, RunIds(scale, protocol, split, row, 1)).items():
             tried = ", ".join(f"{number:.4g}" for number in search.grid[key])
             part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
-            part += f"; {catalog.protocols[protocol].label}"
-            tuned.append(((part, f"{key.replace('_', ' ')} out of {tried}"), (label, (f"{value:.4g}", search.split))))
-    lines = []
-    for (part, key_and_grid), chosen in _grouped(tuned).items():
-        splits = list(dict.fromkeys(split for _, (_, split) in chosen))
-        single = len(splits) == 1
-        texts = []
-        for label, values in _grouped(chosen).items():
-            shown = (value if single else f"{value} ({', '.join(at)})" for value, at in _grouped(values).items())
-            texts.append(f"{label} {', '.join(shown)}")
-        part += f", {splits[0]}" if single else ""
-        lines.append(f"Tuned on a validation part ({part}), {key_and_grid}: {'; '.join(texts)}.")
-    return lines
+            set_up = f"{part}; {catalog.protocols[protocol].label}, {search.split}"
+            tuned.append(((set_up, f"{key.replace('_', ' ')} out of {tried}"), f"{label} {value:.4g}"))
+    return [
+        f"Tuned on a validation part ({set_up}), {key_and_grid}: {'; '.join(values)}."
+        for (set_up, key_and_grid), values in _grouped(tuned).items()
+    ]
 
 
-def untuned(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], printed: bool) -> list[str]:
-    """Return a line for every untuned value that a paper tuned without stating its choice.
-
-    ``printed``: whether the table shows the paper's numbers.
-    """
+def untuned_notes(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], printed: bool) -> list[str]:
     values = []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(catalog, scale, protocol, split, row)
@@ -202,39 +172,35 @@ def untuned(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], printed: b
             grid = catalog.values(scale, search.protocol)["tune"]["grids"][search.row][key]
             tried = ", ".join(f"{value:.4g}" for value in grid)
             line = f"{key.replace('_', ' ')} is {number:g}"
-            line += f"; the paper tried {tried} and does not say what it chose" if printed else f", out of {tried}"
+            line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"
             values.append((line, name))
     return [f"Untuned, {', '.join(names)}: {line}." for line, names in _grouped(values).items()]
 
 
-def choices(catalog: Catalog, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
-    """Return a line for every choice between a paper and its code that the ``rows`` make in ``protocols``."""
+def choice_notes(catalog: Catalog, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
+    """Return the lines on choices between a paper and its code."""
     made = []
     for protocol, row in itertools.product(dict.fromkeys(protocols), rows):
         _, parameters = catalog.hyperparameters(scale, protocol, row)
         for name, declared in registry.load(row.partition("~")[0]).parameters().items():
-            if isinstance(declared, registry.Choice) and is_said(declared, parameters[name]):
-                reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
-                line = f"{followed(name, parameters[name], declared)} {declared.doc}{reason}."
+            default = parameters[name] == declared.default
+            # Choices with options of other code are reported if they are not the default.
+            if isinstance(declared, registry.Choice) and declared.parts and not (declared.shipped and default):
+                reason = f" ({declared.reason})" if declared.reason and default else ""
+                line = f"{source_followed(name, parameters[name], declared)} {declared.doc}{reason}."
                 made.append(((name, line), catalog.label(row)))
     return [f"{', '.join(labels)}: {line}" for (_, line), labels in _grouped(made).items()]
 
 
 def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return key -> its values in order, without duplicates."""
     groups: dict[Key, dict[Value, None]] = {}
     for key, value in pairs:
         groups.setdefault(key, {})[value] = None
     return {key: list(values) for key, values in groups.items()}
 
 
-def is_said(choice: registry.Choice, value: str | int) -> bool:
-    """Return whether tables report ``value``: sources differ and, with options of other code, it is no default."""
-    return choice.parts and (not choice.shipped or value != choice.default)
-
-
-def followed(name: str, value: str | int, choice: registry.Choice) -> str:
-    """Return which source the option ``value`` of the choice ``name`` follows, or does not follow."""
+def source_followed(name: str, value: str | int, choice: registry.Choice) -> str:
+    """Return which source the ``value`` of the choice ``name`` follows."""
     option = str(value).replace("_", " ")
     if value in ("paper", "official_code"):
         return f"the {option} is followed in {name},"

@@ -1,4 +1,4 @@
-"""Tables: from their YAML files to rows and columns."""
+"""YAML file of a table -> rows and columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, defaults, described, known, settings
+from flatfed.experiment import compatibility, defaults, descriptive_tables, lookup, settings
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
@@ -18,10 +18,9 @@ from flatfed.papers.units import UNITS, units_of
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
-    """Return the table ``name`` as ``declared``.
+    """Return the table ``name``.
 
-    :raises ConfigError: a row, protocol, split, metric, unit, target or reference does not exist, two columns have
-        the same id, or a row cannot train on a column's split.
+    :raises ConfigError: an id does not exist, two columns have one id, or a row cannot train on a column's split.
     """
     document, where = declared.content, declared.file
     kind = document["kind"]
@@ -32,15 +31,15 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
     reference = None if document["reference"] == "none" else document["reference"]
-    known.check("reference", document["reference"], ["none", *references], f"{where}: reference")
+    lookup.check("reference", document["reference"], ["none", *references], f"{where}: reference")
     for algorithm, line in references[reference].algorithms.items() if reference else ():
-        known.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
+        lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
     columns: dict[str, Column] = {}
     for index, group in enumerate(document["columns"]):
         at = f"{where}: columns[{index}]"
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
-                raise ConfigError(f"{at}: column {column.id!r} is there twice")
+                raise ConfigError(f"{at}: column {column.id!r} is given twice")
             columns[column.id] = column
     _check_bases(columns.values(), rows, where)
     trained_on = _trained_on(columns.values(), rows.values(), catalog, where)
@@ -48,31 +47,29 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
 
 
 def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
-    """Return a row: an algorithm, given by its id or by a mapping with a label, or the subject of a descriptive row."""
     if isinstance(entry, str):
         entry = {"row": entry}
     id_ = entry["row"]
     if kind == "results":
-        known.check_algorithm(id_, catalog.algorithms, where)
+        lookup.check_algorithm(id_, catalog.algorithms, where)
         label = entry.get("label", catalog.algorithms[id_]["label"])
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
         compatibility.protocol_of(entry["protocol"], catalog, where)
     else:
-        known.check("metric", entry["metric"], FACTS["number"], where)
+        lookup.check("metric", entry["metric"], FACTS["number"], where)
     return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
 
 
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of one group: split by split, metric by metric, target by target.
+    """Return the columns of one group, by split, metric and target.
 
-    Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id. They omit a dataset
-    or metric that all columns of the table share, except with targets.
+    Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
     """
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     splits = group.get("splits", [])
     for split in splits:
-        known.check("split", split, catalog.splits, f"{where}: splits")
+        lookup.check("split", split, catalog.splits, f"{where}: splits")
         compatibility.check(protocol.id, split, catalog, where)
     metrics = defaults.metrics(group, document)
     for entry in metrics:
@@ -114,14 +111,10 @@ def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
 
 
 def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: Iterable[str], where: str) -> None:
-    """Refuse a metric that does not exist, or that ``protocol`` does not measure at one of its scales.
-
-    :raises ConfigError: also for a wrong unit, missing or excess targets, and a missing base row.
-    """
     metric, targets, unit = entry.get("metric"), entry.get("targets", []), entry.get("unit", "")
-    known.check("metric", metric, METRICS, f"{where}: metric")
+    lookup.check("metric", metric, METRICS, f"{where}: metric")
     if METRICS[metric].source != "declared" and not splits:
-        raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} is of runs, so on splits")
+        raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} needs runs on splits")
     if METRICS[metric].needs_target != bool(targets):
         problem = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {problem}")
@@ -129,37 +122,35 @@ def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: It
         for scale, values in protocol.scales.items():
             settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
     relative = entry.get("relative", METRICS[metric].relative)
-    known.check("unit", unit, UNITS, f"{where}: unit")
+    lookup.check("unit", unit, UNITS, f"{where}: unit")
     if UNITS[unit].stored != unit_of(metric, relative):
         allowed = ", ".join(units_of(unit_of(metric, relative)))
         quantity = f"{metric} taken as a {relative}" if relative else metric
         raise ConfigError(f"{where}: unit: {unit!r} is not one of {quantity}; allowed: {allowed}")
     if relative and "base" not in entry:
-        raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is taken against a base row")
+        raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is computed against a base row")
     names = [metric]
     if "decentralised" in entry:  # the metric of rows without a server, with the same printed name
         printed = METRICS[metric].printed_as
         peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
-        known.check("metric", entry["decentralised"], peers - {metric}, f"{where}: metrics.decentralised ({printed})")
+        lookup.check("metric", entry["decentralised"], peers - {metric}, f"{where}: metrics.decentralised ({printed})")
         names.append(entry["decentralised"])
     if splits:
         _check_evaluated(names, protocol, where)
 
 
 def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) -> None:
-    """Refuse a metric of images that the protocol does not evaluate at one of its scales."""
     for (scale, values), name in itertools.product(protocol.scales.items(), names):
         evaluated, location = values["evaluation"]["sets"], f"{protocol.id} ({scale} scale, {protocol.file})"
         if name == "node_test_accuracy" and "client_test_images" not in values:
-            meaning = "how many test images of its own labels each node has"
-            raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}: {meaning}")
+            raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
         for column in METRICS[name].columns:
             if (needed := SETS.get(column, evaluated[0])) not in evaluated:
                 expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
                 raise ConfigError(f"{where}: metric {name!r} needs {expected}")
 
 
-_BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search}
+_BUILDERS = {"results": _results, "datasets": descriptive_tables.datasets, "search": descriptive_tables.search}
 
 
 def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) -> None:
@@ -167,28 +158,24 @@ def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) ->
         bases = column.base.values() if isinstance(column.base, dict) else [column.base]
         for base in bases:
             if base is not None:
-                known.check("row", base, rows, f"{where}: base of {column.id}")
+                lookup.check("row", base, rows, f"{where}: base of {column.id}")
 
 
 def _trained_on(
     columns: Iterable[Column], rows: Iterable[Row], catalog: Catalog, where: str
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return (column, row) -> the splits that the row trains on; those of decentralised rows can differ.
-
-    :raises ConfigError: a row cannot train on a split of its column.
-    """
     trained_on = {}
     for column, row in itertools.product((column for column in columns if column.splits), rows):
         pattern = column.settings.get("decentralised", "*")
         trained_on[column.id, row.id] = tuple(
-            compatibility.own_split(column.protocol, split, row.algorithm, pattern, catalog, where)
+            compatibility.training_split(column.protocol, split, row.algorithm, pattern, catalog, where)
             for split in column.splits
         )
     return trained_on
 
 
 def metric_of(column: Column, row: Row) -> str:
-    """Return the metric of ``row`` in a column; decentralised rows can have another metric."""
+    """Return the metric of ``row`` in a column."""
     if column.decentralised_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
         return column.decentralised_metric
     return column.metric or row.settings["metric"]

@@ -1,4 +1,4 @@
-"""The kinds of figures that config/figures can request, and the quantities on their axes."""
+"""The kinds of figures, and the quantities on their axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity on an axis: the axis label with the unit; ``factor`` converts a stored value to the printed unit."""
+    """A quantity on an axis; ``factor`` converts a stored value to the unit of the label."""
 
     label: str
     factor: float = 1.0
@@ -25,7 +25,7 @@ COLUMNS = {
     "consistency": Quantity("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)"),
 }
 
-#: Measures of the ``probes`` in run.json, for protocols with a ``probe``.
+#: Measures of the ``probes`` in run.json.
 PROBES = {
     "perturbation_drift": Quantity("Perturbation drift (0 to 1)"),
     "sharpness": Quantity("Global sharpness (nats)"),
@@ -40,8 +40,8 @@ LANDSCAPE = {"loss": Quantity("Loss (nats)"), "accuracy": Quantity("Accuracy (%)
 class Kind:
     """A kind of figure.
 
-    ``reads``: the source of its panels: "runs" (metrics.csv and run.json), "partitions", or "analyses" of final
-    models. ``quantities``: allowed values of ``metric``. ``one_seed``: it shows a single seed instead of a mean.
+    ``reads``: "runs" (metrics.csv and run.json), "partitions", or "analyses" of final models. ``quantities``: allowed
+    values of ``metric``. ``one_seed``: it shows one seed instead of a mean.
     """
 
     reads: str

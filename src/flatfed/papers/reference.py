@@ -1,4 +1,4 @@
-"""The printed numbers of the papers, config/reference/*.csv, by metric, dataset, partition and algorithm."""
+"""The printed numbers of the papers, config/reference/*.csv."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from flatfed.papers.units import UNITS
 #: The citation of an erratum in a note.
 FLAG = re.compile(r"flag:([A-Z]\d+)")
 
-#: Variant suffix of a printed hyper-parameter grid: its numbers get their position as an additional suffix.
+#: Variant suffix of a printed hyper-parameter grid; its numbers also get their position as a suffix.
 GRID = ";grid"
 
-#: Partition scheme -> its name in the reference files, and the split's key that holds its parameter.
+#: Partition scheme -> its name in the reference files, and the split's key with its parameter.
 PARTITIONS = {
     "dirichlet": ("dirichlet", "alpha"),
     "pathological": ("pathological", "classes_per_client"),
@@ -30,8 +30,7 @@ PARTITIONS = {
     "domain": ("domain", "domain"),
 }
 
-
-#: The required columns of a reference file; the first ten are the key of a number.
+#: The required columns of a reference file.
 COLUMNS = (
     *("metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm"),
     *("variant", "target", "value", "std", "notes"),
@@ -39,14 +38,8 @@ COLUMNS = (
 KEYS = COLUMNS[:10]
 
 
-class PrintedLine(namedtuple("PrintedLine", COLUMNS)):
-    """A line of a reference file with the fields as text."""
-
-    @property
-    def number(self) -> float:
-        """The printed value; ValueError if there is none."""
-        return float(self.value)
-
+#: A line of a reference file; its fields are text.
+PrintedLine = namedtuple("PrintedLine", COLUMNS)
 
 #: Column -> allowed values; a plain number has an empty unit.
 NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
@@ -62,7 +55,7 @@ class Printed:
     decimals: int | None = None
 
     def stored(self, unit: str) -> tuple[float | None, float | None]:
-        """Return value and spread, printed in ``unit``, in the unit that cells store."""
+        """Return value and spread in the stored unit; ``unit``: the printed one."""
         factor = UNITS[unit].factor
         return tuple(None if number is None else number / factor for number in (self.value, self.spread))
 
@@ -70,12 +63,12 @@ class Printed:
 class Reference:
     """The numbers of one printed table.
 
-    ``lines``: the lines of its file. ``numbers``: :data:`KEYS` as comparable values -> the number. ``algorithms``:
-    algorithms with printed numbers -> the location of the first.
+    ``numbers``: :data:`KEYS` as comparable values -> number. ``algorithms``: algorithm -> the location of its first
+    number.
     """
 
     def __init__(self, path: Path, name: str):
-        """Read the CSV file ``path``, called ``name`` in messages; ConfigError for other content."""
+        """Read the CSV file ``path``; ConfigError for invalid content."""
         self.lines: list[PrintedLine] = []
         self.numbers: dict[tuple[float | str, ...], Printed] = {}
         self.algorithms: dict[str, str] = {}
@@ -95,7 +88,7 @@ class Reference:
     def _add(self, row: dict[str, str], where: str) -> None:
         if None in row or None in row.values():
             short = "too many" if None in row else "too few"
-            raise ConfigError(f"{where}: {short} fields; one for each column of the first line is wanted")
+            raise ConfigError(f"{where}: {short} fields; give one for each column of the first line")
         for column, allowed in NAMES.items():
             if row[column] not in allowed:
                 raise ConfigError(unknown(column, row[column], allowed - {""}, where))
@@ -114,18 +107,18 @@ class Reference:
         self.numbers[key] = Printed(*numbers, line.notes, decimals)
 
     def printed(self, fields: Mapping[str, Any]) -> Printed | None:
-        """Return the number of ``fields``, values of ``KEYS`` (missing keys are empty), or None."""
+        """Return the number at ``fields``, whose missing keys are empty, or None."""
         return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **fields}))
 
 
 def read_all(root: Path) -> dict[str, Reference]:
-    """Return the printed tables in ``root``/config/reference by name; ConfigError for an invalid file."""
+    """Return the printed tables by name; ConfigError for an invalid file."""
     paths = sorted((root / "config" / "reference").glob("[!.]*.csv"))  # skips an editor's lock and swap files
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
 def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
-    """Return the partition keys of the reference files for a split's entry with ``clients`` clients."""
+    """Return the keys of the reference files for a split with ``clients`` clients."""
     partition, parameter = PARTITIONS.get(split["scheme"], (split["scheme"], ""))
     return {
         "partition": partition,
@@ -136,8 +129,7 @@ def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
 
 
 def comparable(value: Any) -> float | str:
-    """Return a number as a float, rounded to allow for floating-point error, and other text unchanged.
-    """
+    """Return a number rounded to allow for floating-point error, and other text unchanged."""
     if value in ("", None):
         return ""
     try:
@@ -147,7 +139,6 @@ def comparable(value: Any) -> float | str:
 
 
 def _number(text: str, where: str) -> float | None:
-    """Return ``text`` as a number, None for an empty text."""
     try:
         number = float(text) if text else None
     except ValueError:

@@ -1,9 +1,7 @@
-"""Significance over seeds: exact sign-flip tests of paired differences, with Holm's correction.
+"""Significance over seeds: exact sign-flip tests of paired differences (Fisher 1935), with Holm's correction.
 
-All algorithms of a seed use the same clients, batches and augmentation, so FlatFed compares them seed by seed. If two
-rows do not differ, both signs of each difference are equally likely. The test counts the patterns among the 2^n signs
-of n differences whose mean is at least as far from zero as the observed mean (Fisher 1935). It assumes no distribution
-of the differences. With few seeds no result is significant.
+Algorithms of one seed use the same clients, batches and augmentation. If two rows do not differ, both signs of each
+difference are equally likely.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-#: A difference is significant if its p is at most this level.
+#: The largest p of a significant difference.
 LEVEL = 0.05
 
-#: The largest number of seeds with all patterns of signs; for more seeds, 2^MOST random patterns.
+#: The largest number of seeds with all patterns of signs.
 MOST = 16
 
 #: The seed of the random patterns.
@@ -26,7 +24,7 @@ SEED = 7
 
 
 def least_seeds() -> int:
-    """Return the least number of seeds for which a test can be significant.
+    """Return the least number of seeds of a significant test.
 
     >>> least_seeds()
     6
@@ -37,32 +35,33 @@ def least_seeds() -> int:
 def sign_flip(differences: Sequence[float]) -> float:
     """Return the two-sided p of ``differences``, one per seed: the share of sign patterns at least as extreme.
 
-    More than ``MOST`` seeds: a sample of 2^``MOST`` patterns. Sums that agree to a billionth of the absolute sum count
-    as equal. ValueError: a difference is not finite.
+    More than ``MOST`` seeds use 2^``MOST`` random patterns. Sums are equal if they agree to a billionth.
+
+    :raises ValueError: a difference is not finite.
     """
     import numpy as np
 
     values = np.asarray(differences, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError(f"differences that are no finite numbers: {differences}")
+        raise ValueError(f"differences are not finite: {differences}")
     slack = 1e-9 * np.abs(values).sum()
     return float((np.abs(values @ _signs(len(values))) >= abs(values.sum()) - slack).mean())
 
 
 def _signs(seeds: int) -> np.ndarray:
-    """Return sign patterns (seeds, patterns): those with + first, since their mirror images count the same."""
+    """Return sign patterns (seeds, patterns) that begin with +; the others are mirror images."""
     import numpy as np
 
     if seeds > MOST:
         signs = 2.0 * np.random.default_rng(SEED).integers(0, 2, (seeds, 1 << MOST)) - 1
-        signs[:, 0] = 1  # includes the observed pattern
+        signs[:, 0] = 1  # the observed pattern
         return signs
     patterns = np.arange(1 << max(0, seeds - 1))
     return 1.0 - 2 * ((patterns >> np.arange(seeds)[:, None]) & 1)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Return the p of several tests, corrected for the family-wise error rate (Holm 1979).
+    """Return p of several tests, corrected for the family-wise error rate (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

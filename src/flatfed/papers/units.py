@@ -1,4 +1,4 @@
-"""Printed units, stored units, and the formatting of numbers."""
+"""Units and the formatting of numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Unit:
-    """A printed unit: the stored unit of cells, the factor from stored to printed, and the format.
+    """A printed unit; ``factor`` converts from the stored unit.
 
-    ``decimals``: as in the papers' tables; None: those of the paper's number, else four significant figures.
-    ``words`` follow the name of a quantity, as in "Test accuracy in percent".
+    ``decimals``: None for those of the paper's number, else four significant figures. ``words`` follow the name of a
+    quantity, as in "Test accuracy in percent".
     """
 
     stored: str
@@ -21,7 +21,7 @@ class Unit:
     words: str
 
 
-#: Printed units, by their names in config/reference, where the empty unit is ``number`` here.
+#: Printed units by their names in config/reference, where ``number`` is empty.
 UNITS = {
     "percent": Unit("fraction", 100.0, 2, " in percent"),
     "pp": Unit("fraction", 100.0, 2, " in percentage points"),
@@ -37,23 +37,23 @@ UNITS = {
     "V": Unit("ratio", 1.0, 2, " in units of the base row's total"),
 }
 
-#: Units whose numbers are integers unless they are means.
+#: Units of integers, unless they are means.
 WHOLE = ("rounds", "count")
 
-#: Units of amounts that can be tiny in a small set-up: the papers' decimals would print zero.
+#: Units of amounts that the papers' decimals could print as zero.
 AMOUNTS = ("s", "minutes", "GB", "GB_params")
 
 
 def units_of(stored: str) -> list[str]:
-    """Return the printed units of the stored unit ``stored``."""
+    """Return the printed units of a stored unit."""
     return [name for name, unit in UNITS.items() if unit.stored == stored]
 
 
 def written(value: float | None, spread: float | None, unit: str, decimals: int | None = None) -> str:
     """Write a stored value in the printed ``unit``: "79.52 ± 0.13", "79.52" without a spread, "" without a value.
 
-    ``decimals``: those of the paper's number, for a unit without decimals. Integer rounds have no decimals: "259".
-    Amounts too small for the paper's decimals have two significant figures: "0.00012".
+    ``decimals``: for a unit without decimals. Integer rounds have none: "259". Amounts that are too small have two
+    significant figures: "0.00012".
     """
     if value is None:
         return ""
@@ -63,13 +63,13 @@ def written(value: float | None, spread: float | None, unit: str, decimals: int 
     return _with_spread(value, spread, unit, ".4g" if digits is None else f".{digits}f")
 
 
-def many(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     """Write a count with its noun: "1 column", "4 columns"."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def as_printed(value: float | None, spread: float | None, unit: str, decimals: int | None) -> str:
-    """Write a paper's number with its printed ``decimals``, or as :func:`written` if they are None."""
+    """Write a paper's number with its ``decimals``; None: as :func:`written`."""
     if value is None or decimals is None:
         return written(value, spread, unit)
     return _with_spread(value, spread, unit, f".{decimals}f")
@@ -81,7 +81,7 @@ def _with_spread(value: float, spread: float | None, unit: str, form: str) -> st
 
 
 def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None) -> str:
-    """Write the value of every seed, as in "seed 1: 92.60, seed 2: –"; "" without one value per seed."""
+    """Write "seed 1: 92.60, seed 2: –", or "" without one value per seed."""
     if not values or len(values) != len(seeds):
         return ""
     texts = ("–" if value is None else written(value, None, unit, decimals) for value in values)
@@ -89,14 +89,14 @@ def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, d
 
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
-    """Write a stored difference with its sign; "+" if it rounds to zero."""
+    """Write a stored difference with its sign, "+" for zero."""
     number, digits = value * UNITS[unit].factor, _decimals(0.0, unit, decimals)
     text = f"{number:+.4g}" if digits is None else f"{round(number, digits) + 0.0:+.{digits}f}"
     return text.replace("-", "−")
 
 
 def _decimals(value: float, unit: str, decimals: int | None) -> int | None:
-    """Return the decimals for a stored ``value`` and its spread; None: four significant figures."""
+    """Return the decimals of a stored ``value``; None: four significant figures."""
     unit_decimals = UNITS[unit].decimals
     number = abs(value * UNITS[unit].factor)
     if unit in AMOUNTS and 0 < number < 10 ** (1 - unit_decimals):

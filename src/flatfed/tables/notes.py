@@ -10,7 +10,7 @@ from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
-from flatfed.papers.units import UNITS, many
+from flatfed.papers.units import UNITS, plural
 from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
@@ -136,7 +136,7 @@ def marked(columns: list[dict[str, Cell]], are_there: bool) -> list[str]:
     made = [cell for column in columns for cell in column.values() if cell.status != "unfinished"]
     if few := claims.too_few_seeds(columns):
         said = (
-            f"No best row is marked: with {many(few, 'seed')} nothing in this table can be significant at "
+            f"No best row is marked: with {plural(few, 'seed')} nothing in this table can be significant at "
             f"{level}; that takes {significance.least_seeds()} (exact sign flips, paired by seed)."
         )
     elif are_there:
@@ -239,7 +239,7 @@ def mixed(cells: list[Cell]) -> list[str]:
     roundings = {run: tuple(parts) for cell in cells for run, parts in cell.roundings.items()}
     differ = [len({*parts} - {None}) > 1 for parts in zip(*roundings.values(), strict=True)]
     ways = Counter(tuple(itertools.compress(parts, differ)) for parts in roundings.values()) if any(differ) else {}
-    said = "; ".join(f"{many(ways[way], 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way in ways)
+    said = "; ".join(f"{plural(ways[way], 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way in ways)
     return [f"The runs differ in what rounds their numbers: {said}."] if ways else []
 
 

@@ -15,7 +15,7 @@ def files(experiment: Experiment) -> list[str]:
     paths = experiment.paths
     requested = [paths.errata]
     for scale in SCALES:
-        tables, drawn = scales.there(experiment, scale, experiment.everything)
+        tables, drawn = scales.existing(experiment, scale, experiment.everything)
         requested += [paths.report(scale), *paths.outputs(scale, [table for table, _ in tables], drawn)]
     return requested
 

@@ -1,8 +1,6 @@
-"""The papers' own contradictions, as data: config/errata.yaml.
+"""Contradictions in the papers: config/errata.yaml. The reference numbers remain as printed.
 
-The reference numbers remain as printed. An erratum lists its tables and, if the printed numbers show it, the
-contradicting numbers; tests recompute them. A note ``flag:B1`` at a printed number names the erratum of that cell; an
-erratum without flagged numbers appears under its tables.
+A note ``flag:B1`` at a printed number cites an erratum. An erratum without flagged numbers appears under its tables.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ WHERE = "config/errata.yaml"
 
 @dataclass(frozen=True)
 class Erratum:
-    """One entry: ``says`` in one line, ``tables`` it concerns (ids), ``kind`` of schema.
+    """An entry: ``says`` in one line, the ids of its ``tables``, its ``kind`` in the schema.
 
-    ``finding``: the contradictions in the printed numbers, as in the file; None if tests cannot recompute them.
+    ``finding``: the contradicting numbers, which tests recompute, or None.
     """
 
     id: str
@@ -35,13 +33,10 @@ class Erratum:
 
 
 class Errata:
-    """All ``entries`` of config/errata.yaml under ``root``, in file order; ``tables``: printed table -> its lines."""
+    """The ``entries`` of config/errata.yaml; ``tables``: printed table -> its lines."""
 
     def __init__(self, root: str | Path):
-        """Read and check the entries.
-
-        :raises ConfigError: an entry is malformed, or names a table that does not exist.
-        """
+        """Read the entries; ConfigError for a malformed entry or an unknown table."""
         document = read_yaml(Path(root) / WHERE, WHERE)
         schemas.validate(document, "errata", WHERE)
         self.entries = [Erratum(name, **entry) for name, entry in document.items()]
@@ -60,7 +55,7 @@ class Errata:
         return {name: line for name, line in says.items() if name in flagged}
 
     def notes(self, table: str) -> list[str]:
-        """Return the lines of the errata that concern the whole ``table``, without agreements."""
+        """Return the lines of the errata on the whole ``table``, without agreements."""
         flagged = self._flagged(table)
         return [
             f"{entry.id}: {entry.says}"

@@ -1,4 +1,4 @@
-"""Costs: rounds, communication and seconds to a target, and the declared costs of a round."""
+"""Costs: rounds, communication and seconds to a target, and declared costs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ PARAMETER = 4
     defined="A target counts as reached in the first round whose accuracy, unsmoothed, is at or above it.",
 )
 def rounds_to_target(reading: Reading) -> float | None:
-    """Communication rounds until the protocol's accuracy, unsmoothed, first reaches the target.
+    """Rounds until the unsmoothed accuracy first reaches the target (FedSMOO, Table 6).
 
-    FedSMOO, Table 6, "communication rounds required to achieve the target test accuracy". Once
-    reached, a target stays reached, as in the papers, whose final accuracy can be below it (FedSAM Table 1, FedRobust).
+    Once reached, a target stays reached, as in the papers (FedSAM, Table 1, FedRobust).
     """
     return reading.at_crossing("round")
 
@@ -32,18 +31,16 @@ TRAFFIC = ("download_bytes", "upload_bytes")
     needs_target=True,
     declares=True,
     defined=(
-        "Communication is counted as the papers do: twice the larger of an active client's two directions, so that a "
-        "row with two vectors down and one up, FedCM or MoFedSAM, counts as two each way. What is really sent: the "
-        "metrics download_to_target and upload_to_target."
+        "Communication is counted as the papers do: twice the larger of an active client's two directions. FedCM and "
+        "MoFedSAM, with two vectors down and one up, count as two each way. The metrics download_to_target and "
+        "upload_to_target count the bytes sent."
     ),
 )
 def communication_cost(reading: Reading) -> float | None:
-    """Parameters until the target is reached, counted as the papers do: twice the larger of the two directions.
+    """Parameters until the target, counted as the papers do: twice the larger of the two directions.
 
-    FedSMOO, Table 3: costs are rounds times 1 or 2; FedCM and MoFedSAM, with two vectors down and one up, count 2.
-    FedLESAM, Tables 5 and 9, "gigabytes of parameters": FedAvg's 156 at 723 rounds are its model, down and up, ten
-    clients a round (to 4 %, unexplained); FedLESAM-D counts 2, as in its Table 7 (``Algorithm.counted``).
-    ``download_to_target`` and ``upload_to_target`` are the bytes really sent.
+    FedSMOO, Table 3: rounds times 1 or 2. FedLESAM, Tables 5 and 9: FedAvg's 156 GB at 723 rounds are its model, down
+    and up, for ten clients (to 4 %, unexplained); FedLESAM-D counts 2, as in Table 7 (``Algorithm.counted``).
     """
     traffic = reading.at_crossing("download_bytes"), reading.at_crossing("upload_bytes")
     if None in traffic:
@@ -54,18 +51,17 @@ def communication_cost(reading: Reading) -> float | None:
 
 @metric("bytes", "Bytes sent to clients until target", *TRAFFIC, higher=False, needs_target=True)
 def download_to_target(reading: Reading) -> float | None:
-    """Bytes that the active clients received until the target was reached."""
+    """Bytes that the active clients receive until the target."""
     return reading.at_crossing("download_bytes")
 
 
 @metric("bytes", "Bytes sent by clients until target", *TRAFFIC, higher=False, needs_target=True)
 def upload_to_target(reading: Reading) -> float | None:
-    """Bytes that the active clients sent until the target was reached."""
+    """Bytes that the active clients send until the target."""
     return reading.at_crossing("upload_bytes")
 
 
-#: The seconds of a round: FedLESAM, Table 8, "including training, loading and evaluation"; the official code's clock
-#: includes an evaluation of all training and all test images after every round.
+#: FedLESAM, Table 8: "including training, loading and evaluation".
 WALL = (
     "Seconds of a round: training and loading of the expected number of clients, and an evaluation of all training and "
     "all test images after it, as the official code's clock runs."
@@ -74,7 +70,7 @@ WALL = (
 
 @metric("seconds", "Wall-clock time per round", higher=False, source="timing", defined=WALL)
 def seconds_per_round(reading: Reading) -> float:
-    """Seconds of a round: training, loading, evaluation of all images (FedSMOO, Table 7; FedLESAM, Table 8)."""
+    """Seconds of a round (FedSMOO, Table 7; FedLESAM, Table 8)."""
     return reading.timing["seconds_per_round"]
 
 
@@ -82,7 +78,7 @@ def seconds_per_round(reading: Reading) -> float:
     *("seconds", "Wall-clock time to target", "round"), higher=False, source="timing", needs_target=True, defined=WALL
 )
 def total_seconds(reading: Reading) -> float | None:
-    """``seconds_per_round`` times ``rounds_to_target`` (FedSMOO, Table 7: the same product)."""
+    """``seconds_per_round`` times ``rounds_to_target`` (FedSMOO, Table 7)."""
     rounds = reading.at_crossing("round")
     return None if rounds is None else rounds * reading.timing["seconds_per_round"]
 
@@ -99,7 +95,7 @@ def total_seconds(reading: Reading) -> float | None:
     ),
 )
 def compute_time_to_target(reading: Reading) -> float | None:
-    """Seconds of a round without evaluation times ``rounds_to_target`` (FedLESAM, Tables 5 and 9, in minutes)."""
+    """Seconds of a round without evaluation times ``rounds_to_target`` (FedLESAM, Tables 5 and 9)."""
     rounds = reading.at_crossing("round")
     return None if rounds is None else rounds * reading.timing["training_seconds_per_round"]
 
@@ -112,7 +108,7 @@ def stored_memory(reading: Reading) -> float:
 
 @metric("count", "Communication per round", higher=False, source="declared")
 def communication_per_round(reading: Reading) -> float:
-    """Vectors of the model's size in the larger of an active client's two directions (FedLESAM, Table 7)."""
+    """Vectors of the model's size in an active client's larger direction (FedLESAM, Table 7)."""
     return max(reading.algorithm.communication)
 
 

@@ -1,13 +1,10 @@
-"""Facts of the configuration that tables show: numbers of clients and images, hyper-parameters.
-
-FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6.
-"""
+"""Facts of the configuration (FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6)."""
 
 from __future__ import annotations
 
 from flatfed.papers.quantity import enter
 
-#: Stored unit -> facts in that unit.
+#: Stored unit -> facts.
 FACTS = {
     "count": (
         *("clients", "total_samples", "train_samples", "test_samples", "classes", "domains"),

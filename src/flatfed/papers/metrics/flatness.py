@@ -1,6 +1,6 @@
-"""Curvature of the training loss at a final model: hessian.json (FedSMOO, Table 2).
+"""Curvature of the training loss at a final model (FedSMOO, Table 2).
 
-The scaled metrics, of diag(|w|) H diag(|w|), are invariant to the scaling of filters; no paper prints them.
+The scaled metrics, of diag(|w|) H diag(|w|), are invariant to the scaling of filters.
 """
 
 from __future__ import annotations

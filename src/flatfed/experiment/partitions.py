@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Deal:
-    """The split in a run description: ``partition`` without seed, client ``sampling``, and ``topology`` or None.
+class SplitSettings:
+    """A split as in a run description: ``partition`` without seed, client ``sampling``, and ``topology`` or None.
 
     ``images``: the number of training images.
     """
@@ -31,12 +31,11 @@ class Deal:
         return active * local_epochs * -(-(self.images // clients) // batch_size)
 
 
-def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Deal:
-    """Return the deal of ``split`` in ``protocol`` at ``scale``.
+def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> SplitSettings:
+    """Return the settings of ``split`` in ``protocol`` at ``scale``.
 
-    At preview scale the protocol's factors multiply clients and participation, the classes per client shrink with the
-    number of classes (10 of 100 are 2 of 20), and a held-out domain keeps its index. ``client_test_images`` of the
-    protocol adds test images for each client or node.
+    At preview scale the protocol's factors multiply clients and participation. The classes per client shrink with the
+    number of classes (10 of 100 are 2 of 20). A held-out domain keeps its index.
     """
     entry, values = catalog.splits[split], protocol.scales[scale]
     dataset, printed = (catalog.datasets[settings["dataset"]] for settings in (values, protocol.scales["paper"]))
@@ -44,26 +43,26 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> De
     clients = entry["clients"] if scheme != "domain" else entry["clients_per_domain"]
     if scheme != "central":
         clients = max(1, round(clients * values.get("clients_times", 1)))
-    deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme}
+    partition: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme}
     names = (key.removesuffix("?") for key in keys.PARTITIONS[scheme])
-    deal |= {key: entry[key] for key in names if key in entry and key != "images_of"}
-    deal["clients"] = clients
+    partition |= {key: entry[key] for key in names if key in entry and key != "images_of"}
+    partition["clients"] = clients
     if scheme == "domain":
-        deal |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
-        deal["held_out"] = printed["domains"].index(entry["domain"])
+        partition |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
+        partition["held_out"] = printed["domains"].index(entry["domain"])
     elif scheme == "dirichlet":
-        deal["alpha"] = float(entry["alpha"])
+        partition["alpha"] = float(entry["alpha"])
     elif scheme == "pathological":
-        deal["classes_per_client"] = max(1, round(entry["classes_per_client"] * classes / printed["classes"]))
+        partition["classes_per_client"] = max(1, round(entry["classes_per_client"] * classes / printed["classes"]))
     if "client_test_images" in values:
-        deal["client_test"] = values["client_test_images"]
-    deal["sampler"] = entry["sampler"]
+        partition["client_test"] = values["client_test_images"]
+    partition["sampler"] = entry["sampler"]
     if "images_of" in entry:
         pooled = of_split(entry["images_of"], protocol, scale, catalog).partition
-        deal["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
+        partition["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
     fraction = min(1.0, round(entry["participation"] * values.get("participation_times", 1), 10))
     sampling = {"scheme": entry["sampling"], "fraction": fraction, "sampler": entry["sampler"]}
-    return Deal(deal, sampling, topology(entry, values.get("clients_times", 1)), dataset["train"])
+    return SplitSettings(partition, sampling, topology(entry, values.get("clients_times", 1)), dataset["train"])
 
 
 def topology(entry: dict[str, Any], clients_times: float = 1) -> dict[str, Any] | None:

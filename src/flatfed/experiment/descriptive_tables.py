@@ -1,7 +1,4 @@
-"""Descriptive tables, which train nothing: datasets and searched hyper-parameters.
-
-Their columns, and their numbers from the configuration.
-"""
+"""Columns and numbers of descriptive tables, which need no runs: datasets and searched hyper-parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, known, settings
+from flatfed.experiment import compatibility, lookup, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row
 from flatfed.papers.metrics import METRICS
@@ -19,9 +16,9 @@ from flatfed.papers.metrics.facts import FACTS
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the column of a table of datasets: one fact per dataset."""
     fact = group.get("fact")
-    known.check("fact", fact, FACTS["count"], f"{where}: fact")
+    lookup.check("fact", fact, FACTS["count"], f"{where}: fact")
     if "split" in group:
-        known.check("split", group["split"], catalog.splits, f"{where}: split")
+        lookup.check("split", group["split"], catalog.splits, f"{where}: split")
     headers = tuple(group[key] for key in ("header", "label") if key in group) or (METRICS[fact].words,)
     return [
         Column(
@@ -32,12 +29,12 @@ def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
 
 
 def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of a table of searched hyper-parameters: the values of the grid, and the chosen value."""
+    """Return the columns of a table of searched hyper-parameters: the grid and the chosen value."""
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     if "variant" not in group["reference"]:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
     searched = protocol.scales["paper"].get("searched", {})
-    known.check("algorithm", group["algorithm"], searched, f"{where}: algorithm")
+    lookup.check("algorithm", group["algorithm"], searched, f"{where}: algorithm")
     grids = searched[group["algorithm"]].values()
     columns = []
     for index in [*range(1, max(map(len, grids)) + 1), 0]:
@@ -53,8 +50,8 @@ def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, wh
     return columns
 
 
-def given(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return the number of a cell of a descriptive table, None if it does not apply to the row."""
+def number(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    """Return the number of a cell, None if it does not apply to the row."""
     return (_of_dataset if column.metric else _searched)(catalog, scale, column, row)
 
 
@@ -62,7 +59,7 @@ def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float
     protocol = row.settings["protocol"]
     if column.metric == "clients":
         split = column.settings.get("split")
-        return None if split is None else catalog.deal(scale, protocol, split).partition["clients"]
+        return None if split is None else catalog.split_settings(scale, protocol, split).partition["clients"]
     dataset = catalog.dataset(scale, protocol)
     facts = dict(zip(("image_channels", "image_height", "image_width"), dataset["shape"], strict=True))
     facts |= {"train_samples": dataset["train"], "test_samples": dataset["test"], "classes": dataset["classes"]}
@@ -71,7 +68,6 @@ def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float
 
 
 def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return a row's hyper-parameter of the column's algorithm: the chosen value, or a value of its grid."""
     algorithm, key, index = column.settings["algorithm"], row.settings["key"], column.settings["place"]
     if key not in registry.load(algorithm).parameters() and key not in settings.OWN_TRAINING:
         return None

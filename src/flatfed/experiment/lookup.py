@@ -1,4 +1,4 @@
-"""Look-up of ids in the configuration, with the errors for unknown ids."""
+"""Look-up of ids, and the errors for unknown ids."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Resolved = TypeVar("Resolved")
 
 
 class Entries(dict[str, Entry]):
-    """Valid entries by id; ``refused``: id -> the message of an invalid entry, raised when the entry is needed.
+    """Valid entries by id.
 
-    ``unread``: addition to the message for an unknown id: unreadable files that may declare it.
+    ``refused``: id -> the error of an invalid entry, raised when the entry is used. ``unread``: unreadable files, named
+    in the error for an unknown id.
     """
 
     def __init__(
@@ -32,16 +33,16 @@ class Entries(dict[str, Entry]):
 
     @property
     def declared(self) -> list[str]:
-        """Return all ids, including refused entries."""
+        """All ids, including refused entries."""
         return [*self, *self.refused]
 
     def mistake(self, name: str) -> str | None:
-        """Return the message of a refused entry, or of the entry that ``name`` is a labelled variant of."""
+        """Return the error of a refused entry, or of the plain entry of a labelled variant."""
         return self.refused.get(name) or self.refused.get(name.partition("~")[0])
 
     @contextmanager
     def refusing(self, name: str) -> Iterator[None]:
-        """Refuse the entry ``name`` if the block raises a FlatFedError."""
+        """Record a FlatFedError of the block as the error of the entry ``name``."""
         try:
             yield
         except FlatFedError as error:
@@ -49,7 +50,7 @@ class Entries(dict[str, Entry]):
             self.refused[name] = str(error)
 
     def resolved(self, resolve: Callable[[str, Entry], Resolved]) -> Entries[Resolved]:
-        """Return ``resolve(id, entry)`` of every entry; refuse entries for which it raises a FlatFedError."""
+        """Return ``resolve(id, entry)`` of every entry, and its errors as refused entries."""
         entries: Entries[Resolved] = Entries(None, self.refused, self.unread)
         for name, entry in self.items():
             with entries.refusing(name):
@@ -57,12 +58,12 @@ class Entries(dict[str, Entry]):
         return entries
 
 
-#: Kinds of ids that files of config/ declare; the file names begin with the kind.
+#: Kinds of ids that files of config/ declare; their names begin with the kind.
 CATALOG = ("algorithm", "dataset", "figure", "protocol", "split", "table", "table or figure")
 
 
 def unknown(kind: str, name: object, ids: Collection[str], where: str, more: str = "") -> str:
-    """Return the message for an undeclared id, with ``more``; for over 12 ids, it lists three and the files of all."""
+    """Return the message for an undeclared id, with ``more``. Of more than 12 ids, it lists three and all files."""
     message = errors.unknown(kind, name, ids, where)
     if len(ids) > 12 and kind in CATALOG:
         first = errors.nearest(str(name), ids, kind in errors.NUMBERED)
@@ -74,22 +75,19 @@ def unknown(kind: str, name: object, ids: Collection[str], where: str, more: str
 
 
 def check(kind: str, name: object, ids: Collection[str], where: str, more: str = "") -> None:
-    """Refuse a ``name`` of a ``kind``, requested in ``where``, that is not in ``ids``.
-
-    :raises ConfigError: the name is unknown (with the nearest name and ``more``), or its entry was refused.
-    """
+    """Raise the error of ``name``, requested in ``where``, if it is not in ``ids``; unknown names get ``more``."""
     if name not in ids:
         mistake = ids.mistake(name) if isinstance(ids, Entries) else None
         raise ConfigError(mistake or unknown(kind, name, ids, where, more))
 
 
-def look_up(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Entry:
+def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Entry:
     """Return the entry ``name``; ConfigError as in :func:`check`."""
     check(kind, name, entries, where)
     return entries[name]
 
 
 def check_algorithm(name: str, ids: Collection[str], where: str) -> None:
-    """Refuse an algorithm that is not in ``ids``; the message names the setting for the user's folders."""
-    folders = ", src/flatfed/algorithms, and folders of your own that `algorithm_folders` in config.yaml names"
+    """Refuse an algorithm that is not in ``ids``; the message names ``algorithm_folders``."""
+    folders = ", src/flatfed/algorithms, and your folders in `algorithm_folders` of config.yaml"
     check("algorithm", name, ids, where, folders)
