@@ -126,7 +126,7 @@ def preview(folder: Path) -> None:
     ("slip", "path", "words"),
     [
         (edited, ONE, "metrics.csv: is not the file that run.json beside it was written with"),
-        (cut, ONE, "metrics.csv: ends with round 42, but run.json beside it says rounds_done 45"),
+        (cut, ONE, "metrics.csv: ends with round 42, but run.json says rounds_done 45"),
         (described, ONE, "not the run that the table asks for: learning_rate is 0.2, here 0.1"),
         (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)'),
         (lambda folder: change(folder / ONE, partition_digest="0" * 64), ONE, "data: partition_digest is 000000000000"),

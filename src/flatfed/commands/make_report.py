@@ -25,7 +25,6 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     spec = report_spec.specification(experiment, options.scale or experiment.scale)
     configuration.check_digest(digest(spec), options)
-    from flatfed.figures import interactive
     from flatfed.tables import report
 
-    report.make(spec, options.out, interactive.embedded)
+    report.make(spec, options.out)

@@ -10,7 +10,7 @@ from flatfed.files import misread
 from flatfed.runs import description
 from flatfed.runs import record as records
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
-from flatfed.tables.readings import history_of
+from flatfed.tables.readings import read_history
 
 #: What a user does whose images lie in another order than those of a run.
 IN_ORDER = "with the key `order` if its source has the images in another order than the run (docs/running.md)"
@@ -60,5 +60,5 @@ def read(file: Path, *fields: str) -> RunRecord:
     :raises DataError: as there, or the lines are damaged or not those that it was written with.
     """
     record = read_record(file, *fields)
-    history_of(file.parent, record, ("round",), lines_of(file).name, every=True)
+    read_history(file.parent, record, ("round",), lines_of(file).name, every=True)
     return record

@@ -85,7 +85,7 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A dataset whose images are counted when a table is built (:mod:`flatfed.tables.trained_on`).
+    """A dataset whose images are counted when a table is built (:mod:`flatfed.tables.image_counts`).
 
     ``manifest``: its dataset.json, or None; ``images``: the declared number of images; ``of``: the number of images of
     the published dataset; ``shape``: (channels, height, width).

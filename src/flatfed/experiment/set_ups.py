@@ -1,7 +1,7 @@
 """One-line descriptions of the set-ups of a table or figure: data, clients, model and rounds.
 
 ``{name}`` is the placeholder for the number of images of a dataset, which is counted when the table or figure is built
-(:mod:`flatfed.tables.trained_on`).
+(:mod:`flatfed.tables.image_counts`).
 """
 
 from __future__ import annotations

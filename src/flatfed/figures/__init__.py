@@ -20,7 +20,7 @@ from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_all
-from flatfed.tables.trained_on import as_read
+from flatfed.tables.image_counts import with_counts
 
 #: Kind (:mod:`flatfed.papers.figure_kinds`) -> function of the specification that returns a matplotlib figure.
 KINDS = {
@@ -49,7 +49,7 @@ def make(spec: FigureSpec, out_dir: str | Path) -> None:
     :raises DataError: a file that ``spec`` names is damaged, or of another run than it says.
     """
     records = filter(None, read_all(Run.read_record, spec.runs.values()))
-    drawn = replace(spec, setting=as_read(spec.setting, spec.datasets, (record.counted for record in records)))
+    drawn = replace(spec, setting=with_counts(spec.setting, spec.datasets, (record.counted for record in records)))
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
     save(lambda: KINDS[spec.kind](drawn), paths)
 

@@ -26,7 +26,7 @@ from flatfed.figures.palette import strokes, styles
 from flatfed.figures.style import caption, columns, counted, gridded, legend, quantity, sample, seeds, widths
 from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, RunRecord
-from flatfed.tables.readings import history_of
+from flatfed.tables.readings import read_history
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
 LONG = 40
@@ -108,7 +108,7 @@ def _read(folder: str, record: RunRecord, metric: str) -> dict[int, float]:
     elif not Path(folder, METRICS).is_file():
         return {}
     else:
-        history = history_of(Path(folder), record, ("round", metric))
+        history = read_history(Path(folder), record, ("round", metric))
         pairs = list(zip(history["round"], history[metric], strict=True))
     return {number: value for number, value in pairs if math.isfinite(value)}
 

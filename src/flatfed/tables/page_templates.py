@@ -1,4 +1,4 @@
-"""Pages from the templates of this room: HTML, each self-contained, and Markdown."""
+"""Pages from the templates of this room: self-contained HTML, Markdown and text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @cache
 def _environment() -> Environment:
-    """Return the Jinja environment of the package: an unknown name is an error.
-
-    In HTML everything is escaped; in Markdown what a template puts through the filter ``markdown``.
-    """
+    """Return the Jinja environment; it escapes all text in HTML, and the input of the filter ``markdown``."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=select_autoescape(["html.j2"]),
@@ -32,25 +29,22 @@ def _environment() -> Environment:
 
 
 def filled(template: str, **content: Any) -> Markup:
-    """Return the ``template``, a file name without ".j2", with the ``content`` in it."""
+    """Return the ``template``, a file name without ".j2", filled with ``content``."""
     return Markup(_environment().get_template(f"{template}.j2").render(content))
 
 
 def framed(title: str, body: Markup) -> str:
-    """Return a page of its own around ``body``, in the style that all pages share."""
+    """Return an HTML page around ``body``, with the common style."""
     style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
     return filled("page.html", title=title, style=style, body=body) + "\n"
 
 
 def script(name: str) -> Markup:
-    """Return a script of the package's as an element of a page."""
+    """Return a script of this room as an HTML element."""
     return Markup("<script>\n{}</script>").format(Markup((TEMPLATES / name).read_text(encoding="utf-8")))
 
 
 def page(name: str, suffix: str, **content: Any) -> str:
-    """Return the page ``name`` in the format of ``suffix``, its ``content`` in the template of that format.
-
-    The ``title`` in the content is also that of an HTML page.
-    """
+    """Return the page ``name`` in the format of ``suffix``; ``content`` includes its ``title``."""
     text = filled(name + suffix, **content)
     return framed(content["title"], text) if suffix == ".html" else text.rstrip() + "\n"

@@ -1,7 +1,7 @@
-// Opens the run that a number leads to.
+// Opens the run that a number links to.
 const reveal = () => {
-  const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (place instanceof HTMLDetailsElement) { place.open = true; place.scrollIntoView(); }
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }
 };
 addEventListener("hashchange", reveal);
 reveal();

@@ -1,29 +1,29 @@
-// Sorts a table by a column when its head is chosen, largest first, then smallest first; the first column's head puts the
-// rows back into the printed order. What is no number stays last. Needs no library and no network.
+// A click on a column head sorts the table, largest first, then smallest first; the first head restores the printed order.
+// Cells without a number stay last.
 for (const table of document.querySelectorAll("figure.table table")) {
   const [body] = table.tBodies;
   const printed = [...body.rows];
   const lowest = [...table.tHead.rows].at(-1);
   const heads = [table.tHead.querySelector("th.row-header"), ...lowest.querySelectorAll("th.under")];
-  const number = (row, place) => {
-    const text = row.cells[place].innerText.replace("−", "-");
-    const found = parseFloat(text.replace(/^>/, ""));
-    return text.startsWith(">") ? found + 0.5 : found; // a target that is not reached comes after all rounds that are
+  const number = (row, column) => {
+    const text = row.cells[column].innerText.replace("−", "-");
+    const value = parseFloat(text.replace(/^>/, ""));
+    return text.startsWith(">") ? value + 0.5 : value; // a target that is not reached comes last
   };
-  heads.forEach((head, place) => {
+  heads.forEach((head, column) => {
     const sort = () => {
       const order = head.getAttribute("aria-sort") === "descending" ? "ascending" : "descending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
-      if (place) head.setAttribute("aria-sort", order);
+      if (column) head.setAttribute("aria-sort", order);
       const sign = order === "ascending" ? 1 : -1;
-      const rows = place ? [...printed].sort((one, other) => {
-        const [a, b] = [number(one, place), number(other, place)];
+      const rows = column ? [...printed].sort((first, second) => {
+        const [a, b] = [number(first, column), number(second, column)];
         return Number.isNaN(a) - Number.isNaN(b) || sign * (a - b) || 0;
       }) : printed;
       body.append(...rows);
     };
     head.tabIndex = 0;
-    head.title = place ? "Sort by this column" : "Back to the printed order";
+    head.title = column ? "Sort by this column" : "Restore the printed order";
     head.addEventListener("click", sort);
     head.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); sort(); }
