@@ -1,7 +1,6 @@
 """A table before it has a format: numbers as text, merged headers, notes.
 
-All formats print the same :class:`TypesetTable`. It consists of blocks: one per part of the paper's table, or several
-for a part that is too wide for a page. Text is plain Unicode; each format escapes it.
+A block is a part of the paper's table, or a piece of a part that is too wide for a page. Formats escape the text.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ RED = {
     "diverged": "a run ended in non-finite numbers",
 }
 
-#: The texts that a cell can have, in printed order: attributes of ``CellText``.
+#: The printed attributes of ``CellText``, in order.
 PARTS = ("ours", "beside", "paper", "difference")
 
 
@@ -33,9 +32,8 @@ PARTS = ("ours", "beside", "paper", "difference")
 class CellText:
     """The printed texts of one cell.
 
-    ``marks``: errata of the paper's number. ``rank``: "best", "second" or "". ``agreement``: as
-    :func:`flatfed.tables.compare.agreement`. ``beside``: another tool's estimate; ``warned``: it is too far from ours.
-    ``seeds``: the number of each seed. ``runs``: the folders of the runs.
+    ``marks``: errata of the paper's number. ``rank``: "best", "second" or "". ``beside``: another tool's estimate;
+    ``warned``: it is too far from ours. ``seeds``: the number of each seed. ``runs``: run folders.
     """
 
     ours: str
@@ -51,7 +49,7 @@ class CellText:
     runs: tuple[str, ...] = ()
 
     def formatted(self, part: str, escape: Callable[[str], str], ranks: Mapping[str, str], raised: str) -> str:
-        """Return one of ``PARTS``, escaped; ``ranks`` and ``raised``: templates for marked numbers and errata."""
+        """Return one of ``PARTS``, escaped; ``ranks``, ``raised``: templates of marked numbers and errata."""
         text = escape(getattr(self, part))
         if part == "ours" and self.rank:
             return ranks[self.rank].format(text)
@@ -60,10 +58,7 @@ class CellText:
 
 @dataclass(frozen=True)
 class TableBlock:
-    """Columns side by side under the paper's headers.
-
-    ``heading``: the part and the headers that all columns share. ``under``: for each column, {part: text above it}.
-    """
+    """Columns side by side; ``heading``: what they share; ``under``: {part: text above its numbers} per column."""
 
     heading: str
     headers: tuple[tuple[Header, ...], ...]
@@ -71,14 +66,14 @@ class TableBlock:
     rows: tuple[tuple[str, tuple[CellText, ...]], ...]
 
     def spans(self, level: tuple[Header, ...]) -> list[tuple[str, int]]:
-        """Return the headers of a level, each with the number of printed columns below it."""
+        """Return (header, number of printed columns below it) of a level."""
         under = iter(self.under)
         return [(header.text, sum(map(len, islice(under, header.span)))) for header in level]
 
 
 @dataclass(frozen=True)
 class TypesetTable(FilledTable):
-    """A table as text; ``warnings``: other tools' estimates that are too far from ours."""
+    """A table as text."""
 
     title: str
     subtitle: str
@@ -124,7 +119,6 @@ def typeset(filled: FilledTable) -> TypesetTable:
 def _block(
     table: FilledTable, prefix: str, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
 ) -> TableBlock:
-    """Return a block of ``columns``; ``ranks``: column id -> row id -> rank; ``prefix``: of its heading."""
     headers = merge(columns)
     common = 0
     while common < len(headers) - 1 and len(headers[common]) == 1:
@@ -143,7 +137,6 @@ def _block(
 
 
 def _under(table: FilledTable, column: Column) -> dict[str, str]:
-    """Return the texts above the numbers of a column, by part."""
     cells = list(table.by_column[column.id].values())
     ours, paper = targets(table.spec.paper_targets.get(column.id), cells)
     seeds = f"n = {table.usual_n}" if table.usual_n and any(cell.n for cell in cells) else ""
@@ -157,7 +150,7 @@ def _under(table: FilledTable, column: Column) -> dict[str, str]:
 
 
 def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
-    """Return additions to "ours" and "paper" if our target differs from the ``printed`` one, else empty texts."""
+    """Return additions to "ours" and "paper" if our target is not the ``printed`` one, else empty texts."""
     ours = {cell.target for cell in cells if cell.target is not None}
     if printed is None or not ours or ours == {printed}:
         return "", ""
@@ -165,7 +158,6 @@ def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
 
 
 def _text(table: FilledTable, cell: Cell, rank: str) -> CellText:
-    """Return the texts of a cell; an unusual number of seeds is part of our number."""
     unit, decimals = cell.printed_unit, cell.paper_decimals
     spread = None if compare.over_clients(cell) else cell.paper_spread
     paper = as_printed(cell.paper_value, spread, unit, decimals)

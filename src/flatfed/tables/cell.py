@@ -16,16 +16,16 @@ class Cell:
     """A cell, computed from its runs.
 
     Numbers are in the stored ``unit`` ("fraction" where ``printed_unit`` is "percent"), ``base_values`` in that of the
-    metric. ``values``: a number per seed, or None. ``n``: the number of seeds with runs, None if the number does not
-    depend on seeds. ``best``: each seed's best ``accuracy`` over all rounds, a fraction. ``reached``: how many seeds
-    reached the target, "1/2". ``status``:
+    metric. ``values``: one per seed, or None. ``n``: the number of seeds, None if the number does not depend on them.
+    ``best``: each seed's best ``accuracy`` over all rounds, a fraction. ``reached``: seeds that reached the target,
+    "1/2". ``status``:
 
     ``ok``
-        every seed has a number: ``value`` is the mean, ``spread`` the sample deviation (None for one seed)
+        every seed has a number: only then a mean ``value`` and a sample deviation ``spread`` (None for one seed)
     ``not_reached``
         a seed, or its base, did not reach the target
     ``unfinished``
-        an unfinished run has no number yet; ``rounds`` counts its completed rounds
+        a run has no number yet; ``rounds``: its completed rounds
     ``diverged``
         a run ended in non-finite numbers
     ``missing``
@@ -33,11 +33,9 @@ class Cell:
     ``not_applicable``
         the cell has no sources
 
-    Only an ``ok`` cell has a value. ``difference``: our value minus the paper's, None at preview scale.
-
-    ``beside``: another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.beside`). ``errors``:
-    relative errors of one seed's estimate. ``warnings``: warnings in the files of the runs. ``timed``: machine and
-    executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``: run ->
+    ``difference``: our value minus the paper's, None at preview scale. ``beside``: another tool's estimate
+    (:func:`flatfed.runs.uncertainty.beside`). ``errors``: relative errors of one seed's estimate. ``timed``: machine
+    and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``: run ->
     :func:`flatfed.tables.readings.rounding`.
     """
 
@@ -82,7 +80,7 @@ class Cell:
 
     @classmethod
     def of(cls, spec: CellSpec, *, value: float | None, **results: Any) -> Cell:
-        """Return the cell that ``spec`` describes; ``results`` are the fields that its runs decide."""
+        """Return the cell of ``spec``; ``results``: fields that its runs decide."""
         requested = {field.name: getattr(spec, field.name) for field in fields(cls) if hasattr(spec, field.name)}
         printed = spec.paper or Printed(None)
         paper_value, paper_spread = printed.stored(spec.unit)
@@ -95,7 +93,7 @@ class Cell:
             "paper_spread": paper_spread,
             "paper_decimals": printed.decimals,
             "paper_note": printed.note or "",
-            # Printed numbers have at most six figures: ten decimals drop only floating-point noise.
+            # Ten decimals drop only floating-point noise.
             "difference": round(value - paper_value, 10) if comparable else None,
         }
         return cls(**{**requested, **numbers, **results})

@@ -1,4 +1,4 @@
-"""Computes one cell of a table: the mean and the spread of a metric over seeds."""
+"""Computes a cell: mean and spread of a metric over seeds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ Numbers = list[float | None]
 
 
 def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
-    """Return the cell that ``spec`` describes.
+    """Return the cell that ``spec`` describes; ``so_far``: also read unfinished runs, for targets that they reached.
 
-    ``so_far``: also read unfinished runs. Targets that they reached count; numbers of the final round do not exist yet.
-
-    :raises DataError: a file is damaged, changed, or of another run. The message has a line for every refused run.
+    :raises DataError: a file is damaged, changed, or of another run. The message has a line per refused run.
     """
     where = f"cell {spec.table}/{spec.column}/{spec.row}"
     metric = METRICS[spec.metric]
@@ -79,14 +77,14 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
 
 
 def _by_seed(readings: list[RunReading], spec: CellSpec) -> list[list[RunReading]]:
-    """Return the readings of each seed; a single reading (a timing, a declaration) counts as one seed."""
+    """Return the readings of each seed; a timing or declaration counts as one seed."""
     seeds = len(spec.seeds)
     per_seed = len(readings) // seeds if seeds and len(readings) >= seeds else 1
     return [readings[start : start + per_seed] for start in range(0, len(readings), per_seed)]
 
 
 def _number(metric: Metric, runs: list[RunReading]) -> float | None:
-    """Return a seed's number, the mean over its runs; None if a run is absent, diverged or has no number."""
+    """Return a seed's number, the mean over its runs, None if one of them has none."""
     usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
     if not metric.needs_target and any(run.unfinished for run in runs):
         return None
@@ -96,7 +94,7 @@ def _number(metric: Metric, runs: list[RunReading]) -> float | None:
 
 
 def _best(runs: list[RunReading]) -> float | None:
-    """Return a seed's best finite accuracy, the mean over its runs; None if a run has none."""
+    """Return a seed's best finite accuracy, the mean over its runs, None if one of them has none."""
     histories = [run.reading.history.get(run.reading.accuracy, ()) for run in runs if run.reading]
     return _mean([max(filter(math.isfinite, history), default=None) for history in histories], len(runs))
 
@@ -108,7 +106,6 @@ def _mean(numbers: Numbers, runs: int) -> float | None:
 
 
 def _relative_to(bases: Numbers, values: Numbers, relative: str, where: str) -> Numbers:
-    """Return each seed's number relative to the base row's number of the same seed."""
     try:
         return [None if None in pair else RELATIVES[relative](*pair) for pair in zip(values, bases, strict=True)]
     except ZeroDivisionError:
@@ -118,7 +115,6 @@ def _relative_to(bases: Numbers, values: Numbers, relative: str, where: str) -> 
 def _check_paired(
     ours: list[list[RunReading]], bases: list[list[RunReading]], seeds: Sequence[int], where: str
 ) -> None:
-    """Refuse a run and its base run with different data, or with different partitions of one split."""
     for seed, runs, base_runs in zip(seeds, ours, bases, strict=False):
         for run, base_run in zip(runs, base_runs, strict=True):
             record, base_record = run.record, base_run.record
@@ -134,10 +130,7 @@ def _check_paired(
 
 
 def _status(values: Numbers, readings: list[RunReading], waiting: bool) -> str:
-    """Return the status of a cell; problems of the runs come before problems of the number.
-
-    ``waiting``: an unfinished run may still get a number.
-    """
+    """Return the status of a cell; ``waiting``: an unfinished run may still get a number."""
     if not values:
         return "not_applicable"
     if any(run.reading is None for run in readings):

@@ -1,6 +1,6 @@
-"""The order of rows: a paper's claims that one row beats another, and the marks of the best rows.
+"""A paper's claims that one row beats another, and the marks of the best rows.
 
-A table has many tests, so all p values are corrected for all tests of their kind (:mod:`flatfed.papers.significance`).
+All p values are corrected for all tests of the table (:mod:`flatfed.papers.significance`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Pair = tuple[Cell, Cell]
 class ClaimResult:
     """The result of the published claim "``better`` beats ``worse``" over all its ``columns``.
 
-    ``outcome``: "held clearly", "held", "not held", "reversed clearly" or "untested". ``p``: of the exact sign flips of
-    each seed's mean lead, corrected for all claims of the table; None if seeds cannot decide.
+    ``outcome``: "held clearly", "held", "not held", "reversed clearly" or "untested". ``p``: of the mean leads of the
+    seeds, corrected; None if seeds cannot decide.
     """
 
     better: str
@@ -42,7 +42,7 @@ class ClaimResult:
 
 
 def results(columns: Collection[ByRow]) -> list[ClaimResult]:
-    """Return the result of each claim of a table, pooled over the columns that print it."""
+    """Return the result of each claim, pooled over the columns that print it."""
     printed: dict[tuple[str, ...], list[Pair]] = {}
     for column in columns:
         for better, worse in claimed(column):
@@ -64,8 +64,8 @@ def results(columns: Collection[ByRow]) -> list[ClaimResult]:
 def claimed(cells: ByRow) -> list[tuple[str, str]]:
     """Return the published claims (A, B), "A beats B", of one column.
 
-    A claim is a printed accuracy more than a point ahead of another, or any other printed number ahead of another.
-    Printed spreads do not count: they are not the deviation of two repeats (erratum B15).
+    A claim is a printed accuracy more than a point ahead of another, or any other printed number ahead at all. Printed
+    spreads do not count (erratum B15).
     """
     if not compare.same_quantity(cells):
         return []
@@ -73,7 +73,7 @@ def claimed(cells: ByRow) -> list[tuple[str, str]]:
     pairs = []
     for a, b in permutations(printed, 2):
         direction = compare.higher_is_better(cells[a])
-        equal = direction is None or printed[a] == printed[b]  # infinity minus infinity is NaN
+        equal = direction is None or printed[a] == printed[b]  # inf - inf is NaN
         lead = 0.0 if equal else (printed[a] - printed[b]) * (1 if direction else -1)
         if lead > (compare.POINT if cells[a].unit == "fraction" else 0.0) + 1e-12:
             pairs.append((a, b))
@@ -81,10 +81,9 @@ def claimed(cells: ByRow) -> list[tuple[str, str]]:
 
 
 def marks(columns: Collection[ByRow]) -> list[dict[str, str]]:
-    """Return {row: "best" or "second"} for each column, given its cells by row.
+    """Return {row: "best" or "second"} for each column.
 
-    A marked row has a significant lead over every row behind it, corrected for all possible marks of the table. A
-    column has a second only if it has a best. Times have no marks (:func:`flatfed.tables.compare.is_time`).
+    A marked row has a significant lead over every row behind it. A second needs a best. Times have no marks.
     """
     orders = [_order(column) for column in columns]
     ps: dict[tuple[int, int], float] = {}
@@ -101,20 +100,18 @@ def marks(columns: Collection[ByRow]) -> list[dict[str, str]]:
 
 
 def _p_of_lead(ahead: Cell, behind: Cell) -> float:
-    """Return the p of the lead of one cell over another, 1 if their seeds differ."""
     if ahead.seeds != behind.seeds:
         return 1.0
     return sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)])
 
 
 def too_few_seeds(columns: Collection[ByRow]) -> int | None:
-    """Return the largest number of seeds of the ordered rows if it is too small for any test, else None."""
+    """Return the largest number of seeds if it is too small for any test, else None."""
     seeds = max((column[row].n for column in columns for row in _order(column)), default=least_seeds())
     return seeds if seeds < least_seeds() else None
 
 
 def _order(cells: ByRow) -> list[str]:
-    """Return the rows with a number over seeds, best first; none if the rows have no common order."""
     ranked = {row: cell for row, cell in cells.items() if cell.status == "ok" and cell.n}
     if len({(cell.metric, cell.relative) for cell in ranked.values()}) != 1:
         return []
@@ -126,7 +123,7 @@ def _order(cells: ByRow) -> list[str]:
 
 
 def _comparable(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs with at least one number and the same seeds, which are those of the first such pair."""
+    """Return the pairs with a number, and with the seeds of the first such pair."""
     usable = [
         (a, b)
         for a, b in pairs
@@ -138,10 +135,7 @@ def _comparable(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _leads(pairs: Sequence[Pair]) -> list[list[float]]:
-    """Return the lead of the first cell of each pair over the second, seed by seed.
-
-    If a target is not reached in any pair, all leads are +1, 0 or -1: only the order is known.
-    """
+    """Return the leads of each pair, seed by seed; only their signs if some seed did not reach its target."""
     all_reached = all(None not in (*a.values, *b.values) for a, b in pairs)
     higher = [bool(compare.higher_is_better(a)) for a, _ in pairs]
     return [
@@ -151,7 +145,7 @@ def _leads(pairs: Sequence[Pair]) -> list[list[float]]:
 
 
 def _lead(a: float | None, b: float | None, higher: bool, all_reached: bool) -> float:
-    """Return the lead of ``a`` over ``b``; unless ``all_reached``, only its sign, with None behind every number."""
+    """Return the lead of ``a`` over ``b``; unless ``all_reached``, only its sign, with None last."""
     if all_reached:
         return a - b if higher else b - a
     x, y = ((value if higher else -value) if value is not None else -math.inf for value in (a, b))
@@ -159,19 +153,17 @@ def _lead(a: float | None, b: float | None, higher: bool, all_reached: bool) -> 
 
 
 def _is_exact(pairs: Sequence[Pair]) -> bool:
-    """Return whether the numbers are declared and do not depend on seeds."""
     return any(cell.n is None for pair in pairs for cell in pair)
 
 
 def _p(pairs: Sequence[Pair], leads: list[list[float]]) -> float | None:
-    """Return the p of each seed's mean lead; None for declared numbers and for times, which seeds cannot test."""
+    """Return the p of the mean leads of the seeds; None for declared numbers and times."""
     if not pairs or _is_exact(pairs) or any(compare.is_time(a) for a, _ in pairs):
         return None
     return sign_flip([statistics.fmean(of_seed) for of_seed in zip(*leads, strict=True)])
 
 
 def _outcome(leads: list[float], p: float | None, exact: bool) -> str:
-    """Return the outcome of a claim; ``p``: corrected; ``exact``: the numbers are declared."""
     if not leads:
         return "untested"
     clear = min(leads) > 0 or max(leads) < 0 if exact else p is not None and p <= LEVEL
@@ -182,7 +174,7 @@ def _outcome(leads: list[float], p: float | None, exact: bool) -> str:
 
 
 def summary(claims: Sequence[ClaimResult]) -> str:
-    """Return how many claims held, and how many hold on average in a random order."""
+    """Return how many claims held, and the mean of random orders."""
     outcomes = [claim.outcome for claim in claims if claim.outcome != "untested"]
     if not outcomes:
         return f"none of {len(claims)} claims tested" if claims else "no claims"

@@ -1,4 +1,4 @@
-"""Our numbers compared with the paper's: agreement of cells, and the order of rows."""
+"""Compares our numbers with the paper's: agreement of cells, order of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flatfed.papers.metrics import METRICS
 from flatfed.tables.cell import Cell
 
-#: Tolerances of ``agreement``: a percentage point for fractions, else a tenth of the printed number.
+#: Tolerances: a percentage point for fractions, else a share of the printed number.
 POINT, PART = 0.01, 0.1
 
 
@@ -21,24 +21,20 @@ def higher_is_better(cell: Cell) -> bool | None:
 def same_quantity(cells: Mapping[str, Cell]) -> bool:
     """Return whether the paper prints all rows of a column as one quantity, so that it claims an order.
 
-    Rows without a server may measure another metric under that name (DFedSAM, Table 1, "Train").
+    Their metrics may differ (DFedSAM, Table 1, "Train").
     """
     return len({(METRICS[cell.metric].printed_as, cell.relative) for cell in cells.values()}) == 1
 
 
 def is_time(cell: Cell) -> bool:
-    """Return whether a cell depends on the seconds of a round.
-
-    They are measured once for all seeds, so no test over seeds covers their error.
-    """
+    """Return whether a cell depends on timed rounds: timed once for all seeds, so seeds do not show their error."""
     return METRICS[cell.metric].source == "timing"
 
 
 def tolerance(cell: Cell) -> float:
-    """Return the allowed distance from the paper's number, stored units: max(a point, 2 s / sqrt(n)), s our deviation.
+    """Return the allowed difference, stored units: max(``POINT``, 2 s / sqrt(n)), s our deviation.
 
-    Numbers other than accuracies have a tenth of the printed number in place of the point; numbers without seeds are
-    exact. The printed spread does not count: it is not the deviation of two repeats (erratum B15).
+    ``PART`` of the printed number replaces the point for other units; numbers without seeds are exact.
     """
     if cell.n is None:
         return 1e-9
@@ -47,12 +43,12 @@ def tolerance(cell: Cell) -> float:
 
 
 def over_clients(cell: Cell) -> bool:
-    """Return whether the paper's spread is over clients, so that it does not compare with a spread over seeds."""
+    """Return whether the paper's spread is over clients, not seeds."""
     return "std_kind=clients" in cell.paper_note
 
 
 def not_reached(cell: Cell) -> bool:
-    """Return whether the paper prints that the target was not reached."""
+    """Return whether the paper prints "not reached"."""
     return cell.paper_value is None and "not reached" in cell.paper_note
 
 
@@ -74,8 +70,8 @@ def agreement(cell: Cell) -> str:
 def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
     """Return Spearman's correlation of our numbers and the paper's over the rows of one column.
 
-    A target that is not reached ranks last. None for fewer than three rows, for rows of different quantities, for a
-    quantity that is neither better nor worse, and if all our numbers or all printed numbers are equal.
+    Targets that are not reached rank last. None for fewer than three rows, rows without a common order, or equal
+    numbers.
     """
     if not same_quantity(cells) or all(higher_is_better(cell) is None for cell in cells.values()):
         return None
@@ -92,5 +88,5 @@ def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
 
 
 def printed_order(cell: Cell) -> float | None:
-    """Return the printed number for ordering: infinity for a target not reached, None if nothing is printed."""
+    """Return the printed number, infinity for "not reached", None without one."""
     return math.inf if not_reached(cell) else cell.paper_value

@@ -9,8 +9,8 @@ from flatfed.papers.errata import Errata
 from flatfed.tables import page_templates
 
 ABOUT = (
-    "Contradictions in the papers, found while their tables were reproduced. FlatFed does not correct the printed "
-    "numbers. It recomputes them where it can and lists those that do not fit."
+    "Contradictions in the papers. FlatFed does not correct the printed numbers. It recomputes them where it can and "
+    "lists those that do not fit."
 )
 
 #: Paper id -> reference.

@@ -22,7 +22,7 @@ class FilledTable:
 
     @property
     def labelled_cells(self) -> list[tuple[Column, Row, Cell]]:
-        """All cells with their columns and rows, row by row."""
+        """All cells with column and row, row by row."""
         columns, rows = self.spec.columns, self.spec.rows
         return [(column, row, self.by_column[column.id][row.id]) for row in rows for column in columns]
 
@@ -38,7 +38,7 @@ class FilledTable:
 
     @cached_property
     def usual_n(self) -> int | None:
-        """The number of seeds of most cells, None if no cell depends on seeds."""
+        """The number of seeds of most cells, or None."""
         seeds = Counter(cell.n for cell in self.cells if cell.value is not None and cell.n)
         return max(seeds, key=lambda n: (seeds[n], n), default=None)
 
@@ -49,7 +49,7 @@ class FilledTable:
 
 
 def fill(layout: TableSpec, specs: Iterable[CellSpec], *, so_far: bool = False) -> FilledTable:
-    """Return a table with the cells of ``specs``, computed from their runs; ``so_far``: also from unfinished ones.
+    """Return a table with the cells of ``specs``; ``so_far``: also from unfinished runs.
 
     :raises DataError: runs are refused; the message has a line for each.
     """

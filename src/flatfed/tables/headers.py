@@ -7,21 +7,21 @@ from itertools import groupby
 
 from flatfed.experiment.model import Column
 
-#: A part with more columns than the first number is cut at the first header level: four columns of three numbers fill
-#: a page. A group with more columns than the second number is then cut between metrics.
+#: The most columns of a part, else it is cut at the first header level, and then of a group, else it is cut between
+#: metrics. Four columns of three numbers fill a page.
 COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 
 
 @dataclass(frozen=True)
 class Header:
-    """A merged header: its text and the number of columns that it spans."""
+    """A merged header and the number of its columns."""
 
     text: str
     span: int
 
 
 def split(columns: list[Column]) -> list[tuple[str | None, list[Column]]]:
-    """Return blocks (part, columns): one per part, or several for a part that is too wide for a page."""
+    """Return blocks (part, columns): one per part, or several if it is too wide for a page."""
     blocks: list[tuple[str | None, list[Column]]] = []
     for part, group in groupby(columns, key=lambda column: column.part):
         of_part = list(group)
@@ -34,7 +34,7 @@ def split(columns: list[Column]) -> list[tuple[str | None, list[Column]]]:
 
 
 def _by_metric(columns: list[Column]) -> list[list[Column]]:
-    """Cut too many columns between metrics; the columns of one metric stay together."""
+    """Cut too many columns between metrics."""
     if len(columns) <= MOST_ACROSS:
         return [columns]
     blocks: list[list[Column]] = [[]]
@@ -47,7 +47,7 @@ def _by_metric(columns: list[Column]) -> list[list[Column]]:
 
 
 def merge(columns: list[Column]) -> tuple[tuple[Header, ...], ...]:
-    """Return the header rows; equal neighbours merge if all levels above them are equal, too."""
+    """Return the header rows; neighbours merge if they and all levels above are equal."""
     depth = max(len(column.headers) for column in columns)
     padded = [[*column.headers, *[""] * (depth - len(column.headers))] for column in columns]
     rows = []

@@ -1,7 +1,4 @@
-"""Inserts the number of images into the setting of a table or figure: images read, not declared.
-
-The records of the runs count them, else the dataset.json on this machine.
-"""
+"""Inserts the number of images that the runs read, or that are on this machine, into the setting of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ Counts = dict[str, dict[str, int]]
 def with_counts(setting: str, datasets: Mapping[str, DatasetSpec], counts: Iterable[Counts] = ()) -> str:
     """Return ``setting`` with "(60,000 images of 32x32)" in place of ``{name}`` for each of ``datasets``.
 
-    ``counts``: those of the runs. Without them and without a manifest the text has the declared number, and says so.
+    ``counts``: of the runs. Without them and a manifest, the text has the declared number and says so.
 
     :raises DataError: a dataset.json is damaged.
     """

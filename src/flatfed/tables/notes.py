@@ -1,4 +1,4 @@
-"""The notes under a table: how to read it, missing cells, and differences from the paper."""
+"""The notes under a table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 
-#: Follows another tool's estimate that is further from ours than their errors allow.
+#: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"
 
 
 def gather(table: FilledTable, has_marks: bool) -> list[str]:
-    """Return the notes that apply to a table, in reading order; ``has_marks``: a row is marked as best."""
+    """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
     spec, cells = table.spec, table.cells
     notes = [_reading(table), *_symbols(cells, spec.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
     notes += [*_compared(table), *_absences(table), *_roundings(cells), *spec.notes]
@@ -33,7 +33,6 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
 
 
 def _reading(table: FilledTable) -> str:
-    """Return the quantity, unit, rounds and spread of the numbers, and their comparison with the paper's."""
     spec, cells, n = table.spec, table.cells, table.usual_n
     windows = {cell.window for cell in cells if cell.unit == "fraction"}
     note = _quantities(spec, cells)
@@ -65,7 +64,6 @@ def _quantities(spec: TableSpec, cells: list[Cell]) -> str:
 
 
 def _symbols(cells: list[Cell], printed: bool) -> list[str]:
-    """Explain symbols in place of numbers, and the paper's if its numbers are ``printed``."""
     notes = []
     if late := [cell for cell in cells if cell.status == "not_reached"]:
         rounds = "/".join(map(str, sorted({cell.rounds for cell in late})))
@@ -79,11 +77,11 @@ def _symbols(cells: list[Cell], printed: bool) -> list[str]:
     unfinished = {METRICS[cell.metric].needs_target for cell in cells if cell.status == "unfinished"}
     if True in unfinished:
         notes.append(
-            "Some runs are unfinished. A target that they reached counts; > and the number of rounds mean that they "
-            "have not reached it yet."
+            "Some runs are unfinished. Targets that they reached count; > precedes the rounds of a run that has not "
+            "reached its target yet."
         )
     if False in unfinished:
-        notes.append("Round N: the run is unfinished and has completed N rounds; the number is of the final round.")
+        notes.append("Round N: the run has completed N rounds; the number is of the final round.")
     if printed and any(map(compare.not_reached, cells)):
         notes.append("–: printed by the paper for a target not reached.")
     if relative := [cell for cell in cells if cell.relative]:
@@ -91,12 +89,11 @@ def _symbols(cells: list[Cell], printed: bool) -> list[str]:
         seeds = ": compared seed by seed, then averaged" if any(cell.n for cell in relative) else ""
         notes.append(f"Relative to a base row ({bases}){seeds}.")
     if printed and any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
-        notes.append("The paper's deviations are over clients and ours over seeds, so the table omits the paper's.")
+        notes.append("The paper's deviations are over clients and omitted: ours are over seeds.")
     return notes
 
 
 def _definitions(cells: list[Cell]) -> list[str]:
-    """Return the definitions of the metrics that have one, and the accuracy of targets if it is unusual."""
     defined = dict.fromkeys(METRICS[cell.metric].defined for cell in cells)
     accuracies = dict.fromkeys(cell.accuracy for cell in cells if METRICS[cell.metric].needs_target)
     unusual = ", ".join(METRICS[name].words for name in accuracies if name != TEST).lower()
@@ -104,26 +101,23 @@ def _definitions(cells: list[Cell]) -> list[str]:
 
 
 def _times(cells: list[Cell]) -> list[str]:
-    """Return where seconds were measured, and the limits of their accuracy."""
     times = [cell for cell in cells if compare.is_time(cell)]
     notes = []
     if machines := sorted({machine for cell in times for machine in cell.timed}):
         notes.append(f"Timed on {'; '.join(machines)}.")
     if any(cell.n and cell.n > 1 for cell in times):
         notes.append(
-            "The seconds of a round are measured once for all seeds: the deviation of a time is that of its number of "
-            "rounds."
+            "A round is timed once for all seeds: the deviation of a time is that of its number of rounds."
         )
     if busy := sum(bool(cell.warnings) for cell in times):
         notes.append(
-            f"In {busy} of {len(times)} cells with times the machine was busy with other work, so that they are too "
-            "long; see the .csv."
+            f"In {busy} of {len(times)} cells with times the machine was busy, so they are too long; see the .csv."
         )
     return notes
 
 
 def marks(columns: Collection[dict[str, Cell]], has_marks: bool) -> list[str]:
-    """Explain the marks of best and second rows, or why no row has one; ``columns``: cells by row."""
+    """Return a note on best and second rows; ``columns``: cells by row."""
     level = f"{100 * significance.LEVEL:g} %"
     cells = [cell for column in columns for cell in column.values() if cell.status != "unfinished"]
     if few := claims.too_few_seeds(columns):
@@ -145,7 +139,6 @@ def marks(columns: Collection[dict[str, Cell]], has_marks: bool) -> list[str]:
 
 
 def _beside(cells: list[Cell]) -> list[str]:
-    """Explain other tools' estimates, the rule of their warnings, and how many estimates have warnings."""
     estimated = [cell for cell in cells if cell.beside]
     if not estimated:
         return []
@@ -154,20 +147,18 @@ def _beside(cells: list[Cell]) -> list[str]:
     seeds = ", mean ± sample standard deviation over the same seeds" if several else ""
     notes = [
         f"{tools}: its estimate at the same models, on the same images{seeds}. {WARNED}: the means are further apart "
-        f"than the errors of both allow ({sum(map(is_warned, estimated))} of {len(estimated)} cells). Allowed is the "
-        "mean over seeds: for an eigenvalue λ with vector v, of the sum of both residuals ‖Hv − λv‖; for a trace, of "
-        "half of Student's interval of the difference (99.73 %)."
+        f"than the errors of both allow ({sum(map(is_warned, estimated))} of {len(estimated)} cells). Errors are means "
+        "over seeds: of both residuals ‖Hv − λv‖ for an eigenvalue λ of vector v, of half of Student's interval of the "
+        "difference (99.73 %) for a trace."
     ]
     if cautioned := sum(bool(cell.warnings) for cell in estimated):
         notes.append(
-            f"In {cautioned} of {len(estimated)} cells an estimate has a warning, for example that it reached its "
-            "limit of vectors; see the .csv."
+            f"In {cautioned} of {len(estimated)} cells an estimate has a warning; see the .csv."
         )
     return notes
 
 
 def _errors(cells: list[Cell]) -> list[str]:
-    """Return the largest relative errors of estimates: of the estimation, and of the choice of images."""
     shares: dict[str, list[Shares]] = defaultdict(list)
     for cell in cells:
         if cell.errors:
@@ -181,17 +172,17 @@ def _errors(cells: list[Cell]) -> list[str]:
 
 
 def is_warned(cell: Cell) -> bool:
-    """Return whether another tool's estimate is further from ours than their errors allow."""
+    """Return whether another tool's estimate is too far from ours for their errors."""
     return bool(cell.beside and not cell.beside.within)
 
 
 def warnings(table: FilledTable) -> list[str]:
-    """Return a sentence for each cell with :func:`is_warned`."""
+    """Return a sentence per warned cell."""
     texts = []
     for column, row, cell in table.labelled_cells:
         if is_warned(cell):
             estimate, factor = cell.beside, UNITS[cell.printed_unit].factor
-            # Four digits: with the paper's decimals both could look equal.
+            # With the paper's decimals both could look equal.
             ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, estimate.value, estimate.error))
             texts.append(
                 f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {estimate.by}: further apart than "
@@ -201,7 +192,6 @@ def warnings(table: FilledTable) -> list[str]:
 
 
 def _compared(table: FilledTable) -> list[str]:
-    """Return how many cells agree with the paper's, and how many of its claims held."""
     agreements = Counter(map(compare.agreement, table.cells))
     texts = []
     if total := agreements["agrees"] + agreements["differs"]:
@@ -220,7 +210,6 @@ def _absences(table: FilledTable) -> list[str]:
 
 
 def _roundings(cells: list[Cell]) -> list[str]:
-    """Return the settings in which the rounding of the runs differs, with the number of runs."""
     roundings = {run: tuple(parts) for cell in cells for run, parts in cell.roundings.items()}
     differ = [len({*parts} - {None}) > 1 for parts in zip(*roundings.values(), strict=True)]
     if not any(differ):
@@ -231,5 +220,5 @@ def _roundings(cells: list[Cell]) -> list[str]:
 
 
 def flags(cell: Cell) -> tuple[str, ...]:
-    """Return the ids of the errata in the note on a printed value ("flag:B1" is B1)."""
+    """Return the ids of the errata of a printed number: B1 for "flag:B1"."""
     return tuple(FLAG.findall(cell.paper_note))

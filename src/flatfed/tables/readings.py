@@ -1,7 +1,4 @@
-"""Reads and checks the inputs of metrics: run folders, timing.json, hessian.json, declarations of algorithms.
-
-A file of another run than the requested one is refused, by its description, its data or its digests.
-"""
+"""Reads and checks the inputs of metrics: run folders, timing.json, hessian.json, declarations of algorithms."""
 
 from __future__ import annotations
 
@@ -29,10 +26,9 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 
 @dataclass(frozen=True)
 class RunReading:
-    """The reading of one run, None if the run is absent or unfinished, and its ``problem``, or "".
+    """The reading of one run, None if it is absent or unfinished, and its ``problem``, or "".
 
-    ``unfinished``: rounds remain, in which the run may reach its target. ``warning``: a warning in the file. Measured
-    seconds have a machine, ``made_on``, and an ``executor``.
+    ``unfinished``: it may still reach its target. ``made_on``: the machine of measured seconds.
     """
 
     reading: Reading | None
@@ -48,7 +44,7 @@ class RunReading:
 def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool = False) -> list[RunReading]:
     """Return the input of ``metric`` from the ``sources`` of a row, one entry per run.
 
-    :raises DataError: a file is damaged or of another run, or lacks an input of the metric.
+    :raises DataError: as :func:`read_run`.
     """
     if metric.source == "declared":
         return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
@@ -95,7 +91,7 @@ def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> lis
 
 
 def _timing(run: Run) -> RunReading:
-    """Read timing.json, which all seeds of ``run`` share."""
+    """Read timing.json, which all seeds share."""
     path, description = Path(run.timing), run.description
     try:
         timing = timings.read(path)
@@ -112,7 +108,7 @@ def _timing(run: Run) -> RunReading:
 
 
 def _hessian(run: Run, metric: str) -> RunReading:
-    """Read hessian.json, which diverged runs have, too."""
+    """Read hessian.json; diverged runs have one, too."""
     path = Path(run.hessian)
     if not path.is_file():
         return RunReading(None, problem=f"{path} does not exist")
@@ -133,8 +129,6 @@ def read_run(
 ) -> RunReading:
     """Read ``round``, ``accuracy`` and ``columns`` of a run of ``rounds`` rounds; ``so_far``: also if it is unfinished.
 
-    The history has one entry per evaluated round.
-
     :raises DataError: run.json or metrics.csv is damaged, changed or of another run, or lacks a column.
     """
     folder = Path(run.path)
@@ -145,7 +139,7 @@ def read_run(
     if not (folder / lines).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
     done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
-    if diverged_at is not None and not done:  # metrics.csv has neither lines nor the columns of evaluated rounds
+    if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, runs.METRICS)
         empty = Reading(history={name: [] for name in names})
         return RunReading(empty, True, f"{folder} diverged at once", record=record)
@@ -164,12 +158,12 @@ def read_run(
 def read_history(
     folder: Path, record: runs.RunRecord, columns: tuple[str, ...], name: str = runs.METRICS, *, every: bool = False
 ) -> dict[str, list[float]]:
-    """Return ``columns`` of a run's lines as lists of floats (rounds as ints); ``every``: all other columns, too.
+    """Return ``columns`` of a run's lines as lists of floats (rounds as ints).
 
-    An empty field of another column is NaN: no client of that round had evaluation images.
+    ``every``: all other columns, too; NaN for an empty field: no client had evaluation images.
 
-    :raises DataError: the file ``name`` in ``folder`` is not the one of ``record`` or does not end with its round,
-        rounds do not increase, a column is absent, or a field is not a number; the message names file, line and column.
+    :raises DataError: the file ``name`` in ``folder`` is not that of ``record``, ends with another round, or is
+        damaged; the message names file, line and column.
     """
     record.check_files(folder, name)
     path = folder / name
@@ -199,7 +193,7 @@ def read_history(
 
 
 def rounding(record: runs.RunRecord) -> list[str | None]:
-    """Return the settings of a run that affect floating-point rounding, in words; None if its record has no value."""
+    """Return the settings of a run that affect rounding, in words, or None."""
     chip = (record.host or {}).get("gpu" if record.device == "cuda" else "processor")
     torch = (record.libraries or {}).get("torch")
     return [

@@ -23,13 +23,13 @@ from flatfed.tables.blocks import CellText
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
 
-#: Statuses of cells in their order on the page.
+#: Statuses of cells, in order.
 STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 
-#: Suffix of a file of a table or figure -> text of its link, in their order on the page.
+#: Suffix of a file -> text of its link, in order.
 FILES = {".csv": "CSV", ".tex": "TeX", ".md": "Markdown", ".html": "page", ".png": "PNG", ".pdf": "PDF"}
 
-#: The most characters of the page; it links to the pictures that do not fit.
+#: The most characters of the page; other pictures are linked.
 MOST = 4_800_000
 
 #: Start of a note on the paper's printed numbers: the id of an erratum.
@@ -37,10 +37,9 @@ ERRATUM = re.compile(r"[A-Z]\d+: ")
 
 
 def make(spec: ReportSpec, out: str | Path) -> None:
-    """Write the report ``spec`` to ``out``; a failure leaves no partial file.
+    """Write the report ``spec`` to ``out``.
 
-    Links to files of tables, pictures and runs are relative to ``out``; so is the link to the papers' errata, if any
-    table or figure is a paper's. The report counts and names absent cells, runs and pictures.
+    Links are relative to ``out``. The report counts and names absent cells, runs and pictures.
 
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
@@ -115,5 +114,5 @@ def make(spec: ReportSpec, out: str | Path) -> None:
 
 
 def unprinted(table: TableSpec) -> TableSpec:
-    """Return a table without the paper's columns, and without the notes on printed numbers."""
+    """Return a table without the paper's columns and errata."""
     return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])

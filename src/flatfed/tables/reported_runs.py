@@ -1,4 +1,4 @@
-"""The runs of a report: cost, last accuracy, machines, versions, and the settings that they used."""
+"""The runs of a report: cost, last accuracy, machines, versions, settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_history
 
-#: Keys of a description that identify the run, or that vary with split and seed by design.
+#: Keys of a description that identify the run or vary with split and seed.
 NOT_SETTINGS = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
 
 #: Accuracies in metrics.csv; the report shows the first one of a run.
@@ -26,10 +26,7 @@ ACCURACIES = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "t
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """One run of a report; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing".
-
-    ``last``: the last finite ``accuracy``, a fraction, or None.
-    """
+    """One run; ``state``: "finished", "diverged in round 12", "unfinished", "missing"; ``last``: its last accuracy."""
 
     folder: str
     ids: RunIds
@@ -47,19 +44,19 @@ class ReportedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one protocol, split and algorithm, seed by seed; ``id`` is their anchor on a page."""
+    """The runs of one protocol, split and algorithm; ``id``: their anchor on the page."""
 
     id: str
     runs: list[ReportedRun]
 
     @property
     def seconds(self) -> float:
-        """Wall seconds of all recorded runs."""
+        """Wall seconds of all runs."""
         return sum(run.record.seconds or 0.0 for run in self.runs if run.record)
 
     @property
     def accuracy(self) -> str:
-        """The name of the accuracy of the runs, "" if they have none."""
+        """The name of their accuracy, or ""."""
         return next((run.accuracy for run in self.runs if run.last is not None), "")
 
 
@@ -72,7 +69,7 @@ def groups(runs: Iterable[ReportedRun]) -> list[Group]:
 
 
 def read(run: Run) -> ReportedRun:
-    """Return ``run`` with its record; a run without a record has the state "missing".
+    """Read a run.
 
     :raises DataError: run.json is damaged or of another run, or metrics.csv is damaged or changed.
     """
@@ -89,7 +86,7 @@ def read(run: Run) -> ReportedRun:
 
 
 def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
-    """Return the machines and library versions of runs with the number of runs, most first."""
+    """Return (machine and versions, number of runs), most first."""
     counts: Counter[str] = Counter()
     for record in records:
         host = record.host or {}
@@ -101,7 +98,7 @@ def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
 
 
 def days_and_chips(records: Iterable[RunRecord]) -> tuple[str, str]:
-    """Return the days on which runs finished, "2026-11-21 to 2026-11-22", and the chips that computed them."""
+    """Return the days on which runs finished, "2026-11-21 to 2026-11-22", and their chips."""
     records = list(records)
     days = sorted({record.finished[:10] for record in records if record.finished})
     chips = [(record.host or {}).get("gpu" if record.device == "cuda" else "processor") for record in records]
@@ -109,7 +106,7 @@ def days_and_chips(records: Iterable[RunRecord]) -> tuple[str, str]:
 
 
 def settings(runs: Iterable[ReportedRun]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:
-    """Return per protocol the settings common to all its runs, and per algorithm the other settings."""
+    """Return (protocol, common settings, other settings per algorithm)."""
     protocols: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     for run in runs:
         if run.record:
@@ -125,6 +122,6 @@ def settings(runs: Iterable[ReportedRun]) -> list[tuple[str, dict[str, str], lis
 
 
 def flatten(tree: dict[str, Any]) -> dict[str, str]:
-    """Return the leaves of nested mappings as dotted name -> JSON text; strings stay unquoted."""
+    """Return the leaves of nested mappings as dotted name -> JSON text, strings unquoted."""
     (leaves,) = pd.json_normalize(tree).to_dict("records")
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in leaves.items()}

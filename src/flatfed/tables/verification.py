@@ -1,4 +1,4 @@
-"""A table compared with the paper's: cells that agree, differ or are missing, and the order of the rows."""
+"""Compares a table with the paper's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flatfed.tables.filled_table import FilledTable
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell that does not agree: ``state`` is "differs" or "missing", the other fields are texts."""
+    """A cell that "differs" or is "missing", its ``state``."""
 
     row: str
     state: str
@@ -26,7 +26,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class ColumnResult:
-    """One column: the number of cells by state, those that do not agree, and the rank correlation of the rows."""
+    """One column: number of cells by state, ``cells`` that do not agree, rank correlation of the rows."""
 
     column: str
     counts: Counter[str]
@@ -36,7 +36,7 @@ class ColumnResult:
 
 @dataclass(frozen=True)
 class TableResult:
-    """All columns of a table at one scale. ``printed``: the number of cells with a printed number."""
+    """A table at one scale; ``printed``: its number of printed cells."""
 
     table: str
     scale: str
@@ -49,7 +49,7 @@ class TableResult:
         return sum(column.counts[state] for column in self.columns)
 
     def correlation(self) -> float | None:
-        """Return the mean rank correlation over columns, None if no column has one."""
+        """Return the mean rank correlation over columns, or None."""
         correlations = [column.correlation for column in self.columns if column.correlation is not None]
         return statistics.fmean(correlations) if correlations else None
 
@@ -61,7 +61,7 @@ class TableResult:
 
 
 def compare_table(table: FilledTable, printed: set[tuple[str, str]]) -> TableResult:
-    """Compare a table with the printed numbers; ``printed``: (column, row) of all printed cells, including "-"."""
+    """Compare a table with the paper's; ``printed``: (column, row) of all printed cells, including "-"."""
     columns = [
         _column(name, {row: cell for row, cell in cells.items() if (name, row) in printed}, cells)
         for name, cells in table.by_column.items()

@@ -1,7 +1,6 @@
 r"""LaTeX: a bare ``tabular`` for ``\input``; it needs only booktabs.
 
-Scale, blocks and notes are rows of the tabular, so any box keeps them together. Notes are broken into lines here, at
-the width of the table: a paragraph column would need a length that only the document knows.
+Scale and notes are rows of the tabular, broken at its width: only the document knows the length for a paragraph column.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable
 
 from flatfed.tables.blocks import PARTS, TableBlock, TypesetTable
 
-#: Character -> LaTeX text, for any engine, without packages.
+#: Character -> LaTeX, for any engine, without packages.
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
@@ -57,13 +56,13 @@ def render(table: TypesetTable) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape text for LaTeX; straight quotes become opening or closing ones, other characters stay UTF-8."""
+    """Escape text for LaTeX; straight quotes become opening or closing ones."""
     quoted = OPENS.sub(lambda quote: quote[1] + {'"': "“", "'": "‘"}[quote[2]], text).replace('"', "”")
     return "".join(SPECIAL.get(character, character) for character in quoted)
 
 
 def _characters(table: TypesetTable, parts: list[str]) -> int:
-    """Return about how many characters fit into the width of the table."""
+    """Return the approximate width of the table in characters."""
     widths = [60]
     for block in table.blocks:
         width = max(len(table.spec.row_header), *(len(label) for label, _ in block.rows))
@@ -76,7 +75,7 @@ def _characters(table: TypesetTable, parts: list[str]) -> int:
 
 
 def _block(block: TableBlock, row_header: str, parts: list[str], width: int) -> list[str]:
-    """Return the header rows, the rule and the rows of a block, filled up to ``width`` number columns."""
+    """Return the lines of a block, filled up to ``width`` number columns."""
     lines, per_column = [], len(parts)
     if block.heading:
         lines += [_line(rf"\textit{{{escape(block.heading)}}}", width), r"\addlinespace"]
@@ -92,10 +91,7 @@ def _block(block: TableBlock, row_header: str, parts: list[str], width: int) -> 
 
 
 def _header(headers: list[tuple[str, int]], width: int) -> list[str]:
-    """Return a header row and the rules under it; ``headers``: text and number of columns.
-
-    A text is centred over its columns without the gap after them.
-    """
+    """Return a row of ``headers``, (text, number of columns), and the rules under it, both without the last gap."""
     cells, rules, end = [""], [], 1  # the first column has the labels of the rows
     for text, span in headers:
         start, end = end + 1, end + span
@@ -106,5 +102,5 @@ def _header(headers: list[tuple[str, int]], width: int) -> list[str]:
 
 
 def _line(text: str, width: int) -> str:
-    """Return LaTeX text as a row across ``width`` number columns."""
+    """Return text as a row across the table."""
     return rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{{text}}} \\"

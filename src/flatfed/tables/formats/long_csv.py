@@ -18,10 +18,10 @@ FIELDS = (
     "accuracy", "seeds", "runs", "base_runs", "paper_note", "problems", "warnings", "timed",
 )  # fmt: skip
 
-#: Significant digits of a number: float64 has 15, the last ones are rounding errors.
+#: Significant digits; the last of float64's 15 are rounding errors.
 DIGITS = 12
 
-#: Columns that exist only if the table has printed numbers.
+#: Columns of tables with printed numbers.
 PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note", "agreement")
 
 #: Fields of another tool's estimate, as columns ``beside_by`` and so on.
@@ -46,7 +46,6 @@ def render(table: TypesetTable) -> str:
 
 
 def _field(value: object) -> object:
-    """Return None as "", a list as one field, and a number without the digits of rounding errors."""
     if isinstance(value, list):
         return ";".join(str(_field(item)) for item in value)
     if isinstance(value, float):
