@@ -87,7 +87,7 @@ def report(page: Path, out: Path) -> None:
 def _save(page: Image.Image, out: Path, colours: int) -> None:
     """Write a picture in so many ``colours`` to ``out``, whole."""
     with write_whole(out) as file:
-        page.quantize(colours, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
+        page.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
 
 
 def _order(path: Path) -> tuple[str, int, str]:
