@@ -78,10 +78,10 @@ def lines(result: TableResult) -> Iterator[str]:
         yield f"  {column.column}: {agree} of {agree + differ} agree{correlation}"
         absent = [cell for cell in column.cells if cell.state == "missing"]
         if absent:
-            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}"
+            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].text}"
         for cell in column.cells:
             if cell.state == "differs":
-                yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
+                yield f"    differs  {cell.row}: {cell.text}"
     correlation = result.correlation()
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
     yield f"  order: {mean}; {claims.summary(result.claims)}"

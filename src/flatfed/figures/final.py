@@ -42,7 +42,7 @@ class FinalNumbers:
         return None if of_run.reading is None or of_run.diverged else of_run.reading.history[self.metric][-1]
 
     def explanation(self, mark: str) -> str:
-        """Return the caption of a ``mark``: seeds, spread, and missing runs."""
+        """Return the caption of a ``mark``."""
         whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
         counts = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
         return f"{mark}: final round, {seed_text(self.seeds)}{whisker}.{count_text(counts)}"

@@ -1,4 +1,4 @@
-"""Common style of the figures: sizes, captions, legends."""
+"""Common style: sizes, captions, legends."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def gridded(count: int, across: int, height: float) -> tuple[Figure, list[Axes]]
 
 
 def annotate(axis: Axes, text: str, point: tuple[float, float], offset: float) -> None:
-    """Write ``text`` above ``point``, at an ``offset`` in points."""
     axis.annotate(text, point, (0, offset), textcoords="offset points", ha="center", fontsize=6)
 
 

@@ -65,7 +65,6 @@ def draw(spec: FigureSpec) -> Figure:
 
 
 def _frame(axis: Any, spec: FigureSpec, limits: tuple[float, float], example: LossSurface | None) -> None:
-    """Set the view, axes and ticks of a panel, those of ``example``."""
     axis.view_init(elev=25, azim=-58)
     axis.set_box_aspect((1, 1, 0.75), zoom=1.0)
     axis.set_zlim(*limits)
@@ -116,7 +115,6 @@ def _faces(surface: LossSurface, limits: tuple[float, float]) -> tuple[np.ndarra
 
 
 def _mesh(surface: LossSurface) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return corners, (transparent) face and edge colours of a mesh."""
     corners = _quads(surface, max(1, math.ceil((len(surface.x) - 1) / MESH_LINES)))
     edges = np.tile(to_rgba(MESH, 0.85), (len(corners), 1))
     return corners, np.zeros_like(edges), edges

@@ -52,7 +52,6 @@ def draw(spec: FigureSpec) -> Figure:
 def _line(
     axis: Axes, line: list[Mark], values: list[float], look: dict[str, Any], final: FinalNumbers, factor: float
 ) -> None:
-    """Draw the existing final numbers of a row over the indices of ``values``."""
     points = [(values.index(point.x), final.summary(point)) for point in line]
     positions = [position for position, numbers in points if numbers]
     means = [factor * numbers[0] for _, numbers in points if numbers]

@@ -25,9 +25,8 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
     where = f"cell {spec.table}/{spec.column}/{spec.row}"
     metric = METRICS[spec.metric]
     relative = spec.relative or metric.relative
-    applicable = not spec.sources.empty
-    ours = _by_seed(read_sources(metric, spec, spec.sources, so_far), spec) if applicable else []
-    bases = _by_seed(read_sources(metric, spec, spec.base_sources, so_far), spec) if applicable and relative else []
+    ours = _by_seed(read_sources(metric, spec, spec.sources, so_far), spec)
+    bases = _by_seed(read_sources(metric, spec, spec.base_sources, so_far), spec) if ours and relative else []
     readings = [run for runs in (*ours, *bases) for run in runs]
     _check_paired(ours, bases, spec.seeds, where)
     if len(machines := sorted({run.made_on for run in readings if run.made_on})) > 1:
@@ -117,16 +116,16 @@ def _check_paired(
 ) -> None:
     for seed, runs, base_runs in zip(seeds, ours, bases, strict=False):
         for run, base_run in zip(runs, base_runs, strict=True):
-            record, base_record = run.record, base_run.record
-            if record is None or base_record is None:
+            record, base = run.record, base_run.record
+            if record is None or base is None:
                 continue
-            same_split = record.description.get("split") == base_record.description.get("split")
-            differs = {
-                "data": record.dataset_digest != base_record.dataset_digest,
-                "partitions": same_split and record.partition_digest != base_record.partition_digest,
-            }
-            if wrong := next((name for name, differ in differs.items() if differ), ""):
-                raise DataError(f"{where}: seed {seed}: the run and its base run have different {wrong}; rerun both")
+            same_split = record.description.get("split") == base.description.get("split")
+            for name, differ in (
+                ("data", record.dataset_digest != base.dataset_digest),
+                ("partitions", same_split and record.partition_digest != base.partition_digest),
+            ):
+                if differ:
+                    raise DataError(f"{where}: seed {seed}: the run and its base run have different {name}; rerun both")
 
 
 def _status(values: Numbers, readings: list[RunReading], waiting: bool) -> str:

@@ -25,11 +25,9 @@ def split(columns: list[Column]) -> list[tuple[str | None, list[Column]]]:
     blocks: list[tuple[str | None, list[Column]]] = []
     for part, group in groupby(columns, key=lambda column: column.part):
         of_part = list(group)
-        if len(of_part) <= COLUMNS_ACROSS:
-            blocks.append((part, of_part))
-        else:
-            for _, under_header in groupby(of_part, key=lambda column: column.headers[:1]):
-                blocks += [(part, block) for block in _by_metric(list(under_header))]
+        levels = int(len(of_part) > COLUMNS_ACROSS)
+        for _, under_header in groupby(of_part, key=lambda column: column.headers[:levels]):
+            blocks += [(part, block) for block in _by_metric(list(under_header))]
     return blocks
 
 

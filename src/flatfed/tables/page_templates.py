@@ -11,14 +11,12 @@ from markupsafe import Markup
 
 from flatfed.tables.formats import markdown
 
-TEMPLATES = Path(__file__).parent / "templates"
-
 
 @cache
 def _environment() -> Environment:
     """Return the Jinja environment; it escapes all text in HTML, and the input of the filter ``markdown``."""
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -34,14 +32,8 @@ def filled(template: str, **content: Any) -> Markup:
 
 
 def framed(title: str, body: Markup) -> str:
-    """Return an HTML page around ``body``, with the common style."""
-    style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
-    return filled("page.html", title=title, style=style, body=body) + "\n"
-
-
-def script(name: str) -> Markup:
-    """Return a script of this room as an HTML element."""
-    return Markup("<script>\n{}</script>").format(Markup((TEMPLATES / name).read_text(encoding="utf-8")))
+    """Return an HTML page around ``body``, with the common style and script."""
+    return filled("page.html", title=title, body=body) + "\n"
 
 
 def page(name: str, suffix: str, **content: Any) -> str:

@@ -20,9 +20,6 @@ from flatfed.runs.run import Run
 
 Source, Result = TypeVar("Source"), TypeVar("Result")
 
-#: Fields of timing.json that metrics read.
-TIMES = ("seconds_per_round", "training_seconds_per_round")
-
 
 @dataclass(frozen=True)
 class RunReading:
@@ -46,6 +43,8 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
 
     :raises DataError: as :func:`read_run`.
     """
+    if sources.empty:
+        return []
     if metric.source == "declared":
         return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
     if metric.source == "given":
@@ -103,8 +102,7 @@ def _timing(run: Run) -> RunReading:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
-    seconds = {name: getattr(timing, name) for name in TIMES}
-    return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.place, executor=timing.executor)
+    return RunReading(Reading(timing=vars(timing)), warning=warning, made_on=timing.place, executor=timing.executor)
 
 
 def _hessian(run: Run, metric: str) -> RunReading:

@@ -103,8 +103,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
         configuration=yaml.safe_dump(spec.configuration, sort_keys=False, allow_unicode=True),
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
-    scripts = page_templates.script("table.js") + page_templates.script("report.js")
-    page = str(page_templates.framed(title, body + scripts))
+    page = str(page_templates.framed(title, body))
     for path in filter(os.path.isfile, figures):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:

@@ -15,13 +15,11 @@ from flatfed.tables.filled_table import FilledTable
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell that "differs" or is "missing", its ``state``."""
+    """A cell that "differs" or is "missing", its ``state``, and a text about it."""
 
     row: str
     state: str
-    ours: str
-    paper: str
-    why: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,14 @@ def _column(name: str, printed: dict[str, Cell], cells: dict[str, Cell]) -> Colu
 
 
 def _cell(row: str, cell: Cell, state: str) -> CellResult:
+    if state == "missing":
+        return CellResult(row, state, cell.problems[0] if cell.problems else "no run")
     unit, decimals = cell.printed_unit, cell.paper_decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
     paper = as_printed(cell.paper_value, cell.paper_spread, unit, decimals) or "–"
-    if state == "missing":
-        return CellResult(row, state, "", paper, cell.problems[0] if cell.problems else "no run")
-    if cell.difference is None:
-        return CellResult(row, state, ours, paper, "only one of them is a number")
-    allowed = written(compare.tolerance(cell), None, unit)
-    seeds = "" if cell.n is None else f" (n = {cell.n})"
-    return CellResult(row, state, ours + seeds, paper, f"{signed(cell.difference, unit, decimals)}, allowed {allowed}")
+    reason = "only one of them is a number"
+    if cell.difference is not None:
+        ours += "" if cell.n is None else f" (n = {cell.n})"
+        allowed = written(compare.tolerance(cell), None, unit)
+        reason = f"{signed(cell.difference, unit, decimals)}, allowed {allowed}"
+    return CellResult(row, state, f"ours {ours}, paper {paper}: {reason}")

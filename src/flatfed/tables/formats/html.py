@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from flatfed.tables.blocks import CellText, TypesetTable
-from flatfed.tables.page_templates import filled, framed, script
+from flatfed.tables.page_templates import filled, framed
 
 
 def fragment(
@@ -22,4 +22,4 @@ def fragment(
 
 def render(table: TypesetTable) -> str:
     """Return the table as a page."""
-    return framed(f"{table.id}: {table.title}", fragment(table) + script("table.js"))
+    return framed(f"{table.id}: {table.title}", fragment(table))
