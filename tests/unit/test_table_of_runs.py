@@ -247,7 +247,7 @@ def test_numbers_of_the_last_round_wait_for_it(so_far):
     assert numbers["fedcm", column]["problems"].endswith("fedcm/seed1 has done 4 of 800 rounds")
     rows = entries("fedsmoo2023_T1")
     assert (rows["FedCM"][0], rows["FedAvg"][0], rows["FedAdam"][0]) == ("round 4", "round 2", "")
-    assert "- Round N: the run is unfinished" in Path("out/fedsmoo2023_T1.md").read_text()
+    assert "- Round N: the run has completed N rounds" in Path("out/fedsmoo2023_T1.md").read_text()
 
 
 def test_without_so_far_finished_runs_of_the_own_precision_only(so_far, capsys):

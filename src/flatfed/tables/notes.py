@@ -52,7 +52,7 @@ def _reading(table: FilledTable) -> str:
     if spec.scale == "preview":
         return note + " No difference is taken: this scale's data and model are not the paper's."
     if any(cell.compare == "ordering" for cell in cells):
-        note += " No difference is taken: the set-up is not the paper's. Only the order of the rows compares."
+        note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
     return note
 
 
@@ -146,10 +146,10 @@ def _beside(cells: list[Cell]) -> list[str]:
     several = any(len(cell.seeds) > 1 for cell in estimated)
     seeds = ", mean ± sample standard deviation over the same seeds" if several else ""
     notes = [
-        f"{tools}: its estimate at the same models, on the same images{seeds}. {WARNED}: the means are further apart "
-        f"than the errors of both allow ({sum(map(is_warned, estimated))} of {len(estimated)} cells). Errors are means "
-        "over seeds: of both residuals ‖Hv − λv‖ for an eigenvalue λ of vector v, of half of Student's interval of the "
-        "difference (99.73 %) for a trace."
+        f"{tools}: its estimate at the same models, on the same images{seeds}. {WARNED}: the means differ by more than "
+        f"the errors of both allow ({sum(map(is_warned, estimated))} of {len(estimated)} cells). The error of an "
+        "eigenvalue λ with vector v is the sum of both residuals ‖Hv − λv‖, that of a trace half of Student's interval "
+        "of the difference (99.73 %); both are means over seeds."
     ]
     if cautioned := sum(bool(cell.warnings) for cell in estimated):
         notes.append(
@@ -198,7 +198,7 @@ def _compared(table: FilledTable) -> list[str]:
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's within the tolerance")
     results = claims.results(table.by_column.values()) if table.spec.scale == "paper" else []
     if any(result.outcome != "untested" for result in results):
-        texts.append(f"{claims.summary(results)} that one row beats another")
+        texts.append(f"{claims.summary(results)}. A claim is the printed order of two rows")
     return [f"{'; '.join(texts)} (flatfed verify)."] if texts else []
 
 

@@ -20,6 +20,9 @@ from flatfed.runs.run import Run
 
 Source, Result = TypeVar("Source"), TypeVar("Result")
 
+#: Fields of timing.json that metrics read.
+TIMES = ("seconds_per_round", "training_seconds_per_round")
+
 
 @dataclass(frozen=True)
 class RunReading:
@@ -102,7 +105,8 @@ def _timing(run: Run) -> RunReading:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
-    return RunReading(Reading(timing=vars(timing)), warning=warning, made_on=timing.place, executor=timing.executor)
+    seconds = {name: getattr(timing, name) for name in TIMES}
+    return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.place, executor=timing.executor)
 
 
 def _hessian(run: Run, metric: str) -> RunReading:
