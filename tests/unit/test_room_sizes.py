@@ -23,11 +23,11 @@ LIMITS = {
     "data": 1023,
     "engine": 2896,
     "experiment": 2232,
-    "figures": 828,
+    "figures": 792,
     "models": 440,
     "papers": 473,
     "runs": 801,
-    "tables": 1464,
+    "tables": 1407,
     "workflow": 222,
 }
 

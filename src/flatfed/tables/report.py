@@ -23,9 +23,6 @@ from flatfed.tables.blocks import CellText
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
 
-#: Statuses of cells, in order.
-STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
-
 #: Suffix of a file -> text of its link, in order.
 FILES = {".csv": "CSV", ".tex": "TeX", ".md": "Markdown", ".html": "page", ".png": "PNG", ".pdf": "PDF"}
 
@@ -68,7 +65,6 @@ def make(spec: ReportSpec, out: str | Path) -> None:
         addresses = {Path(path).suffix: address(path) for path in paths}
         return [(name, addresses[suffix]) for suffix, name in FILES.items() if suffix in addresses]
 
-    statuses = sum((table.statuses for table in tables), Counter())
     body = page_templates.filled(
         "report.html",
         scale=scale,
@@ -79,7 +75,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
             (table, html.fragment(table, links, files(of_table.files)))
             for table, of_table in zip(tables, spec.tables, strict=True)
         ],
-        statuses=[(status, statuses[status]) for status in STATUSES if statuses[status]],
+        statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
         figures=[
             {

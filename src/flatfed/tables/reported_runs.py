@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,9 +97,8 @@ def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def days_and_chips(records: Iterable[RunRecord]) -> tuple[str, str]:
+def days_and_chips(records: Collection[RunRecord]) -> tuple[str, str]:
     """Return the days on which runs finished, "2026-11-21 to 2026-11-22", and their chips."""
-    records = list(records)
     days = sorted({record.finished[:10] for record in records if record.finished})
     chips = [(record.host or {}).get("gpu" if record.device == "cuda" else "processor") for record in records]
     return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(dict.fromkeys(filter(None, chips)))
