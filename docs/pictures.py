@@ -36,9 +36,6 @@ the page."""
 #: Pixels of the window in which the report is shown.
 WINDOW = (1400, 760)
 
-#: Colours of a picture's palette: lines and letters keep theirs, and 28 figures fit into 2 MB.
-COLOURS = {"figures": 160, "report": 200}
-
 
 def figures(folder: Path, page: Path, head: str = "") -> None:
     """Write a Markdown ``page`` of thumbnails, paper by paper, that link to the PNGs of ``folder``, ``WIDTH`` wide.
@@ -61,7 +58,7 @@ def figures(folder: Path, page: Path, head: str = "") -> None:
         cells = [_thumbnail(f"{pictures.name}/{name}.png", name) for name in names]
         lines += [f"| {' | '.join(cells[start : start + COLUMNS])} |" for start in range(0, len(cells), COLUMNS)]
     for name, picture in drawn.items():
-        _save(picture, pictures / f"{name}.png", COLOURS["figures"])
+        _save(picture, pictures / f"{name}.png")
     with write_whole(page, "w") as file:
         file.write("\n".join(lines) + "\n")
 
@@ -81,13 +78,14 @@ def report(page: Path, out: Path) -> None:
         command += ["--window-size={},{}".format(*WINDOW), f"--user-data-dir={folder}/profile", f"file://{page}"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         shown = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB")
-    _save(shown, out, COLOURS["report"])
+    _save(shown, out)
 
 
-def _save(page: Image.Image, out: Path, colours: int) -> None:
-    """Write a picture in so many ``colours`` to ``out``, whole."""
+def _save(page: Image.Image, out: Path) -> None:
+    """Write a picture with a palette of 256 colours to ``out``; the octree keeps the colours of thin lines."""
     with write_whole(out) as file:
-        page.quantize(colours, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
+        coloured = page.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        coloured.save(file, format="png", optimize=True)
 
 
 def _order(path: Path) -> tuple[str, int, str]:

@@ -12,7 +12,7 @@ from flatfed.errors import DataError
 from flatfed.files import SEAL, read_json, write_json
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
-from flatfed.tables.readings import history_of
+from flatfed.tables.readings import read_history
 from harness import description, write_problem
 
 DATA = "/data: the arrays are not those of dataset.json; delete the folder to fetch it again"
@@ -140,4 +140,4 @@ def test_rounds_that_do_not_increase_are_refused(tmp_path, rounds, words):
     folder = made.place(tmp_path)
     made.run(folder, {"round": rounds, "test_accuracy": [0.1, 0.2, 0.3]})
     with pytest.raises(DataError, match=rf"metrics\.csv: {words}"):
-        history_of(folder, records.read_finished(folder), ("round", "test_accuracy"))
+        read_history(folder, records.read_finished(folder), ("round", "test_accuracy"))

@@ -159,7 +159,7 @@ def test_of_an_unfinished_run_the_rounds_that_are_there(place, capsys, options, 
     metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:-1]))
     recorded("run")
     assert rerun(*options) == 2 and not (place / "again").exists()
-    assert "run/metrics.csv: ends with round 4, but run.json beside it says rounds_done 6" in capsys.readouterr().err
+    assert "run/metrics.csv: ends with round 4, but run.json says rounds_done 6" in capsys.readouterr().err
     recorded("run", lambda record: record.update(rounds_done=4))
     assert rerun(*options) == (2 if words else 0)
     assert words is None or words in capsys.readouterr().err

@@ -20,7 +20,7 @@ from flatfed.experiment.model import CellSpec, Sources
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs.tuning_choice import Point, TuningChoice
-from flatfed.tables import cells, runs, search
+from flatfed.tables import cells, reported_runs, search
 from harness import description, write_problem
 
 RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
@@ -91,7 +91,7 @@ def figure() -> None:
 
 
 def report() -> None:
-    runs.read(made.requested(RUN, described(RUN)))
+    reported_runs.read(made.requested(RUN, described(RUN)))
 
 
 def choose() -> None:

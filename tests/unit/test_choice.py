@@ -93,10 +93,10 @@ def test_where_nothing_can_be_chosen_nothing_is_written(tmp_path):
     good = tried(tmp_path, 0.1, [0.1, 0.2, 0.3])
     wild = tried(tmp_path, 0.3, [0.5], diverged_at=2, rounds_done=1)
     for points, message in (
-        ([wild], "fedsam in p on s: all 1 points of the grid diverged"),
+        ([wild], "fedsam on s of p: all 1 points of the grid diverged"),
         ([good, tried(tmp_path, 0.03, [0.1, 0.2])], "has done 2 of 3 rounds"),
         ([good, {**good, "run": str(tmp_path / "nowhere")}], "nowhere: not a finished run: it has no run.json"),
-        ([{**good, "description_digest": "other"}], "of another run than the grid asks for"),
+        ([{**good, "description_digest": "other"}], "of another run than the grid's point"),
     ):
         with pytest.raises(DataError, match=message):
             chosen(tmp_path, points)

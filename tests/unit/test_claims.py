@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flatfed.tables import claims, notes
-from flatfed.tables.claims import Answer
+from flatfed.tables.claims import ClaimResult
 from made import cell
 from made import rounds_cell as rounds
 
@@ -22,7 +22,7 @@ def of(values, *paper, **changes):
 
 def answer(column_of_a, column_of_b):
     """Return what "a beats b" comes to over columns that print it; each is a pair of cells."""
-    found = claims.answers([{"a": a, "b": b} for a, b in zip(column_of_a, column_of_b, strict=True)])
+    found = claims.results([{"a": a, "b": b} for a, b in zip(column_of_a, column_of_b, strict=True)])
     (one,) = [each for each in found if (each.better, each.worse) == ("a", "b")]
     return one
 
@@ -49,7 +49,7 @@ def test_a_claim_over_two_columns_by_hand():
 def test_a_claim_counts_only_where_it_is_printed():
     """In the second column the paper has b ahead: a claim of its own, over that column alone."""
     columns = [{"a": of(SIX + 0.1, 0.9), "b": of(SIX, 0.8)}, {"a": of(SIX + 0.1, 0.7), "b": of(SIX, 0.8)}]
-    found = {(each.better, each.worse): each for each in claims.answers(columns)}
+    found = {(each.better, each.worse): each for each in claims.results(columns)}
     assert found["a", "b"].columns == found["b", "a"].columns == 1
     assert (found["a", "b"].outcome, found["b", "a"].outcome) == ("held", "not held"), "of two claims, 4/64 is no news"
     assert found["a", "b"].p == found["b", "a"].p == 4 / 64
@@ -98,7 +98,7 @@ def test_seconds_are_measured_once_so_that_seeds_bear_no_lead_out():
     """The same lead in all seeds says something of rounds, nothing of a clock that was read once for all."""
     for metric, expected in (("rounds_to_target", "held clearly"), ("total_seconds", "held")):
         column = {"a": rounds([40] * 6, 50, metric=metric), "b": rounds([50] * 6, 60, metric=metric)}
-        (found,) = claims.answers([column])
+        (found,) = claims.results([column])
         assert found.outcome == expected and (found.p is None) == (metric == "total_seconds")
         assert claims.marks([column]) == [{"a": "best"} if metric == "rounds_to_target" else {}]
 
@@ -106,7 +106,7 @@ def test_seconds_are_measured_once_so_that_seeds_bear_no_lead_out():
 def test_declared_facts_hold_or_do_not():
     exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
     column = {"a": cell([1.0], 1.0, **exact), "b": cell([2.0], 2.0, **exact)}
-    assert claims.answers([column]) == [Answer("a", "b", "held clearly", 1)]
+    assert claims.results([column]) == [ClaimResult("a", "b", "held clearly", 1)]
 
 
 def test_of_many_claims_each_has_to_be_stronger():
@@ -114,7 +114,7 @@ def test_of_many_claims_each_has_to_be_stronger():
     for seeds, expected in ((8, "held"), (10, "held clearly")):
         level = np.linspace(0.5, 0.6, seeds)
         column = {f"r{place}": of(level - 0.01 * place, 0.9 - 0.05 * place) for place in range(6)}
-        found = claims.answers([column])
+        found = claims.results([column])
         assert len(found) == 15 and {each.outcome for each in found} == {expected}, seeds
         assert {each.p for each in found} == {15 * 2.0 ** (1 - seeds)}
 
@@ -180,17 +180,17 @@ def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
         (
             6,
             True,
-            "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next",
+            "Bold: best of its column; underlined or italic: second. Marked only if the lead over the next",
         ),
-        (6, False, "No best row is marked: no lead over the next one can be told from chance at 5 %"),
+        (6, False, "No best row is marked: no lead over the next row is significant at 5 %"),
     ],
 )
 def test_one_line_says_why_a_row_is_marked_or_none(seeds, marked, said):
     columns = [{"a": of(SIX[:seeds]), "b": of(SIX[:seeds] - 0.01)}]
-    (line,) = notes.marked(columns, marked)
+    (line,) = notes.marks(columns, marked)
     assert said in line
     exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
-    assert notes.marked([{"a": cell([1.0], **exact), "b": cell([2.0], **exact)}], False) == []
+    assert notes.marks([{"a": cell([1.0], **exact), "b": cell([2.0], **exact)}], False) == []
 
 
 def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_a_hundred():
@@ -201,7 +201,7 @@ def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_
     for _ in range(2000):
         values = 0.6 + random.normal(0, 0.01, (5, 1, 10)) + random.normal(0, 0.01, (5, 4, 10))
         columns = [{row: of(values[i, j], printed[row]) for i, row in enumerate(rows)} for j in range(4)]
-        claimed += any(each.outcome.endswith("clearly") for each in claims.answers(columns))
+        claimed += any(each.outcome.endswith("clearly") for each in claims.results(columns))
         marked += any(claims.marks(columns))
     assert claimed / 2000 <= 0.06 and marked / 2000 <= 0.06
     assert claimed > 10, "the test is not blind"
@@ -209,6 +209,6 @@ def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_
 
 def test_claims_are_counted_beside_chance():
     outcomes = ("held clearly", "held", "not held", "reversed clearly", "untested")
-    found = [Answer("a", "b", outcome, 1) for outcome in outcomes]
-    assert claims.counted(found) == "2 of 4 claims held (chance gives 2; 1 clearly, 1 clearly reversed)"
-    assert claims.counted(found[-1:]) == "none of 1 claims tested" and claims.counted([]) == "no claims"
+    found = [ClaimResult("a", "b", outcome, 1) for outcome in outcomes]
+    assert claims.summary(found) == "2 of 4 claims held (chance gives 2; 1 clearly, 1 clearly reversed)"
+    assert claims.summary(found[-1:]) == "none of 1 claims tested" and claims.summary([]) == "no claims"

@@ -208,7 +208,7 @@ def test_a_line_looks_the_same_in_all_panels_of_a_figure():
 def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
     text = "Here: " + "digits of 8x8, " * 40
     for length in range(100, len(text), 7):
-        lines = paper.wrapped(text[:length], paper.FOOT).split("\n")
+        lines = paper.wrapped(text[:length], paper.CAPTION).split("\n")
         assert " ".join(lines).split() == text[:length].split()
-        wide = [TextToPath().get_text_width_height_descent(line, paper.FOOT, False)[0] / 72 for line in lines]
+        wide = [TextToPath().get_text_width_height_descent(line, paper.CAPTION, False)[0] / 72 for line in lines]
         assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)

@@ -63,7 +63,7 @@ def test_a_sweep_draws_means_over_splits_then_seeds(sweep_spec):
     np.testing.assert_allclose(level.get_ydata(), [40.0, 40.0])
     assert [tick.get_text() for tick in axis.get_xticklabels()] == ["0.01", "1"], "at 0 and 1: as far apart as any"
     said = texts(figure)
-    assert "The values stand at equal distances." in said and "Widths differ" not in said
+    assert "The values have equal distances." in said and "Widths differ" not in said
     assert "Test accuracy (%)" in said and "final round, mean over seeds" in said
     assert "n = 1 or 2" in said and "1 runs are missing" in said
 

@@ -126,7 +126,7 @@ def preview(folder: Path) -> None:
     ("slip", "path", "words"),
     [
         (edited, ONE, "metrics.csv: is not the file that run.json next to it describes"),
-        (cut, ONE, "metrics.csv: ends with round 42, but run.json beside it says rounds_done 45"),
+        (cut, ONE, "metrics.csv: ends with round 42, but run.json says rounds_done 45"),
         (described, ONE, "not the requested run: learning_rate is 0.2, here 0.1"),
         (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)'),
         (lambda folder: change(folder / ONE, partition_digest="0" * 64), ONE, "data: partition_digest is 000000000000"),
@@ -247,7 +247,7 @@ def test_numbers_of_the_last_round_wait_for_it(so_far):
     assert numbers["fedcm", column]["problems"].endswith("fedcm/seed1 has done 4 of 800 rounds")
     rows = entries("fedsmoo2023_T1")
     assert (rows["FedCM"][0], rows["FedAvg"][0], rows["FedAdam"][0]) == ("round 4", "round 2", "")
-    assert "- Round N: the run is unfinished" in Path("out/fedsmoo2023_T1.md").read_text()
+    assert "- Round N: the run has completed N rounds" in Path("out/fedsmoo2023_T1.md").read_text()
 
 
 def test_without_so_far_finished_runs_of_the_own_precision_only(so_far, capsys):

@@ -119,12 +119,12 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
     assert 'class="beside warned">260.0 ± 0.0 ⚠<' in texts["html"] and 'class="beside">105.0 ± 0.0<' in texts["html"]
     assert "<strong>Warning.</strong>" in texts["html"] and texts["html"].count('colspan="4"') == 2
     for kind in ("md", "html"):
-        assert "(1 of 4 cells): the mean over seeds" in texts[kind] and "half of Student" in texts[kind]
+        assert "(1 of 4 cells). The error of an eigenvalue" in texts[kind] and "half of Student" in texts[kind]
         assert (
-            "Trace of the Hessian: standard error of the random vectors 3 %, of the choice of images 20 %"
+            "Trace of the Hessian: standard error of the random vectors 3 %, choice of images 20 %"
             in texts[kind]
         )
-        assert "In 1 of 4 cells an estimate carries a warning of its own" in texts[kind]
+        assert "In 1 of 4 cells an estimate has a warning" in texts[kind]
     for line in (
         r" & ours (n = 2) & PyHessian & paper & diff. ",
         r"260.0 $\pm$ 0.0 \textbf{!} & 100.0 & ",

@@ -161,8 +161,8 @@ def test_damaged_run_json_is_named(two, tmp_path):
     ("changed", "said"),
     [
         ({}, None),
-        ({"dataset_digest": "1" * 64}, "seed 2: the run and its base row's have different data; make both again"),
-        ({"partition_digest": "1" * 64}, "seed 2: the run and its base row's were dealt otherwise; make both again"),
+        ({"dataset_digest": "1" * 64}, "seed 2: the run and its base run have different data; rerun both"),
+        ({"partition_digest": "1" * 64}, "seed 2: the run and its base run have different partitions; rerun both"),
     ],
 )
 def test_a_run_and_its_base_of_other_data_do_not_pair(two, tmp_path, changed, said):
@@ -188,5 +188,5 @@ def test_runs_that_were_rounded_in_several_ways_are_counted_under_the_table(tmp_
         return " ".join(blocks.typeset(FilledTable(layout, {"c": {"r": cells.compute(specify(runs))}})).notes)
 
     counts = "2 runs: sequential executor; 1 run: stacked executor; 1 run: not recorded."
-    assert f"The runs differ in what rounds their numbers: {counts}" in notes(runs)
-    assert "rounds their numbers" not in notes(runs[:2]) + notes([*runs[:2], runs[3]])
+    assert f"The runs differ in settings that affect rounding: {counts}" in notes(runs)
+    assert "affect rounding" not in notes(runs[:2]) + notes([*runs[:2], runs[3]])

@@ -51,7 +51,7 @@ def test_seconds_of_another_run_are_refused(make, tmp_path):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9])]
     path = timing(tmp_path / "t.json", 3.0, 5.0)
     made.timing(path, {**DESCRIPTION, "algorithm": "b"}, 5.0, 3.0)
-    with pytest.raises(DataError, match=r"t\.json: is of another run than is asked for, by algorithm; make it again"):
+    with pytest.raises(DataError, match=r"t\.json: is of another run than the requested one, by algorithm;"):
         make("seconds_per_round", "s", runs, timing=path)
 
 
@@ -197,7 +197,7 @@ def test_a_timing_that_was_not_made_says_what_makes_it(make, tmp_path):
     for metric, target in (("seconds_per_round", None), ("total_seconds", 0.5)):
         cell = make(metric, "s", runs, timing=str(tmp_path / "timing.json"), target=target)
         assert cell.status == "missing" and cell.value is None
-        assert len(cell.problems) == 1 and "undisturbed run of its own only: flatfed time" in cell.problems[0]
+        assert len(cell.problems) == 1 and "separate, undisturbed run: flatfed time" in cell.problems[0]
     base = {"base_runs": runs, "base_timing": timing(tmp_path / "u.json", 1, 1), "relative": "ratio", "target": 0.5}
     assert make("total_seconds", "x", runs, timing=str(tmp_path / "timing.json"), **base).status == "missing"
 

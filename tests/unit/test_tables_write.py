@@ -89,7 +89,7 @@ def test_notes_say_how_far_times_can_be_trusted(tmp_path):
     make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=["t.json: the machine was busy"])
     make_cell(tmp_path / "cells", "x", "mine_1", **clock)
     notes = " ".join(specify(tmp_path / "cells", columns=columns, unit="s").notes)
-    assert "a time's deviation is that of its rounds" in notes
+    assert "the deviation of a time is that of its number of rounds" in notes
     assert "In 1 of 2 cells with times the machine was busy" in notes
     make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=[])
     assert "busy" not in " ".join(specify(tmp_path / "cells", columns=columns, unit="s").notes)
@@ -303,7 +303,7 @@ def test_the_sum_under_a_table_of_paper_scale_says_what_agrees(tmp_path):
     columns = [{"id": "x", "headers": ["X"], "part": None}]
     table = specify(tmp_path / "cells", columns=columns)
     assert [entries[0].agreement for _, entries in table.blocks[0].rows] == ["differs", "agrees"]
-    assert "1 of 2 cells agree with the paper's within the tolerance; 1 of 1 printed claims" in " ".join(table.notes)
+    assert "1 of 2 cells agree with the paper's within the tolerance; 1 of 1 claims held" in " ".join(table.notes)
 
 
 def test_a_table_of_several_units_names_them(tmp_path):
@@ -318,7 +318,7 @@ def test_a_table_of_several_units_names_them(tmp_path):
     assert table.notes[0].startswith("Test accuracy (in percent, as a ratio, column by column), final round.")
     entry = table.blocks[0].rows[0][1][1]
     assert (entry.ours, entry.paper, entry.difference) == ("1.36", "1.40", "−0.04")
-    assert any("Against a base row (fedavg)" in note for note in table.notes)
+    assert any("Relative to a base row (fedavg)" in note for note in table.notes)
 
 
 def test_exact_numbers_have_no_seeds_beside_them(tmp_path):

@@ -124,8 +124,8 @@ def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, mo
     [
         ({}, ""),
         ({"host": {**HOST, "processor": "another CPU"}}, "seconds of cpu (a CPU, 1 threads) and of cpu (another CPU, "),
-        ({"threads": 2}, "seconds of cpu (a CPU, 1 threads) and of cpu (a CPU, 2 threads) are not compared; time both"),
-        ({"device": "cuda", "host": {**HOST, "gpu": "a GPU"}}, "and of cuda (a GPU) are not compared"),
+        ({"threads": 2}, "seconds of cpu (a CPU, 1 threads) and of cpu (a CPU, 2 threads) do not compare; time both"),
+        ({"device": "cuda", "host": {**HOST, "gpu": "a GPU"}}, "and of cuda (a GPU) do not compare"),
     ],
     ids=["the same", "CPU", "threads", "device"],
 )

@@ -15,7 +15,7 @@ from flatfed.commands.verify import lines
 from flatfed.experiment import cell_specs, table_specs
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import fill
-from flatfed.tables.verification import table
+from flatfed.tables.verification import compare_table
 
 UPPER = ["cifar10-dir0.6-100", "cifar10-path3-100"]
 
@@ -119,7 +119,7 @@ def test_preview_verifies_nothing_and_says_why(write, capsys):
 def test_a_table_of_which_nothing_is_printed_says_so(write, experiment):
     write(UPPER[0], "paper", CLOSE)
     args = ("paper", "fedsmoo2023_T1", UPPER)
-    result = table(fill(table_specs.table_spec(experiment, *args), cell_specs.cells(experiment, *args)), set())
+    result = compare_table(fill(table_specs.table_spec(experiment, *args), cell_specs.cells(experiment, *args)), set())
     assert list(lines(result)) == ["fedsmoo2023_T1, paper scale: no printed numbers"]
     assert result.stands
 

@@ -59,7 +59,7 @@ def test_rows_of_different_quantities_are_in_no_order():
         "top": cell([0.1, 0.1], 0.2, metric="hessian_top_eigenvalue"),
     }
     assert compare.rank_correlation(column) is None
-    assert claims.marks([column]) == [{}] and claims.claimed(column) == [] == claims.answers([column])
+    assert claims.marks([column]) == [{}] and claims.claimed(column) == [] == claims.results([column])
 
 
 def test_two_quantities_printed_under_one_name_are_claimed_but_not_marked():

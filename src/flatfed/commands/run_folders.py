@@ -10,7 +10,7 @@ from flatfed.files import misread
 from flatfed.runs import description
 from flatfed.runs import record as records
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
-from flatfed.tables.readings import history_of
+from flatfed.tables.readings import read_history
 
 #: A remedy for another dataset digest.
 IN_ORDER = "with the key `order` if its source has another order of images than the run (docs/running.md)"
@@ -51,5 +51,5 @@ def read_record(file: Path, *fields: str) -> RunRecord:
 def read(file: Path, *fields: str) -> RunRecord:
     """Return :func:`read_record`; DataError also if the metrics next to it are damaged or changed."""
     record = read_record(file, *fields)
-    history_of(file.parent, record, ("round",), lines_of(file).name, every=True)
+    read_history(file.parent, record, ("round",), lines_of(file).name, every=True)
     return record

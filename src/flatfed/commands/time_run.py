@@ -25,7 +25,7 @@ from flatfed.runs import description as descriptions
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
-from flatfed.tables.readings import history_of
+from flatfed.tables.readings import read_history
 
 #: Fields that timing.json copies from the record of the discarded run.
 KEPT = ("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters")
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, options.dataset, options.partition, folder, **settings, full_model=True)
         record = records.read_finished(folder)
-        lines = history_of(Path(folder), record, ("round", "seconds", "clients"))
+        lines = read_history(Path(folder), record, ("round", "seconds", "clients"))
     if record.diverged_at is not None:
         raise FlatFedError(f"the run diverged in round {record.diverged_at}; its seconds are not representative")
     seconds = [after - before for before, after in pairwise([0.0, *lines["seconds"]])][options.warm_up :]

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue
-        results.append(verification.table(filled, printed))
+        results.append(verification.compare_table(filled, printed))
         print("\n".join(lines(results[-1])))
     if refused:
         raise DataError("\n".join(refused))
@@ -67,18 +67,18 @@ def lines(result: TableResult) -> Iterator[str]:
         values = "values are not compared (another set-up)"
     yield f"{name}: {values}, {missing} missing"
     for column in result.columns:
-        agree, differ = column.count("agrees"), column.count("differs")
+        agree, differ = column.counts["agrees"], column.counts["differs"]
         correlation = "" if column.correlation is None else f"; rank correlation {column.correlation:.2f}"
         yield f"  {column.column}: {agree} of {agree + differ} agree{correlation}"
         absent = [cell for cell in column.cells if cell.state == "missing"]
         if absent:
-            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}"
+            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].text}"
         for cell in column.cells:
             if cell.state == "differs":
-                yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
+                yield f"    differs  {cell.row}: {cell.text}"
     correlation = result.correlation()
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
-    yield f"  order: {mean}; {claims.counted(result.claims)}"
+    yield f"  order: {mean}; {claims.summary(result.claims)}"
     for claim in result.claims:
         if claim.outcome in ("not held", "reversed clearly"):
             p = "" if claim.p is None else f", p = {claim.p:.2g}"

@@ -85,7 +85,7 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A dataset whose images :mod:`flatfed.tables.trained_on` counts.
+    """A dataset whose images :mod:`flatfed.tables.image_counts` counts.
 
     ``manifest``: its dataset.json, or None. ``images``: their number on this machine; ``of``: in the published dataset.
     ``shape``: (channels, height, width).

@@ -1,6 +1,6 @@
 """One-line descriptions of the set-ups of a table or figure: data, clients, model and rounds.
 
-:mod:`flatfed.tables.trained_on` replaces ``{name}`` by the number of images of dataset ``name``.
+:mod:`flatfed.tables.image_counts` replaces ``{name}`` by the number of images of dataset ``name``.
 """
 
 from __future__ import annotations

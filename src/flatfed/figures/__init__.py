@@ -1,4 +1,4 @@
-"""Figures: one file per kind in this folder, one entry in ``KINDS``. Contents: :mod:`flatfed.experiment.panels`."""
+"""Figures: a file per kind. Their contents: :mod:`flatfed.experiment.panels`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, surf
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
 from flatfed.runs.run import Run
+from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import read_all
-from flatfed.tables.trained_on import as_read
 
 #: Kind (:mod:`flatfed.papers.figure_kinds`) -> function of the specification that returns a matplotlib figure.
 KINDS = {
@@ -33,8 +33,7 @@ KINDS = {
     "surface": surface_3d.draw,
 }
 
-#: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
-#: bytes.
+#: Format -> options; without date and version, the same inputs give the same bytes.
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": None}, "dpi": DPI},
     "pdf": {"metadata": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}},
@@ -42,27 +41,26 @@ FORMATS: dict[str, dict[str, Any]] = {
 
 
 def make(spec: FigureSpec, out_dir: str | Path) -> None:
-    """Draw the figure that ``spec`` describes into ``out_dir`` as PNG (200 dpi) and PDF, each file whole.
+    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF.
 
-    The same inputs give the same bytes.
-
-    :raises DataError: a file that ``spec`` names is damaged, or of another run than it says.
+    :raises DataError: a file that ``spec`` names is damaged or of another run.
     """
     records = filter(None, read_all(Run.read_record, spec.runs.values()))
-    drawn = replace(spec, setting=as_read(spec.setting, spec.datasets, (record.image_counts for record in records)))
+    counts = (record.image_counts for record in records)
+    counted = replace(spec, setting=with_counts(spec.setting, spec.datasets, counts))
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
-    save(lambda: KINDS[spec.kind](drawn), paths)
+    save(lambda: KINDS[spec.kind](counted), paths)
 
 
 def save(draw: Callable[[], Figure], paths: list[Path]) -> None:
-    """Write the figure that ``draw`` returns to ``paths``, each whole, in the formats that their suffixes name."""
+    """Write the figure that ``draw`` returns to ``paths``, in the formats of their suffixes."""
     with pyplot.rc_context(STYLE):
         figure = draw()
         try:
-            shown = frame(figure)
+            box = frame(figure)
             for path in paths:
                 suffix = path.suffix[1:]
                 with write_whole(path) as file:
-                    figure.savefig(file, format=suffix, bbox_inches=shown, **FORMATS[suffix])
+                    figure.savefig(file, format=suffix, bbox_inches=box, **FORMATS[suffix])
         finally:
             pyplot.close(figure)

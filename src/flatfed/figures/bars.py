@@ -1,4 +1,4 @@
-"""Final numbers side by side: one group of bars a split, one bar an algorithm. As in DFedSAM, Figure 5 (b)."""
+"""Final numbers: a group of bars per split, a bar per algorithm, as in DFedSAM, Figure 5 (b)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from matplotlib.figure import Figure
 from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
-from flatfed.figures.style import WHISKER, caption, gridded, legend, quantity
+from flatfed.figures.style import WHISKER, annotate, caption, gridded, legend, quantity
 
-#: Share of a group's width that its bars take.
+#: The share of a group's width that its bars fill.
 FILLED = 0.84
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "bars".
-
-    The axis begins at zero.
+    """Return a figure of kind "bars".
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
@@ -27,16 +25,15 @@ def draw(spec: FigureSpec) -> Figure:
     entries: dict[str, Any] = {}
     for group, panel in enumerate(spec.panels):
         width = FILLED / len(panel.marks)
-        for place, bar in enumerate(panel.marks):
+        for index, bar in enumerate(panel.marks):
             mean, deviation = final.summary(bar) or (None, None)
             height, spread = shown.factor * (mean or 0.0), shown.factor * (deviation or 0.0)
-            middle = group - FILLED / 2 + (place + 0.5) * width
+            middle = group - FILLED / 2 + (index + 0.5) * width
             entries[bar.label] = axis.bar(middle, height, 0.92 * width, color=style(bar.algorithm)[0])
             if deviation is not None:
                 axis.errorbar(middle, height, spread, **WHISKER)
             if mean is not None:
-                text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
-                axis.annotate(f"{height:.1f}", (middle, height + spread), (0, 2), **text)
+                annotate(axis, f"{height:.1f}", (middle, height + spread), 2)
     axis.set_xticks(range(len(spec.panels)), [panel.title for panel in spec.panels])
     axis.grid(visible=False, axis="x")
     axis.set(ylabel=shown.label, ylim=(0, axis.get_ylim()[1] * 1.06))

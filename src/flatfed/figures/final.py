@@ -1,4 +1,4 @@
-"""Final numbers of runs for figures that plot one value per run: read as a table's cells are, and counted if absent."""
+"""Final numbers of runs, for figures with one value per run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import statistics
 from dataclasses import dataclass, field
 
 from flatfed.experiment.panels import Mark
-from flatfed.figures.style import counted, seeds
+from flatfed.figures.style import count_text, seed_text
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
 
 
 @dataclass
 class FinalNumbers:
-    """Reads the final ``metric`` of runs, and counts those without one."""
+    """Reads the final ``metric`` of runs, and counts the runs without one."""
 
     metric: str
     absent: int = 0
@@ -21,9 +21,7 @@ class FinalNumbers:
     seeds: set[int] = field(default_factory=set)
 
     def summary(self, mark: Mark) -> tuple[float, float | None] | None:
-        """Return (mean over seeds, sample deviation or None for one seed) of the runs of ``mark``.
-
-        A seed's number is the mean over its runs; a seed without all of them is left out. None where none is left.
+        """Return (mean over seeds, sample deviation or None) of ``mark``, None without a complete seed.
 
         :raises DataError: a run.json or metrics.csv is damaged.
         """
@@ -38,13 +36,13 @@ class FinalNumbers:
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
     def _final(self, run: Run) -> float | None:
-        found = read_run(run, run.description["rounds"], (self.metric,))
-        self.diverged += found.diverged
-        self.absent += found.reading is None
-        return None if found.reading is None or found.diverged else found.reading.history[self.metric][-1]
+        of_run = read_run(run, run.description["rounds"], (self.metric,))
+        self.diverged += of_run.diverged
+        self.absent += of_run.reading is None
+        return None if of_run.reading is None or of_run.diverged else of_run.reading.history[self.metric][-1]
 
     def explanation(self, mark: str) -> str:
-        """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""
+        """Return the caption of a ``mark``."""
         whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
-        absences = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
-        return f"{mark}: final round, {seeds(self.seeds)}{whisker}.{counted(absences)}"
+        counts = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
+        return f"{mark}: final round, {seed_text(self.seeds)}{whisker}.{count_text(counts)}"

@@ -1,7 +1,4 @@
-"""The partition as a heat map: which client holds how many training images of which class.
-
-As in FedSMOO, Figure 5, and FedLESAM, Figure 5 (appendices): clients across, classes down.
-"""
+"""A partition as a heat map: training images per client and class, as in FedSMOO and FedLESAM, Figure 5."""
 
 from __future__ import annotations
 
@@ -17,20 +14,18 @@ from flatfed.data import partition as partitions
 from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.style import caption, subplots
 
-#: Up to this many clients a panel is half a page wide.
+#: The most clients of a panel of half the page width.
 FEW_CLIENTS = 40
 
-#: With more panels than this they stand two across in any case: one below the other they are taller than a page.
+#: More panels are always two across: in one column they are taller than a page.
 MANY_PANELS = 4
 
-#: Light to dark in one family of hues, beginning where even a single image stands out from white.
+#: Light to dark; the lightest is distinct from white.
 COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "partition".
-
-    All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
+    """Return a figure of kind "partition"; all panels share one colour scale, zero is white.
 
     :raises DataError: a partition file is absent or damaged.
     """
@@ -39,7 +34,7 @@ def draw(spec: FigureSpec) -> Figure:
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
     rows = [counts[first : first + across] for first in range(0, len(counts), across)]
-    # Inches: room for ten labelled classes, and not a page for a hundred.
+    # Inches, enough for ten labelled classes.
     heights = [max(min(4.2, 0.9 + 0.13 * count.shape[1]) for count in row) for row in rows]
     figure, axes = subplots(len(counts), across, statistics.fmean(heights), 1.0, height_ratios=heights)
     for panel, axis, count in zip(spec.panels, axes, counts, strict=True):
@@ -55,10 +50,9 @@ def draw(spec: FigureSpec) -> Figure:
 
 
 def _panel(axis: Axes, counts: np.ndarray, most: int):
-    """Draw one partition, clients across and classes down; return the image for the colour bar."""
     clients, classes = counts.shape
+    # A power norm: most counts of a Dirichlet partition are small, a few are large.
     shown = np.ma.masked_equal(counts.T, 0)
-    # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are large.
     image = axis.imshow(shown, aspect="auto", cmap=COLOURS, norm=PowerNorm(0.6, 0, most), interpolation="nearest")
     axis.set(xlabel="Client", ylabel="Class", xticks=ticks(clients), yticks=ticks(classes))
     axis.set_xticks(np.arange(clients + 1) - 0.5, minor=True)
@@ -70,6 +64,6 @@ def _panel(axis: Axes, counts: np.ndarray, most: int):
 
 
 def ticks(number: int) -> np.ndarray:
-    """Return at most about a dozen round ticks over ``number`` clients or classes, counted from 0."""
+    """Return about a dozen round ticks for ``number`` clients or classes, from 0."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if number / step <= 12)
     return np.arange(0, number, step)

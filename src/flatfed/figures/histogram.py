@@ -1,7 +1,4 @@
-"""How many training images of each class the clients hold together, for several ways to deal them.
-
-As in FedSMOO, Figures 2 and 6: with replacement the classes come out unequal.
-"""
+"""Training images of all clients per class, for several partitions, as in FedSMOO, Figures 2 and 6."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.heat_map import ticks
 from flatfed.figures.style import caption, gridded, legend
 
-#: Colour and dash pattern of the outlines in their order: green and red as in the paper, which differ in lightness too.
+#: Colour and dash pattern of the outlines, in order: green and red as in the paper.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "histogram".
+    """Return a figure of kind "histogram".
 
     :raises DataError: a partition file is absent or damaged.
     """
@@ -28,13 +25,13 @@ def draw(spec: FigureSpec) -> Figure:
     entries: dict[str, Any] = {}
     deviations = []
     for axis, panel in zip(axes, spec.panels, strict=True):
-        for (colour, dashes), deal in zip(OUTLINES, panel.marks, strict=False):
-            totals = partitions.load(deal.files[0]).class_counts.sum(axis=0)
+        for (colour, dashes), mark in zip(OUTLINES, panel.marks, strict=False):
+            totals = partitions.load(mark.files[0]).class_counts.sum(axis=0)
             edges = np.arange(len(totals) + 1) - 0.5
             outline = axis.stairs(totals, edges, color=colour, linestyle=dashes, linewidth=1.3)
-            entries[deal.label] = outline
+            entries[mark.label] = outline
             where = f"{panel.title}, " if len(axes) > 1 else ""
-            deviations.append(f"{where}{deal.label}: {totals.std():.2f}")
+            deviations.append(f"{where}{mark.label}: {totals.std():.2f}")
         axis.set(title=panel.title, xlabel="Class", ylabel="Training images", xlim=(-0.5, len(totals) - 0.5))
         axis.set_ylim(bottom=0)
         axis.set_xticks(ticks(len(totals)))

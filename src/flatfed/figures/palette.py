@@ -1,9 +1,7 @@
-"""One colour and one dash pattern per algorithm, the same in every figure of every paper.
+"""One colour and dash pattern per algorithm, the same in all figures.
 
-Twenty-four lines cannot differ by hue alone, least of all for the one reader in twelve who confuses red and green. So
-the families share a dash pattern: plain gradients are solid, sharpness-aware ones dashed, decentralised ones dotted,
-the centralised references dash-dotted; FedSMOO and FedLESAM, the papers' own, are solid and dark. The colours of what
-one paper plots together differ in lightness as well. A test measures that, with a model of colour blindness.
+Solid: plain gradients, and FedSMOO and FedLESAM, which are dark. Dashed: sharpness-aware. Dotted: decentralised.
+Dash-dotted: centralised. Colours that one paper plots together also differ in lightness, for colour-blind readers.
 """
 
 from __future__ import annotations
@@ -44,31 +42,30 @@ STYLES = {
     "centralised_sam": ("#c8843c", DASHDOT),
 }
 
-#: Colours of algorithms that are not in the papers: a reader's own row stands out.
+#: Bright colours of users' algorithms.
 OTHERS = ("#ff1493", "#00a5ff", "#7fbf00", "#8a2be2")
 
-#: Dash patterns of labelled variants (``fedsmoo~rho0.05``), which keep their algorithm's colour.
+#: Dash patterns of variants (``fedsmoo~rho0.05``), which keep the colour of their algorithm.
 VARIANTS = ((0, (3, 1)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
 
 
 def style(algorithm: str) -> tuple[str, object]:
-    """Return the colour and the dash pattern of an algorithm id; the same id always gets the same."""
+    """Return the colour and the dash pattern of an algorithm id."""
     base, _, label = algorithm.partition("~")
     colour, dashes = STYLES.get(base) or (_pick(base, OTHERS), SOLID)
     return colour, (_pick(label, VARIANTS) if label else dashes)
 
 
 def rank(algorithm: str) -> int:
-    """Return the place of an algorithm id in legends, the same in every figure; those of no paper come last."""
+    """Return the rank of an algorithm id in legends; users' algorithms come last."""
     base = algorithm.partition("~")[0]
     return list(STYLES).index(base) if base in STYLES else len(STYLES)
 
 
 def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
-    """Return the looks of the lines of one panel, in their order.
+    """Return the looks of the lines of one panel.
 
-    An algorithm with several lines (a parameter's values) keeps its hue: they go from light to its own colour, the last
-    one with its own dash pattern.
+    Several lines of one algorithm go from light to its colour; the last one has its dash pattern.
     """
     bases = [algorithm.partition("~")[0] for algorithm in algorithms]
     looks = []
@@ -84,10 +81,9 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
 
 
 def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any], dict[str, Any]]:
-    """Return how a figure draws each of its ``looks``, (algorithm, look), so that lines which coincide still show.
+    """Return look -> line style for ``looks``, (algorithm, look), such that coinciding lines are visible.
 
-    Solid lines lie below the others, the first of them (:func:`rank`) widest and lowest; those with one dash pattern
-    begin at different points of its period, so that each shows in the gaps of the others.
+    Solid lines are lowest, the first ones (:func:`rank`) widest. Lines of one dash pattern start at different offsets.
     """
     ordered = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
     families = [dashes for _, dashes in ordered]
@@ -105,5 +101,5 @@ def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any
 
 
 def _pick(name: str, choices: tuple) -> object:
-    """Choose by the name's digest: Python's own hash differs from process to process."""
+    # Python's hash differs between processes.
     return choices[int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(choices)]

@@ -1,9 +1,6 @@
-"""A table before it has a format: numbers written as text, headers merged, notes gathered.
+"""A table before it has a format: numbers as text, merged headers, notes.
 
-Every format prints the same :class:`TypesetTable`: blocks one below the other (the paper's upper and lower part, and
-one block per first header where a block would not fit a page), each with header rows and, per column, what
-is ours, what the paper printed and the difference. Text here is plain Unicode; escaping is the format's
-work.
+A block is a part of the paper's table, or a piece of a part that is too wide for a page. Formats escape the text.
 """
 
 from __future__ import annotations
@@ -18,27 +15,25 @@ from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.headers import Header, merge, split
-from flatfed.tables.notes import WARNED, flags, gather, warned, warnings
-from flatfed.tables.trained_on import as_read
+from flatfed.tables.image_counts import with_counts
+from flatfed.tables.notes import WARNED, flags, gather, is_warned, warnings
 
-#: Status of a cell that is red -> its meaning.
+#: Status of a red cell -> its meaning.
 RED = {
     "not_reached": "a seed did not reach the target accuracy before the last round",
     "diverged": "a run ended in non-finite numbers",
 }
 
-
-#: The texts that a cell may have, in the order in which they are printed: attributes of ``Texts``.
+#: The printed attributes of ``CellText``, in order.
 PARTS = ("ours", "beside", "paper", "difference")
 
 
 @dataclass(frozen=True)
-class Texts:
-    """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number.
+class CellText:
+    """The printed texts of one cell.
 
-    ``rank`` is "best", "second" or "": a lead over the next row that the seeds bear out. ``agreement`` is that of
-    ``flatfed.tables.compare``. ``beside`` is another tool's estimate, ``warned`` whether it is too far from ours.
-    ``seeds`` is what every seed has, ``runs`` the folders of what ours is of.
+    ``marks``: errata of the paper's number. ``rank``: "best", "second" or "". ``beside``: another tool's estimate;
+    ``warned``: it is too far from ours. ``seeds``: the number of each seed. ``runs``: run folders.
     """
 
     ours: str
@@ -53,39 +48,32 @@ class Texts:
     seeds: str = ""
     runs: tuple[str, ...] = ()
 
-    def part(self, name: str, escape: Callable[[str], str], ranks: Mapping[str, str], raised: str) -> str:
-        """Return one of ``PARTS`` in a format, which ``escape``s text and has templates for ``ranks`` and marks."""
-        text = escape(getattr(self, name))
-        if name == "ours" and self.rank:
+    def formatted(self, part: str, escape: Callable[[str], str], ranks: Mapping[str, str], raised: str) -> str:
+        """Return one of ``PARTS``, escaped; ``ranks``, ``raised``: templates of marked numbers and errata."""
+        text = escape(getattr(self, part))
+        if part == "ours" and self.rank:
             return ranks[self.rank].format(text)
-        return text + raised.format(",".join(self.marks)) if name == "paper" and self.marks else text
+        return text + raised.format(",".join(self.marks)) if part == "paper" and self.marks else text
 
 
 @dataclass(frozen=True)
 class TableBlock:
-    """Columns set side by side under the paper's headers; ``heading`` is the part and the headers they all share.
-
-    ``under`` holds, column by column, the words over each of its ``PARTS``.
-    """
+    """Columns side by side; ``heading``: what they share; ``under``: {part: text above its numbers} per column."""
 
     heading: str
     headers: tuple[tuple[Header, ...], ...]
     under: tuple[dict[str, str], ...]
-    rows: tuple[tuple[str, tuple[Texts, ...]], ...]
+    rows: tuple[tuple[str, tuple[CellText, ...]], ...]
 
     def spans(self, level: tuple[Header, ...]) -> list[tuple[str, int]]:
-        """Return the headers of a level, each with the number of columns of numbers under it."""
+        """Return (header, number of printed columns below it) of a level."""
         under = iter(self.under)
         return [(header.text, sum(map(len, islice(under, header.span)))) for header in level]
 
 
 @dataclass(frozen=True)
 class TypesetTable(FilledTable):
-    """A table ready for printing.
-
-    ``title`` is the paper's, and the scale; ``warnings`` are of other tools' estimates beside ours that are too far
-    from them.
-    """
+    """A table as text."""
 
     title: str
     subtitle: str
@@ -100,94 +88,84 @@ class TypesetTable(FilledTable):
 
     @property
     def red(self) -> list[str]:
-        """The meanings of the red numbers that the table has."""
+        """The meanings of the red numbers in the table."""
         meanings = [meaning for status, meaning in RED.items() if self.statuses[status]]
-        differ = "differs" in map(compare.agreement, self.made)
+        differ = "differs" in map(compare.agreement, self.cells)
         return meanings + ["the difference from the paper is larger than the tolerance"] * differ
 
 
 def typeset(filled: FilledTable) -> TypesetTable:
-    """Return a table ready for printing.
+    """Return a table as text.
 
     :raises DataError: a dataset.json is damaged.
     """
     spec = filled.spec
-    ranks = dict(zip(filled.by_column, claims.marks(filled.columns), strict=True))
+    ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
     scale = "Preview scale" + ", not the paper's data" * spec.printed + ": " if spec.scale == "preview" else ""
-    theirs = "In the paper: " if scale and spec.paper else ""
-    setting = as_read(spec.setting, spec.datasets, [cell.images for cell in filled.made])
+    prefix = "In the paper: " if scale and spec.paper else ""
+    setting = with_counts(spec.setting, spec.datasets, [cell.images for cell in filled.cells])
     sources = (("Paper", spec.paper), ("Trained here", setting))
-    blocks = (_block(filled, theirs, part, few, ranks) for part, few in split(spec.columns))
     return TypesetTable(
         spec,
         filled.by_column,
         title=scale + spec.title,
-        subtitle=". ".join(f"{word}: {text.rstrip('.')}" for word, text in sources if text),
-        blocks=tuple(blocks),
+        subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
+        blocks=tuple(_block(filled, prefix, part, columns, ranks) for part, columns in split(spec.columns)),
         notes=tuple(gather(filled, any(ranks.values()))),
         warnings=tuple(warnings(filled)),
     )
 
 
 def _block(
-    table: FilledTable, theirs: str, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
+    table: FilledTable, prefix: str, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
 ) -> TableBlock:
-    """Set columns of a table under what they have alike; ``ranks``: column id -> row id -> its mark.
-
-    ``theirs`` comes before a heading.
-    """
     headers = merge(columns)
     common = 0
     while common < len(headers) - 1 and len(headers[common]) == 1:
         common += 1
     heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
+
+    def texts(row: str) -> tuple[CellText, ...]:
+        return tuple(_text(table, table.by_column[c.id][row], ranks.get(c.id, {}).get(row, "")) for c in columns)
+
     return TableBlock(
-        heading=heading and theirs + heading,
+        heading=heading and prefix + heading,
         headers=headers[common:],
         under=tuple(_under(table, column) for column in columns),
-        rows=tuple(
-            (
-                row.label,
-                tuple(_entry(table, column.id, row.id, ranks.get(column.id, {}).get(row.id, "")) for column in columns),
-            )
-            for row in table.spec.rows
-        ),
+        rows=tuple((row.label, texts(row.id)) for row in table.spec.rows),
     )
 
 
 def _under(table: FilledTable, column: Column) -> dict[str, str]:
-    """Return the words under a column's headers, one for each of its numbers."""
     cells = list(table.by_column[column.id].values())
     ours, paper = targets(table.spec.paper_targets.get(column.id), cells)
-    seeds = f"n = {table.usual}" if table.usual and any(cell.n for cell in cells) else ""
-    words = {"ours": ", ".join(filter(None, [ours and f"here{ours}", seeds]))}
+    seeds = f"n = {table.usual_n}" if table.usual_n and any(cell.n for cell in cells) else ""
+    texts = {"ours": ", ".join(filter(None, [ours and f"here{ours}", seeds]))}
     if table.spec.printed:
-        words = {"ours": f"ours{ours} ({seeds})" if seeds else f"ours{ours}", "paper": f"paper{paper}"}
-        words |= {"difference": "diff."} if table.differences else {}
-    if others := {cell.beside.by for cell in cells if cell.beside}:
-        words["beside"] = "/".join(sorted(others))
-    return {part: words[part] for part in PARTS if part in words}
+        texts = {"ours": f"ours{ours} ({seeds})" if seeds else f"ours{ours}", "paper": f"paper{paper}"}
+        texts |= {"difference": "diff."} if table.has_differences else {}
+    if tools := {cell.beside.by for cell in cells if cell.beside}:
+        texts["beside"] = "/".join(sorted(tools))
+    return {part: texts[part] for part in PARTS if part in texts}
 
 
 def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
-    """Return additions to "ours" and "paper" if this scale's target is not the ``printed`` one, else blanks."""
-    used = {cell.target for cell in cells if cell.target is not None}
-    if printed is None or not used or used == {printed}:
+    """Return additions to "ours" and "paper" if our target is not the ``printed`` one, else empty texts."""
+    ours = {cell.target for cell in cells if cell.target is not None}
+    if printed is None or not ours or ours == {printed}:
         return "", ""
-    return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
+    return " at " + "/".join(f"{100 * target:g}%" for target in sorted(ours)), f" at {100 * printed:g}%"
 
 
-def _entry(table: FilledTable, column: str, row: str, rank: str) -> Texts:
-    """Write a cell's numbers as text: another number of seeds than the usual one, too."""
-    cell = table.by_column[column][row]
+def _text(table: FilledTable, cell: Cell, rank: str) -> CellText:
     unit, decimals = cell.printed_unit, cell.paper_decimals
     spread = None if compare.over_clients(cell) else cell.paper_spread
     paper = as_printed(cell.paper_value, spread, unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
-    other = cell.beside
-    beside = written(other.value, other.spread, unit, decimals) if other else ""
-    return Texts(
+    estimate, warned = cell.beside, is_warned(cell)
+    beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
+    return CellText(
         ours=_ours(table, cell),
         paper=paper,
         difference="" if cell.difference is None else signed(cell.difference, unit, decimals),
@@ -195,17 +173,17 @@ def _entry(table: FilledTable, column: str, row: str, rank: str) -> Texts:
         marks=flags(cell) if paper else (),
         rank=rank,
         agreement=compare.agreement(cell),
-        beside=beside + (f" {WARNED}" if warned(cell) else ""),
-        warned=warned(cell),
+        beside=beside + f" {WARNED}" * warned,
+        warned=warned,
         seeds=each_seed(cell.values, cell.seeds, unit, decimals),
         runs=tuple(cell.runs),
     )
 
 
 def _ours(table: FilledTable, cell: Cell) -> str:
-    """Write our number, or what stands in its place."""
+    """Return our number, or the text in its place."""
     if cell.status == "ok":
-        seeds = "" if cell.n in (table.usual, None) else f" ({cell.n})"
+        seeds = "" if cell.n in (table.usual_n, None) else f" ({cell.n})"
         return written(cell.value, cell.spread, cell.printed_unit, cell.paper_decimals) + seeds
     if cell.status == "unfinished" and cell.reached is None:
         return f"round {cell.rounds}"

@@ -1,4 +1,4 @@
-"""One number of a table: the cell, as tables show it and as ``results/<scale>/cells`` holds it."""
+"""One number of a table, as tables show it and as ``results/<scale>/cells`` stores it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,28 @@ from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
 class Cell:
     """A cell, computed from its runs.
 
-    ``unit`` is the stored one ("fraction" for what is printed in percent, ``printed_unit``) and holds for ``value``,
-    ``spread``, ``values``, ``paper_value``, ``paper_spread`` and ``difference``. ``values`` has None where a seed has
-    no number; ``base_values`` are in the metric's own stored unit; ``n`` counts the seeds whose runs are there, None
-    where the number has nothing to do with seeds. ``best`` is each seed's best ``accuracy`` over all rounds, a
-    fraction, which no table prints as its value. ``reached``: how many seeds reached a target, "1/2". ``status`` is
+    Numbers are in the stored ``unit`` ("fraction" where ``printed_unit`` is "percent"), ``base_values`` in that of the
+    metric. ``values``: one per seed, or None. ``n``: the number of seeds, None if the number does not depend on them.
+    ``best``: each seed's best ``accuracy`` over all rounds, a fraction. ``reached``: seeds that reached the target,
+    "1/2". ``status``:
 
     ``ok``
-        every seed has a number: ``value`` is their mean, ``spread`` their sample deviation (None for n = 1);
+        every seed has a number: only then a mean ``value`` and a sample deviation ``spread`` (None for one seed)
     ``not_reached``
-        some seed, or its base, did not reach the target: no value;
+        a seed, or its base, did not reach the target
     ``unfinished``
-        some unfinished run has no number yet: no value, ``rounds`` are those that it has;
+        a run has no number yet; ``rounds``: its completed rounds
     ``diverged``
-        some run ended in numbers that are not finite: no value;
+        a run ended in non-finite numbers
     ``missing``
-        some run is absent or unfinished: no value, ``problems`` names it;
+        a run is absent or unfinished; ``problems`` names it
     ``not_applicable``
-        the cell has no sources.
+        the cell has no sources
 
-    ``difference`` is ours minus the paper's, None where either is missing and always at preview scale: digits minus
-    CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
-
-    ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.pyhessian_mean`),
-    ``errors`` those of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of;
-    ``timed``: on what, and by which executors, seconds were measured; ``images``: {data set: {"train": images,
-    "test": images}} of the runs; ``roundings``: what each run was made by (:func:`flatfed.tables.readings.rounding`).
+    ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
+    (:func:`flatfed.runs.uncertainty.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
+    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``: run ->
+    :func:`flatfed.tables.readings.rounding`.
     """
 
     table: str
@@ -83,21 +79,21 @@ class Cell:
     roundings: dict[str, list[str | None]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spec: CellSpec, *, value: float | None, **found: Any) -> Cell:
-        """Return the cell that ``spec`` asks for; ``found`` are the fields that say what came out."""
-        asked = {each.name: getattr(spec, each.name) for each in fields(cls) if hasattr(spec, each.name)}
-        asked["seeds"] = list(spec.seeds)
+    def of(cls, spec: CellSpec, *, value: float | None, **results: Any) -> Cell:
+        """Return the cell of ``spec``; ``results``: fields that its runs decide."""
+        requested = {field.name: getattr(spec, field.name) for field in fields(cls) if hasattr(spec, field.name)}
         printed = spec.paper or Printed(None)
         paper_value, paper_spread = printed.stored(spec.unit)
         comparable = spec.scale == "paper" and spec.compare == "values" and None not in (value, paper_value)
-        about = {
+        numbers = {
+            "seeds": list(spec.seeds),
             "value": value,
             "printed_unit": spec.unit,
             "paper_value": paper_value,
             "paper_spread": paper_spread,
             "paper_decimals": printed.decimals,
             "paper_note": printed.note or "",
-            # Printed numbers have at most six figures; ten decimals drop the dust of binary fractions and nothing else.
+            # Ten decimals drop only floating-point noise.
             "difference": round(value - paper_value, 10) if comparable else None,
         }
-        return cls(**{**asked, **about, **found})
+        return cls(**{**requested, **numbers, **results})

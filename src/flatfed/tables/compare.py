@@ -1,4 +1,4 @@
-"""Ours against the paper's: agreement, and the order of rows."""
+"""Compares our numbers with the paper's: agreement of cells, order of rows."""
 
 from __future__ import annotations
 
@@ -8,37 +8,33 @@ from collections.abc import Mapping
 from flatfed.papers.metrics import METRICS
 from flatfed.tables.cell import Cell
 
-#: Tolerances of ``agreement``: a percentage point for fractions; a tenth of the printed number for the rest.
+#: Tolerances: a percentage point for fractions, else a share of the printed number.
 POINT, PART = 0.01, 0.1
 
 
-def higher(cell: Cell) -> bool | None:
-    """Return whether larger numbers are better in a cell's column, None where there is no better."""
+def higher_is_better(cell: Cell) -> bool | None:
+    """Return whether larger numbers are better in a cell's column; None: neither."""
     direction = METRICS[cell.metric].higher
     return not direction if direction is not None and cell.relative == "speedup" else direction
 
 
-def one_printed(cells: Mapping[str, Cell]) -> bool:
-    """Return whether the paper prints all rows of a column under one name, so that it claims one ahead of another.
+def same_quantity(cells: Mapping[str, Cell]) -> bool:
+    """Return whether the paper prints all rows of a column as one quantity, so that it claims an order.
 
-    Rows without a server may show another quantity under it than the others (DFedSAM, Table 1, "Train").
+    Their metrics may differ (DFedSAM, Table 1, "Train").
     """
     return len({(METRICS[cell.metric].printed_as, cell.relative) for cell in cells.values()}) == 1
 
 
-def timed(cell: Cell) -> bool:
-    """Return whether a cell's number rests on seconds of a round, which are measured once and serve all seeds.
-
-    How far they are off is known of none of its rows, so that an interval over seeds is too narrow to tell two apart.
-    """
+def is_time(cell: Cell) -> bool:
+    """Return whether a cell depends on timed rounds: timed once for all seeds, so seeds do not show their error."""
     return METRICS[cell.metric].source == "timing"
 
 
 def tolerance(cell: Cell) -> float:
-    """Return how far ours may be from the paper's: max(a point, 2 s / sqrt(n)), s our deviation, stored units.
+    """Return the allowed difference, stored units: max(``POINT``, 2 s / sqrt(n)), s our deviation.
 
-    A number that is no accuracy has a tenth of the printed one in place of the point; one that no seed has a part in is
-    exact. The printed spread does not count: it is not the deviation of two repeats (erratum B15).
+    ``PART`` of the printed number replaces the point for other units; numbers without seeds are exact.
     """
     if cell.n is None:
         return 1e-9
@@ -47,17 +43,17 @@ def tolerance(cell: Cell) -> float:
 
 
 def over_clients(cell: Cell) -> bool:
-    """Return whether the paper's spread is over clients: it never stands beside one over seeds."""
+    """Return whether the paper's spread is over clients, not seeds."""
     return "std_kind=clients" in cell.paper_note
 
 
 def not_reached(cell: Cell) -> bool:
-    """Return whether the paper prints that the target was not reached."""
+    """Return whether the paper prints "not reached"."""
     return cell.paper_value is None and "not reached" in cell.paper_note
 
 
 def agreement(cell: Cell) -> str:
-    """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
+    """Return "agrees", "differs", "missing", or "" if nothing is printed or values are not compared."""
     if cell.status in ("missing", "unfinished"):
         return "missing"
     if cell.scale != "paper" or cell.compare != "values":
@@ -72,30 +68,25 @@ def agreement(cell: Cell) -> str:
 
 
 def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
-    """Return Spearman's correlation of ours and the paper's over one column's rows.
+    """Return Spearman's correlation of our numbers and the paper's over the rows of one column.
 
-    A target not reached ranks behind every number. None under three rows, and where one side has no order, the rows
-    hold different quantities, or a quantity of which neither more nor less is better: facts are equal or not.
+    Targets that are not reached rank last. None for fewer than three rows, rows without a common order, or equal
+    numbers.
     """
-    if not one_printed(cells) or all(higher(cell) is None for cell in cells.values()):
+    if not same_quantity(cells) or all(higher_is_better(cell) is None for cell in cells.values()):
         return None
-    pairs = [(_place(cell), printed_place(cell)) for cell in cells.values()]
+    pairs = [(math.inf if cell.status == "not_reached" else cell.value, printed_order(cell)) for cell in cells.values()]
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:
         return None
-    ours, theirs = zip(*pairs, strict=True)
-    if len(set(ours)) == 1 or len(set(theirs)) == 1:
+    ours, printed = zip(*pairs, strict=True)
+    if len(set(ours)) == 1 or len(set(printed)) == 1:
         return None
     from scipy.stats import spearmanr
 
-    return float(spearmanr(ours, theirs).statistic)
+    return float(spearmanr(ours, printed).statistic)
 
 
-def _place(cell: Cell) -> float | None:
-    """Return our number, infinity for a target not reached, None where there is none."""
-    return math.inf if cell.status == "not_reached" else cell.value
-
-
-def printed_place(cell: Cell) -> float | None:
-    """Return the printed number, infinity for a target not reached, None where nothing is printed."""
+def printed_order(cell: Cell) -> float | None:
+    """Return the printed number, infinity for "not reached", None without one."""
     return math.inf if not_reached(cell) else cell.paper_value

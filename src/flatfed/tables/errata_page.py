@@ -5,16 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from flatfed.papers.errata import Errata, Erratum
+from flatfed.papers.errata import Errata
 from flatfed.tables import page_templates
 
-TITLE = "Errata of the four papers"
 ABOUT = (
-    "Contradictions found in the papers while their tables were set again. The printed numbers are left as they are; "
-    "what can be recomputed from them is, and a number beside its check is one that does not fit."
+    "Contradictions in the papers. FlatFed does not correct the printed numbers. It recomputes them where it can and "
+    "lists those that do not fit."
 )
 
-#: Paper id -> what it is.
+#: Paper id -> reference.
 PAPERS = {
     "fedsam2022": "Qu et al., ICML 2022 (FedSAM, MoFedSAM)",
     "fedsmoo2023": "Sun et al., ICML 2023 (FedSMOO)",
@@ -22,26 +21,21 @@ PAPERS = {
     "dfedsam2023": "Shi et al., ICML 2023 (DFedSAM)",
 }
 
-#: Kind -> words for it.
+#: Kind of an erratum -> description.
 KINDS = {
     "tables": "two tables disagree",
-    "arithmetic": "a number is not what it is computed from",
+    "arithmetic": "a number does not follow from its inputs",
     "text": "the text disagrees with a table",
     "listing": "an algorithm's listing",
     "setting": "a setting is open",
     "print": "captions, references, typography",
-    "code": "what public code does, and since when",
-    "agreement": "looked for, and none found",
+    "code": "behavior of public code, and since when",
+    "agreement": "checked, no contradiction",
 }
 
 
-def groups(errata: Errata) -> list[tuple[str, list[Erratum]]]:
-    """Return (paper in words, its errata) in the file's order."""
-    return [(PAPERS[paper], list(entries)) for paper, entries in groupby(errata.entries, key=lambda one: one.paper)]
-
-
 def summary(finding: dict[str, Any]) -> str:
-    """Say how many of the compared numbers do not fit."""
+    """Return how many of the compared numbers do not fit."""
     count, total = len(finding["contradictions"]), finding["compared"]
     if not count:
         return f"all {total} recomputed numbers fit"
@@ -50,5 +44,6 @@ def summary(finding: dict[str, Any]) -> str:
 
 def page(errata: Errata, suffix: str) -> str:
     """Return the page in the format of ``suffix``."""
-    about = {"title": TITLE, "about": ABOUT, "kinds": KINDS, "summary": summary}
-    return page_templates.page("errata", suffix, groups=groups(errata), **about)
+    groups = [(PAPERS[paper], list(group)) for paper, group in groupby(errata.entries, key=lambda entry: entry.paper)]
+    content = {"title": "Errata of the four papers", "about": ABOUT, "kinds": KINDS, "summary": summary}
+    return page_templates.page("errata", suffix, groups=groups, **content)

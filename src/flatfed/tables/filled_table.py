@@ -21,41 +21,35 @@ class FilledTable:
     by_column: dict[str, dict[str, Cell]]
 
     @property
-    def columns(self) -> list[dict[str, Cell]]:
-        """The cells of every column, by row."""
-        return list(self.by_column.values())
+    def labelled_cells(self) -> list[tuple[Column, Row, Cell]]:
+        """All cells with column and row, row by row."""
+        columns, rows = self.spec.columns, self.spec.rows
+        return [(column, row, self.by_column[column.id][row.id]) for row in rows for column in columns]
 
     @property
-    def cells(self) -> list[tuple[Column, Row, Cell]]:
-        """All cells, row by row, each with its column and row."""
-        return [
-            (column, row, self.by_column[column.id][row.id]) for row in self.spec.rows for column in self.spec.columns
-        ]
-
-    @property
-    def made(self) -> list[Cell]:
-        """The cells, row by row."""
-        return [cell for *_, cell in self.cells]
+    def cells(self) -> list[Cell]:
+        """All cells, row by row."""
+        return [cell for *_, cell in self.labelled_cells]
 
     @property
     def statuses(self) -> Counter[str]:
-        """How many cells are of which status."""
-        return Counter(cell.status for cell in self.made)
+        """The number of cells with each status."""
+        return Counter(cell.status for cell in self.cells)
 
     @cached_property
-    def usual(self) -> int | None:
-        """The number of seeds that most cells have, None where seeds have no part in any."""
-        seeds = Counter(cell.n for cell in self.made if cell.value is not None and cell.n)
+    def usual_n(self) -> int | None:
+        """The number of seeds of most cells, or None."""
+        seeds = Counter(cell.n for cell in self.cells if cell.value is not None and cell.n)
         return max(seeds, key=lambda n: (seeds[n], n), default=None)
 
     @cached_property
-    def differences(self) -> bool:
-        """Whether differences between ours and the paper's are taken."""
-        return any(cell.difference is not None for cell in self.made)
+    def has_differences(self) -> bool:
+        """Whether any cell has a difference from the paper."""
+        return any(cell.difference is not None for cell in self.cells)
 
 
 def fill(layout: TableSpec, specs: Iterable[CellSpec], *, so_far: bool = False) -> FilledTable:
-    """Return a table with the cells of ``specs``, computed from their runs; ``so_far``: from unfinished ones, too.
+    """Return a table with the cells of ``specs``; ``so_far``: also from unfinished runs.
 
     :raises DataError: runs are refused; the message has a line for each.
     """

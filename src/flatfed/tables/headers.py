@@ -1,4 +1,4 @@
-"""The columns of a table under the paper's headers: cut into blocks that fit a page, equal headers merged."""
+"""Splits the columns of a table into blocks that fit a page, and merges equal headers."""
 
 from __future__ import annotations
 
@@ -7,51 +7,49 @@ from itertools import groupby
 
 from flatfed.experiment.model import Column
 
-#: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
-#: a page. What is then still wider than the second is cut between metrics.
+#: The most columns of a part, else it is cut at the first header level, and then of a group, else it is cut between
+#: metrics. Four columns of three numbers fill a page.
 COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 
 
 @dataclass(frozen=True)
 class Header:
-    """A merged header: its text and how many of the paper's columns it spans."""
+    """A merged header and the number of its columns."""
 
     text: str
     span: int
 
 
 def split(columns: list[Column]) -> list[tuple[str | None, list[Column]]]:
-    """Cut columns into blocks: by part; where one is too wide for a page, at the first header level and by metric."""
+    """Return blocks (part, columns): one per part, or several if it is too wide for a page."""
     blocks: list[tuple[str | None, list[Column]]] = []
     for part, group in groupby(columns, key=lambda column: column.part):
-        wide = list(group)
-        if len(wide) <= COLUMNS_ACROSS:
-            blocks.append((part, wide))
-        else:
-            for _, few in groupby(wide, key=lambda column: column.headers[:1]):
-                blocks += [(part, near) for near in _by_metric(list(few))]
+        of_part = list(group)
+        levels = int(len(of_part) > COLUMNS_ACROSS)
+        for _, under_header in groupby(of_part, key=lambda column: column.headers[:levels]):
+            blocks += [(part, block) for block in _by_metric(list(under_header))]
     return blocks
 
 
 def _by_metric(columns: list[Column]) -> list[list[Column]]:
-    """Cut columns under one header, where there are too many, between metrics; those of one metric stay together."""
+    """Cut too many columns between metrics."""
     if len(columns) <= MOST_ACROSS:
         return [columns]
     blocks: list[list[Column]] = [[]]
     for _, group in groupby(columns, key=lambda column: column.metric):
-        few = list(group)
-        if blocks[-1] and len(blocks[-1]) + len(few) > COLUMNS_ACROSS:
+        of_metric = list(group)
+        if blocks[-1] and len(blocks[-1]) + len(of_metric) > COLUMNS_ACROSS:
             blocks.append([])
-        blocks[-1] += few
+        blocks[-1] += of_metric
     return blocks
 
 
 def merge(columns: list[Column]) -> tuple[tuple[Header, ...], ...]:
-    """Return the header rows of columns: equal neighbours become one where all levels above agree too."""
+    """Return the header rows; neighbours merge if they and all levels above are equal."""
     depth = max(len(column.headers) for column in columns)
-    levels = [[*column.headers, *[""] * (depth - len(column.headers))] for column in columns]
+    padded = [[*column.headers, *[""] * (depth - len(column.headers))] for column in columns]
     rows = []
     for level in range(depth):
-        groups = [list(group) for _, group in groupby(levels, key=lambda names: names[: level + 1])]
+        groups = [list(group) for _, group in groupby(padded, key=lambda names: names[: level + 1])]
         rows.append(tuple(Header(group[0][level], len(group)) for group in groups))
     return tuple(rows)

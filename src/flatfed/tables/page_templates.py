@@ -1,4 +1,4 @@
-"""Pages from the templates of this room: HTML, each self-contained, and Markdown."""
+"""Pages from the templates of this room: self-contained HTML, Markdown and text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ from markupsafe import Markup
 
 from flatfed.tables.formats import markdown
 
-TEMPLATES = Path(__file__).parent / "templates"
-
 
 @cache
 def _environment() -> Environment:
-    """Return the Jinja environment of the package: an unknown name is an error.
-
-    In HTML everything is escaped; in Markdown what a template puts through the filter ``markdown``.
-    """
+    """Return the Jinja environment; it escapes all text in HTML, and the input of the filter ``markdown``."""
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -32,25 +27,16 @@ def _environment() -> Environment:
 
 
 def filled(template: str, **content: Any) -> Markup:
-    """Return the ``template``, a file name without ".j2", with the ``content`` in it."""
+    """Return the ``template``, a file name without ".j2", filled with ``content``."""
     return Markup(_environment().get_template(f"{template}.j2").render(content))
 
 
 def framed(title: str, body: Markup) -> str:
-    """Return a page of its own around ``body``, in the style that all pages share."""
-    style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
-    return filled("page.html", title=title, style=style, body=body) + "\n"
-
-
-def script(name: str) -> Markup:
-    """Return a script of the package's as an element of a page."""
-    return Markup("<script>\n{}</script>").format(Markup((TEMPLATES / name).read_text(encoding="utf-8")))
+    """Return an HTML page around ``body``, with the common style and script."""
+    return filled("page.html", title=title, body=body) + "\n"
 
 
 def page(name: str, suffix: str, **content: Any) -> str:
-    """Return the page ``name`` in the format of ``suffix``, its ``content`` in the template of that format.
-
-    The ``title`` in the content is also that of an HTML page.
-    """
+    """Return the page ``name`` in the format of ``suffix``; ``content`` includes its ``title``."""
     text = filled(name + suffix, **content)
     return framed(content["title"], text) if suffix == ".html" else text.rstrip() + "\n"

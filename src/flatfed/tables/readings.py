@@ -1,7 +1,4 @@
-"""What a cell's metric reads, checked: run folders, timing.json, hessian.json, what an algorithm declares.
-
-A file of another run than the one asked for is refused: by its description, its data, and the sums of its record.
-"""
+"""Reads and checks the inputs of metrics: run folders, timing.json, hessian.json, declarations of algorithms."""
 
 from __future__ import annotations
 
@@ -29,11 +26,9 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 
 @dataclass(frozen=True)
 class RunReading:
-    """What there is of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
+    """The reading of one run, None if it is absent or unfinished, and its ``problem``, or "".
 
-    ``unfinished``: rounds are to come, after which a target that is not reached yet may be.
-    ``warning`` is what the maker of the numbers warns of, or "". ``made_on``: where seconds were measured,
-    ``executor``: by which one.
+    ``unfinished``: it may still reach its target. ``made_on``: the machine of measured seconds.
     """
 
     reading: Reading | None
@@ -47,13 +42,12 @@ class RunReading:
 
 
 def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool = False) -> list[RunReading]:
-    """Return what ``metric`` reads of a row's ``sources`` for the cell ``spec``, one entry per run.
+    """Return the input of ``metric`` from the ``sources`` of a row, one entry per run.
 
-    ``so_far``: read unfinished runs, too.
-
-    :raises DataError: a file is there but damaged, or lacks what the metric reads.
+    :raises DataError: as :func:`read_run`.
     """
-    common = {"window": spec.window, "target": spec.target, "accuracy": spec.accuracy}
+    if sources.empty:
+        return []
     if metric.source == "declared":
         return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
     if metric.source == "given":
@@ -63,21 +57,27 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         return [timing]
     if timing.reading is None:
         return [timing] * len(sources.runs)
-    timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
 
     def read(run: Run) -> RunReading:
         if metric.source == "analysis":
             return _hessian(run, spec.metric)
         of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
-        algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
-        more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
-        return replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed)
+        reading = of_run.reading and replace(
+            of_run.reading,
+            window=spec.window,
+            target=spec.target,
+            accuracy=spec.accuracy,
+            timing=timing.reading.timing,
+            algorithm=algorithms.made(**run.description["update"]) if metric.declares else None,
+        )
+        measured = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
+        return replace(of_run, reading=reading, **measured)
 
     return read_all(read, sources.runs)
 
 
 def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> list[Result]:
-    """Return ``read(source)`` of all ``sources``.
+    """Return ``read(source)`` for all ``sources``.
 
     :raises DataError: some are refused; the message has a line for each.
     """
@@ -93,27 +93,27 @@ def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> lis
 
 
 def _timing(run: Run) -> RunReading:
-    """Read timing.json of ``run``, whatever its seed."""
+    """Read timing.json, which all seeds share."""
     path, description = Path(run.timing), run.description
     try:
         timing = timings.read(path)
     except FileNotFoundError:
-        why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
-        return RunReading(None, problem=f"{path} {why}")
-    timed = {**timing.description, "seed": description["seed"]}
-    if differing := [key for key, _, _ in identity.differences(timed, description)]:
+        reason = "does not exist; seconds come only from a separate, undisturbed run: flatfed time"
+        return RunReading(None, problem=f"{path} {reason}")
+    same_seed = {**timing.description, "seed": description["seed"]}
+    if different := [key for key, _, _ in identity.differences(same_seed, description)]:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(differing)}; {again}")
+        raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
     seconds = {name: getattr(timing, name) for name in TIMES}
     return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.machine, executor=timing.executor)
 
 
 def _hessian(run: Run, metric: str) -> RunReading:
-    """Read hessian.json, which a run that diverged has too."""
+    """Read hessian.json; diverged runs have one, too."""
     path = Path(run.hessian)
     if not path.is_file():
-        return RunReading(None, problem=f"{path} has not been made")
+        return RunReading(None, problem=f"{path} does not exist")
     hessian = curvature.read(path)
     record = run.check_analysis(path, hessian.model)
     if record is None:
@@ -129,13 +129,9 @@ def _hessian(run: Run, metric: str) -> RunReading:
 def read_run(
     run: Run, rounds: int, columns: tuple[str, ...], accuracy: str = TEST, *, so_far: bool = False
 ) -> RunReading:
-    """Read the lines of a run that has ``rounds`` rounds when it is finished.
+    """Read ``round``, ``accuracy`` and ``columns`` of a run of ``rounds`` rounds; ``so_far``: also if it is unfinished.
 
-    ``so_far``: read those of an unfinished run, too.
-    The reading's history has ``round``, ``accuracy`` and ``columns``, one entry per evaluated round.
-
-    :raises DataError: run.json or metrics.csv is there but damaged, of another run or not what was written, or a column
-        is absent.
+    :raises DataError: run.json or metrics.csv is damaged, changed or of another run, or lacks a column.
     """
     folder = Path(run.path)
     record = run.read_record(so_far)
@@ -144,12 +140,12 @@ def read_run(
     lines = runs.METRICS if (folder / runs.RECORD).is_file() else runs.LINES_SO_FAR
     if not (folder / lines).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
-    done, diverged_at, read = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
-    if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
+    done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
+    if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, runs.METRICS)
-        empty = Reading(history={name: [] for name in read})
+        empty = Reading(history={name: [] for name in names})
         return RunReading(empty, True, f"{folder} diverged at once", record=record)
-    history = history_of(folder, record, read, lines)
+    history = read_history(folder, record, names, lines)
     if diverged_at is not None:
         return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", record=record)
     if done < rounds:
@@ -161,26 +157,25 @@ def read_run(
     return RunReading(Reading(history=history), broken, problem, record=record)
 
 
-def history_of(
+def read_history(
     folder: Path, record: runs.RunRecord, columns: tuple[str, ...], name: str = runs.METRICS, *, every: bool = False
 ) -> dict[str, list[float]]:
-    """Return the named columns of a run's lines as lists of floats (rounds as ints); ``every``: all others, too.
+    """Return ``columns`` of a run's lines as lists of floats (rounds as ints).
 
-    An empty field of another column is NaN: a round in which no node had images of its own to be evaluated on.
+    ``every``: all other columns, too; NaN for an empty field: no client had evaluation images.
 
-    :raises DataError: the file ``name`` in ``folder`` is not the one that ``record`` was written with or does not end
-        with its round, rounds do not increase, a column is absent, or a field is not a number; the message names file,
-        line and column.
+    :raises DataError: the file ``name`` in ``folder`` is not that of ``record``, ends with another round, or is
+        damaged; the message names file, line and column.
     """
     record.check_files(folder, name)
     path = folder / name
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        there = reader.fieldnames or ()
+        header = reader.fieldnames or ()
         for column in columns:
-            if column not in there:
-                raise DataError(absent("column", column, there, str(path)))
-        history: dict[str, list[float]] = {column: [] for column in (there if every else columns)}
+            if column not in header:
+                raise DataError(absent("column", column, header, str(path)))
+        history: dict[str, list[float]] = {column: [] for column in (header if every else columns)}
         last = 0
         for row in reader:
             for column, numbers in history.items():
@@ -188,21 +183,19 @@ def history_of(
                 try:
                     numbers.append(int(row[column]) if column == "round" else float("nan" if blank else row[column]))
                 except (TypeError, ValueError):
-                    place = f"{path}: line {reader.line_num}: {column}"
-                    raise DataError(f"{place}: {row[column]!r} is not a number") from None
+                    where = f"{path}: line {reader.line_num}: {column}"
+                    raise DataError(f"{where}: {row[column]!r} is not a number") from None
             before, last = last, history["round"][-1]
             if last <= before:
                 raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {runs.REMEDY}")
-    done = record.rounds_done
-    if last != done:
-        raise DataError(
-            f"{path}: ends with round {last}, but {runs.record_name(name)} beside it says rounds_done {done}"
-        )
+    if last != record.rounds_done:
+        rounds = f"{runs.record_name(name)} says rounds_done {record.rounds_done}"
+        raise DataError(f"{path}: ends with round {last}, but {rounds}")
     return history
 
 
 def rounding(record: runs.RunRecord) -> list[str | None]:
-    """Return what decides how the numbers of a run were rounded, in words; None for what its record does not say."""
+    """Return the settings of a run that affect rounding, in words, or None."""
     chip = (record.host or {}).get("gpu" if record.device == "cuda" else "processor")
     torch = (record.libraries or {}).get("torch")
     return [
@@ -210,8 +203,3 @@ def rounding(record: runs.RunRecord) -> list[str | None]:
         *(record.precision, {True: "TF32", False: "no TF32"}.get(record.tf32), record.device, chip),
         torch and f"torch {torch}",
     ]
-
-
-def best(reading: Reading) -> float | None:
-    """Return a run's best finite accuracy, of the kind targets are held against: an extra that no table prints."""
-    return max((number for number in reading.history.get(reading.accuracy, ()) if math.isfinite(number)), default=None)

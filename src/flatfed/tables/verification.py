@@ -1,63 +1,55 @@
-"""A table held against the paper's: which cells agree, which differ, which are missing, and whether the order does."""
+"""Compares a table with the paper's."""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 
 from flatfed.papers.units import as_printed, signed, written
-from flatfed.tables import compare
+from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
-from flatfed.tables.claims import Answer, answers
+from flatfed.tables.claims import ClaimResult
 from flatfed.tables.filled_table import FilledTable
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell that does not agree: ``state`` is "differs" or "missing", the rest is text for a reader."""
+    """A cell that "differs" or is "missing", its ``state``, and a text about it."""
 
     row: str
     state: str
-    ours: str
-    paper: str
-    why: str
+    text: str
 
 
 @dataclass(frozen=True)
 class ColumnResult:
-    """One column: how many of its printed numbers agree, the cells that do not, the order of its rows."""
+    """One column: number of cells by state, ``cells`` that do not agree, rank correlation of the rows."""
 
     column: str
-    agree: int
-    cells: tuple[CellResult, ...]
+    counts: Counter[str]
+    cells: list[CellResult]
     correlation: float | None
-
-    def count(self, state: str) -> int:
-        """Return how many cells are in ``state``: agrees, differs or missing."""
-        return self.agree if state == "agrees" else sum(cell.state == state for cell in self.cells)
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """All columns of a table at one scale; ``printed`` is how many of its numbers the paper prints.
-
-    ``claims`` are the printed ones that a row beats another, each over all columns that print it.
-    """
+    """A table at one scale; ``printed``: its number of printed cells."""
 
     table: str
     scale: str
     printed: int
-    columns: tuple[ColumnResult, ...]
-    claims: tuple[Answer, ...]
+    columns: list[ColumnResult]
+    claims: list[ClaimResult]
 
     def count(self, state: str) -> int:
-        """Return how many cells are in ``state``, as :meth:`ColumnResult.count`."""
-        return sum(column.count(state) for column in self.columns)
+        """Return the number of cells in ``state``: "agrees", "differs" or "missing"."""
+        return sum(column.counts[state] for column in self.columns)
 
     def correlation(self) -> float | None:
-        """Return the mean over the columns of the rank correlation, None where no column has one."""
-        found = [column.correlation for column in self.columns if column.correlation is not None]
-        return statistics.fmean(found) if found else None
+        """Return the mean rank correlation over columns, or None."""
+        correlations = [column.correlation for column in self.columns if column.correlation is not None]
+        return statistics.fmean(correlations) if correlations else None
 
     @property
     def stands(self) -> bool:
@@ -66,40 +58,31 @@ class TableResult:
         return self.scale == "paper" and not (self.count("differs") or self.count("missing") or reversed_clearly)
 
 
-def table(cells: FilledTable, printed: set[tuple[str, str]]) -> TableResult:
-    """Compare the cells of a table with the printed numbers.
-
-    ``printed`` are the (column, row) of which the paper prints something, "-" included.
-    """
-    columns = tuple(
-        _column(name, of_column, {row for row in of_column if (name, row) in printed})
-        for name, of_column in cells.by_column.items()
-    )
-    return TableResult(cells.spec.table, cells.spec.scale, len(printed), columns, tuple(answers(cells.columns)))
+def compare_table(table: FilledTable, printed: set[tuple[str, str]]) -> TableResult:
+    """Compare a table with the paper's; ``printed``: (column, row) of all printed cells, including "-"."""
+    columns = [
+        _column(name, {row: cell for row, cell in cells.items() if (name, row) in printed}, cells)
+        for name, cells in table.by_column.items()
+    ]
+    results = claims.results(table.by_column.values())
+    return TableResult(table.spec.table, table.spec.scale, len(printed), columns, results)
 
 
-def _column(name: str, cells: dict[str, Cell], printed: set[str]) -> ColumnResult:
-    """Compare the cells of a column by row; ``printed`` are the rows of which the paper prints something."""
-    states = {row: compare.agreement(cell) for row, cell in cells.items() if row in printed}
-    return ColumnResult(
-        name,
-        agree=list(states.values()).count("agrees"),
-        cells=tuple(
-            _cell(row, cells[row], state) for row, state in states.items() if state in ("differs", "missing")
-        ),
-        correlation=compare.rank_correlation(cells),
-    )
+def _column(name: str, printed: dict[str, Cell], cells: dict[str, Cell]) -> ColumnResult:
+    states = {row: compare.agreement(cell) for row, cell in printed.items()}
+    failed = [_cell(row, cells[row], state) for row, state in states.items() if state in ("differs", "missing")]
+    return ColumnResult(name, Counter(states.values()), failed, compare.rank_correlation(cells))
 
 
 def _cell(row: str, cell: Cell, state: str) -> CellResult:
-    """Put a cell that does not agree into words."""
+    if state == "missing":
+        return CellResult(row, state, cell.problems[0] if cell.problems else "no run")
     unit, decimals = cell.printed_unit, cell.paper_decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
     paper = as_printed(cell.paper_value, cell.paper_spread, unit, decimals) or "–"
-    if state == "missing":
-        return CellResult(row, state, "", paper, cell.problems[0] if cell.problems else "no run")
-    if cell.difference is None:
-        return CellResult(row, state, ours, paper, "one has a number and the other none")
-    allowed = written(compare.tolerance(cell), None, unit)
-    seeds = "" if cell.n is None else f" (n = {cell.n})"
-    return CellResult(row, state, ours + seeds, paper, f"{signed(cell.difference, unit, decimals)}, allowed {allowed}")
+    reason = "only one of them is a number"
+    if cell.difference is not None:
+        ours += "" if cell.n is None else f" (n = {cell.n})"
+        allowed = written(compare.tolerance(cell), None, unit)
+        reason = f"{signed(cell.difference, unit, decimals)}, allowed {allowed}"
+    return CellResult(row, state, f"ours {ours}, paper {paper}: {reason}")

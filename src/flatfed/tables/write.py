@@ -1,7 +1,7 @@
-"""A table in four formats: what the paper's reader knows, with our number beside the printed one.
+"""Writes a table in four formats.
 
-``<table>.csv`` has a line for each cell, with every field; ``.tex`` is a bare ``tabular`` for ``\\input``, with the
-rules of booktabs; ``.html`` is self-contained. A cell without a number is empty and counted under the table.
+``.csv`` has a line per cell with every field; ``.tex`` is a bare ``tabular`` with booktabs rules, for ``\\input``;
+``.html`` is self-contained.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORMATS = {"csv": long_csv.render, "md": markdown.render, "tex": latex.render, "
 
 
 def make(table: TypesetTable, out_dir: str | Path) -> None:
-    """Write ``table`` into ``out_dir`` in every format, each file whole."""
+    """Write ``table`` into ``out_dir`` in every format; a failure leaves no partial file."""
     for suffix, render in FORMATS.items():
         with write_whole(Path(out_dir) / f"{table.id}.{suffix}", "w") as file:
             file.write(render(table))

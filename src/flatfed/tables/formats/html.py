@@ -1,4 +1,4 @@
-"""HTML: a self-contained page, or the bare fragment that the report puts between others. Light and dark."""
+"""HTML: a self-contained page, or the fragment of a table in the report."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from flatfed.tables.blocks import Texts, TypesetTable
-from flatfed.tables.page_templates import filled, framed, script
+from flatfed.tables.blocks import CellText, TypesetTable
+from flatfed.tables.page_templates import filled, framed
 
 
 def fragment(
-    table: TypesetTable, links: Callable[[Texts], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
+    table: TypesetTable, links: Callable[[CellText], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
 ) -> Markup:
     """Return the table as a ``<figure>``, without style.
 
-    ``links`` gives the ids of the places on the page that tell of a number's runs, none of a number that has none, and
-    ``files`` are (name, address) of the table's other files, for a page that has them.
+    ``links``: cell -> anchors of its runs on the page. ``files``: (name, address) of the table's other files.
     """
     return filled("table.html", table=table, links=links, files=files)
 
 
 def render(table: TypesetTable) -> str:
-    """Return the table as a page of its own."""
-    return framed(f"{table.id}: {table.title}", fragment(table) + script("table.js"))
+    """Return the table as a page."""
+    return framed(f"{table.id}: {table.title}", fragment(table))

@@ -20,7 +20,7 @@ from flatfed.experiment.panels import DrawnPanel, Mark
 from flatfed.figures import KINDS
 from flatfed.runs.paths import Paths
 from flatfed.tables import blocks, cells, filled_table, report, write
-from flatfed.tables.trained_on import as_read
+from flatfed.tables.image_counts import with_counts
 from shipped import EXP
 
 ROOT = Path(__file__).parents[2]
@@ -124,14 +124,14 @@ def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
 def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
     """Return what a table of one set-up says was trained."""
     pairs = [(protocol, "dir0.6-100")]
-    setting = as_read(set_ups.setting(exp.catalog, scale, pairs), set_ups.datasets(exp, scale, pairs))
+    setting = with_counts(set_ups.setting(exp.catalog, scale, pairs), set_ups.datasets(exp, scale, pairs))
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
 def test_what_was_read_is_said(tmp_path: Path) -> None:
     part = {**images(tmp_path / "part.npz", 600, 20), "images": {"train": 600, "test": 20}}
     here = loaded(tmp_path, part)
-    absent = "declared; they are not on this machine to be counted"
+    absent = "declared; they are not on this machine"
     assert line(here, "paper") == f"CIFAR-10 (620 images of 32x32 {absent})"
     fetched(here, "cifar10")
     assert line(here, "paper") == "CIFAR-10 (620 of 60,000 images of 32x32)"
@@ -148,16 +148,16 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Pat
     spec = "{cifar10}", set_ups.datasets(here, "paper", pairs)
     whole, part = ({"cifar10": {"train": train, "test": 100}} for train in (59_900, 500))
     other = {"digits": {"train": 1, "test": 1}}
-    assert as_read(*spec, [other, whole, whole]) == "(60,000 images of 32x32)"
-    assert as_read(*spec, [part, {}]) == "(600 of 60,000 images of 32x32)"
-    assert as_read(*spec, [part, whole]) == "(600 or 60,000 of 60,000 images of 32x32)"
-    assert "declared; they are not on this machine" in as_read(*spec, [other])
+    assert with_counts(*spec, [other, whole, whole]) == "(60,000 images of 32x32)"
+    assert with_counts(*spec, [part, {}]) == "(600 of 60,000 images of 32x32)"
+    assert with_counts(*spec, [part, whole]) == "(600 or 60,000 of 60,000 images of 32x32)"
+    assert "declared; they are not on this machine" in with_counts(*spec, [other])
     fetched(loaded(tmp_path, {**images(tmp_path / "f.npz", 60, 20), "images": {"train": 60, "test": 20}}), "cifar10")
-    assert as_read(*spec, [whole]) == "(60,000 images of 32x32)", "as many as the runs were made from"
-    assert as_read(*spec, [other]) == "(80 of 60,000 images of 32x32)", "as many as are here"
+    assert with_counts(*spec, [whole]) == "(60,000 images of 32x32)", "as many as the runs were made from"
+    assert with_counts(*spec, [other]) == "(80 of 60,000 images of 32x32)", "as many as are here"
     uncounted = {"cifar10": replace(spec[1]["cifar10"], manifest=None)}
-    assert as_read("{cifar10}", uncounted) == (
-        "(60,000 images of 32x32 declared; the records of the runs do not say how many were read)"
+    assert with_counts("{cifar10}", uncounted) == (
+        "(60,000 images of 32x32 declared; the records of the runs do not count them)"
     )
 
 

@@ -1,0 +1,46 @@
+"""Inserts the number of images that the runs read, or that are on this machine, into the setting of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from flatfed.data import manifest as manifests
+from flatfed.errors import DataError
+from flatfed.experiment.model import DatasetSpec
+from flatfed.files import misread
+
+#: {dataset name: {"train": images, "test": images}}, as in records and cells.
+Counts = dict[str, dict[str, int]]
+
+
+def with_counts(setting: str, datasets: Mapping[str, DatasetSpec], counts: Iterable[Counts] = ()) -> str:
+    """Return ``setting`` with "(60,000 images of 32x32)" in place of ``{name}`` for each of ``datasets``.
+
+    ``counts``: of the runs. Without them and a manifest, the text has the declared number and says so.
+
+    :raises DataError: a dataset.json is damaged.
+    """
+    counts = list(counts)
+    for name, dataset in datasets.items():
+        setting = setting.replace(f"{{{name}}}", f"({_images(name, dataset, counts)})")
+    return setting
+
+
+def _images(name: str, dataset: DatasetSpec, counts: list[Counts]) -> str:
+    _, height, width = dataset.shape
+    numbers = {sum(of_run[name].values()) for of_run in counts if name in of_run}
+    reason = "the records of the runs do not count them"
+    if not numbers and dataset.manifest is not None:
+        path = Path(dataset.manifest)
+        try:
+            manifest = manifests.read(path)
+            numbers, (_, height, width) = {manifest.train + manifest.test}, manifest.shape
+        except (FileNotFoundError, NotADirectoryError):
+            reason = "they are not on this machine"
+        except (OSError, DataError) as problem:
+            raise misread(path, "that of a data set", problem, "delete its folder to make it again") from None
+    if not numbers:
+        return f"{dataset.images:,} images of {height}x{width} declared; {reason}"
+    part = f" of {dataset.of:,}" if min(numbers) < dataset.of else ""
+    return f"{' or '.join(f'{count:,}' for count in sorted(numbers))}{part} images of {height}x{width}"
