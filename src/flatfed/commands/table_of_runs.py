@@ -41,7 +41,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     loaded = experiment.load(configuration.HOME, {**config, "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
-    ids = map(RunIds.of, (record.description for record in records.values()))
+    ids = map(RunIds.of_description, (record.description for record in records.values()))
     of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table)]
     scale = next((run.scale for run in of_table), "preview")
     specs = cell_specs.cells(loaded, scale, table.id)
