@@ -178,7 +178,8 @@ class Contest:
             )
 
             def work(one=one) -> None:
-                one.advance(active_clients(description["sampling"], run.clients, run.seed, one.round).tolist()[:count])
+                active = active_clients(description["sampling"], run.client_count, run.seed, one.round)
+                one.advance(active.tolist()[:count])
 
             found[kind] = (work, workload.active / count)
         return found

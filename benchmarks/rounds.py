@@ -40,7 +40,7 @@ from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 
 from flatfed.engine.executors import EXECUTORS  # noqa: E402
 from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
-from flatfed.engine.precision import STATE  # noqa: E402
+from flatfed.engine.precision import STATE_DTYPES  # noqa: E402
 from flatfed.files import write_whole  # noqa: E402
 
 SCALED = ("fedavg", "fedsmoo")  # algorithms of ``scaling``: the least and the most of work and state
@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("workloads", nargs="+", help=f"of {', '.join(WORKLOADS)}, their beginnings, scaling, all")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--precision", default="float32", choices=list(STATE), help="that of ours")
+    parser.add_argument("--precision", default="float32", choices=list(STATE_DTYPES), help="that of ours")
     parser.add_argument("--rounds", type=int, default=5, help="turns that are measured")
     parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS))
     parser.add_argument(

@@ -273,7 +273,7 @@ def test_memory_that_runs_out_in_the_rehearsal_is_no_slip(tmp_path, outside):
     shortage.advance(run)
     plain = simulation(tmp_path, description("fedavg"))
     plain.advance()
-    assert run.rows is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12
+    assert run.row_limit is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12
 
 
 def test_a_hook_that_an_algorithm_sets_for_itself_is_looked_at_and_kept(tmp_path, outside):

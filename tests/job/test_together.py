@@ -129,7 +129,7 @@ def test_for_want_of_memory_it_is_the_recording_in_use_that_is_dropped(tmp_path)
     assert runs[0].local_update.alone.capacity
     rows = runs[1].block(len(runs[1].sample()))
     shortage.spare(runs[1], "")
-    assert runs[1].rows == -(-rows // 2) and not runs[0].local_update.alone.capacity
+    assert runs[1].row_limit == -(-rows // 2) and not runs[0].local_update.alone.capacity
 
 
 MIXED = ("sequential", "stacked", "graph", "stacked")  # as where runs go on from checkpoints of theirs

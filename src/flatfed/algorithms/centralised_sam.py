@@ -1,10 +1,10 @@
-"""SAM (Foret et al. 2021) on all data at one place: the reference without federation.
+"""SAM (Foret et al. 2021) on all data, without federation.
 
     e = rho g(w) / ||g(w)||;   w <- w - eta [clip(g(w + e)) + weight_decay w]
 
-A round has as many steps as centralised SGD's.
+A round has as many steps as that of centralised SGD.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests; no finished run at a paper's setting.
 """
 
 from __future__ import annotations

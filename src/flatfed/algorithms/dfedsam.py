@@ -2,10 +2,10 @@
 
     e = rho g(y) / ||g(y)||;   y <- y - eta g(y + e);   z_i = y after K steps;   x_i <- sum_l w_il z_l
 
-Alg. 1 prints y <- x inside the loop over k; it belongs before it. rho = 0.01 (appendix B.3). On the full graph this is
-FedSAM with everybody active.
+Alg. 1 prints y <- x inside the loop over k; it belongs before it. rho = 0.01 (appendix B.3). On the full graph it
+equals FedSAM with full participation.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests; no finished run at a paper's setting.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 rho = 0.1: FedLESAM appendix E.1.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests; no finished run at a paper's setting.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""FedRobust (Reisizadeh et al. 2020): each client's images are shifted affinely, against the model.
+"""FedRobust (Reisizadeh et al. 2020): an affine shift of each client's images against the model.
 
     min_w max_{a_i, b_i} mean_i E loss(w; (1 + a_i) x + b_i) - lambda_a ||a_i||^2 - lambda_b ||b_i||^2
     w <- w - eta grad_w;   (a_i, b_i) <- (a_i, b_i) + eta_2 grad_{a, b}      (simultaneously, at every local step)
 
-(a_i, b_i) stay with the client. Not identifiable from FedSAM's text, the only one that has it: eta_2, lambda and the
-form of the map are unstated (a full 3072 x 3072 matrix a client would have nine million entries). Chosen here: a scale
-and a shift for each channel, or for each pixel and channel, of the normalised images, and eta_2 = eta.
+(a_i, b_i) stay with the client. FedSAM's text, the only one with FedRobust, states neither eta_2 nor lambda nor the
+form of the map (a full 3072 x 3072 matrix would have nine million entries a client). Chosen here: a scale and a shift
+for each channel, or for each pixel and channel, of the normalised images, and eta_2 = eta.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests; no finished run at a paper's setting.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ class FedRobust(FedAvg):
         super().update(w[:, :size], d[:, :size], ctx)
         half = (w.shape[1] - size) // 2
         for first, penalty in ((size, self.scale_penalty), (size + half, self.shift_penalty)):
-            own = slice(first, first + half)
-            w[:, own].addcmul_(d[:, own] - 2 * penalty * w[:, own], ctx.lr, value=self.ascent)
+            part = slice(first, first + half)
+            w[:, part].addcmul_(d[:, part] - 2 * penalty * w[:, part], ctx.lr, value=self.ascent)

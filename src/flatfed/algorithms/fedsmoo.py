@@ -7,9 +7,9 @@
 Parameter ``s``: mbar = mean_S mu_i in the official code, as repaired in FL-Simulator's commit 502bec6 (the default);
 mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. Before the repair that code gave every tensor the
 first coordinates of mu_i and s (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The signs
-are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is FedDyn exactly.
+are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is exactly FedDyn.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 216 (paper 144).
+Evidence: tests; 68 % on path3-100: round 216 (paper 144).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import along
-from flatfed.algorithms._shipped import heads
+from flatfed.algorithms._unpacking import heads
 from flatfed.algorithms.feddyn import FedDyn
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FedSMOO(FedDyn):
         "paper",
         ("paper", UNREPAIRED),
         "mu_i and s by the tensors' own places, or as that code unpacks them",
-        by_place=(UNREPAIRED,),
+        by_coordinate=(UNREPAIRED,),
     )
     client_state = ("mu",)
     server_state = ("s",)
@@ -69,8 +69,8 @@ class FedSMOO(FedDyn):
         """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
         super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
-        sent = ctx.client["mu"] - last  # a copy in any case: mu_i may be a view of the store
-        if self.unpacking == UNREPAIRED:  # as it will be read in the client's next round
+        sent = ctx.client["mu"] - last  # a copy: mu_i may be a view of the store
+        if self.unpacking == UNREPAIRED:  # as the client's next round reads it
             ctx.client["mu"].copy_(heads(ctx.client["mu"], ctx.layout))
         return {"mu": sent}
 

@@ -3,11 +3,11 @@
     client: w <- w - eta (g - c_i + c);   c_i^+ = c_i - c + (w^t - w_i) / (K eta)
     server: w <- w + eta_g mean_S (w_i - w^t);   c <- c + (1/m) sum_S (c_i^+ - c_i)
 
-eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so that c_i estimates the
-client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither
-is followed.
+eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so c_i estimates the
+client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; FlatFed
+does neither.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests; no finished run at a paper's setting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flatfed.engine.context import Context
 
 
-IDLE = {"clip_norm": None}  # with an active clip c - c_i does not cancel
+IDLE = {"clip_norm": None}  # with an active clip, c - c_i does not cancel
 
 
 class Scaffold(DividesBySteps, FedAvg):
@@ -47,11 +47,10 @@ class Scaffold(DividesBySteps, FedAvg):
         ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = g + c - c_i."""
         return g.add_(ctx.scratch["correction"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); delta is uploaded."""
+        """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); upload delta."""
         delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
         ctx.client["c"].add_(delta)
         return {"delta": delta}
@@ -59,4 +58,4 @@ class Scaffold(DividesBySteps, FedAvg):
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """Average the models; c stays the mean of all clients' c_i."""
         super().aggregate(server, uploads, ctx)
-        server["c"].add_(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.clients)
+        server["c"].add_(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.client_count)

@@ -20,7 +20,7 @@ from flatfed.data.streams import stream
 from flatfed.engine.job.inputs import load_data
 from flatfed.engine.job.machine import pick_device, set_up
 from flatfed.engine.layout import Layout
-from flatfed.engine.precision import STATE
+from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError
@@ -105,7 +105,7 @@ def load(run: Path, inputs: Inputs, precision: str | None = None) -> Trained:
             raise DataError(
                 f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with {wanted[:12]})"
             )
-    dtype = STATE[precision or description["precision"]]
+    dtype = STATE_DTYPES[precision or description["precision"]]
     spec, about = description["model"], description["dataset"]
     shape = tuple(about["shape"])
     model = products.with_products(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)

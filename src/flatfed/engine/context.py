@@ -10,13 +10,13 @@ from torch import Tensor
 from flatfed.engine.layout import Layout
 from flatfed.errors import FlatFedError
 
-#: Gradient of a step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape. All calls of a step
-#: use the same batch, augmentation and dropout masks. The result belongs to the caller until the next call.
+#: Rows (rows, parameters) -> gradients of the mean cross-entropy, same shape. All calls of a step use the same batch,
+#: augmentation and dropout masks. The caller may change the result until the next call.
 Gradient = Callable[[Tensor], Tensor]
 
 
 def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
-    """Refuse to draw within a local step, which may be recorded."""
+    """Refuse to draw random numbers in a local step, which may be recorded."""
     raise FlatFedError("ctx.uniform: a local step may not draw; draw in `start`, into a vector of ctx.scratch")
 
 
@@ -24,14 +24,13 @@ def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
 class Context:
     """State and constants of the rows that train together.
 
-    ``received`` (1, parameters): the model w^t that the clients received; (rows, parameters) without a server. In
+    ``received`` (1, parameters): the model w^t that the clients received; without a server (rows, parameters). In
     ``aggregate`` it is ``server["w"]`` itself, which changes there, and ``client`` and ``scratch`` are empty.
     ``server``: name -> (1, parameters). ``client`` and ``scratch``: name -> (rows, parameters), changed in place.
     ``lr``: 0-d tensor. If rows of several seeds train together, ``received``, ``server`` and ``lr`` have one row each.
-    ``steps`` (rows, 1): local steps K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K.
-    ``round``, from 0, of ``rounds``. ``clients``: number m of all clients. ``layout``: layout of a row.
-    ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round, client and ``draw``;
-    not within a step.
+    ``steps`` (rows, 1): local steps K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from
+    0, of ``rounds``. ``client_count``: number m of all clients. ``layout``: layout of a row. ``uniform(draw, shape)``:
+    random numbers in [0, 1), shape (rows, *shape), keyed by seed, round, client and ``draw``; not in a local step.
     """
 
     received: Tensor
@@ -43,7 +42,7 @@ class Context:
     nominal_steps: Tensor
     round: int
     rounds: int
-    clients: int
+    client_count: int
     layout: Layout
     uniform: Callable[[int, tuple[int, ...]], Tensor]
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
@@ -55,8 +54,8 @@ class Context:
         if rows not in self._narrowed:
             self._narrowed[rows] = replace(
                 self,
-                received=_first(self.received, rows),
-                server={name: _first(value, rows) for name, value in self.server.items()},
+                received=_narrowed_rows(self.received, rows),
+                server={name: _narrowed_rows(value, rows) for name, value in self.server.items()},
                 client={name: value[:rows] for name, value in self.client.items()},
                 scratch={name: value[:rows] for name, value in self.scratch.items()},
                 lr=self.lr if self.lr.ndim == 0 else self.lr[:rows],
@@ -67,6 +66,6 @@ class Context:
         return self._narrowed[rows]
 
 
-def _first(values: Tensor, rows: int) -> Tensor:
+def _narrowed_rows(values: Tensor, rows: int) -> Tensor:
     """Return the first ``rows`` rows of ``values``, or its only row if all rows share it."""
     return values if len(values) == 1 else values[:rows]

@@ -1,4 +1,4 @@
-"""Who takes part in a round: a function of (seed, round) alone, so that it is the same for all algorithms."""
+"""Client sampling: a function of (seed, round) alone, equal for all algorithms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from flatfed.data.streams import stream
 
 
 def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -> np.ndarray:
-    """Return the sorted ids (n,) of the clients active in round ``round_`` (counted from 0).
+    """Return the sorted ids (n,) of the clients active in round ``round_`` (from 0).
 
-    ``spec``: ``scheme`` all, bernoulli (every client with probability ``fraction``, drawn again when nobody is; as the
-    official FedSMOO code and FedSAM section 5.1) or fixed (``fraction`` of the clients, without replacement; DFedSAM),
-    and ``sampler``: keyed (our streams) or official (the legacy generator of the official code, seeded seed + round; of
-    fixed ones seeded by the round alone, so that all seeds draw the same clients).
+    ``spec``: ``scheme`` and ``sampler``. Schemes: all; bernoulli (each client with probability ``fraction``, drawn
+    again if nobody is; official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients, without
+    replacement; DFedSAM). Samplers: keyed (our streams); official (the official code's legacy generator with seed +
+    round; for fixed with the round alone, so all seeds draw the same clients).
     """
     scheme, fraction = spec["scheme"], float(spec.get("fraction", 1.0))
     if scheme == "all":
@@ -31,7 +31,7 @@ def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -
         draws = (
             np.random.RandomState(round_ + seed + attempt).uniform(size=clients) if official else rng.random(clients)
         )
-        chosen = np.flatnonzero(draws <= fraction)
-        if len(chosen):
-            return chosen
+        active = np.flatnonzero(draws <= fraction)
+        if len(active):
+            return active
         attempt += 1

@@ -230,7 +230,7 @@ def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 def is_said(choice: registry.Choice, value: str | int) -> bool:
     """Return whether tables report ``value``: sources differ and, with options of other code, it is no default."""
-    return choice.parts and (not choice.shipped or value != choice.default)
+    return choice.concerns_paper and (not choice.public_code or value != choice.default)
 
 
 def followed(name: str, value: str | int, choice: registry.Choice) -> str:
@@ -238,6 +238,6 @@ def followed(name: str, value: str | int, choice: registry.Choice) -> str:
     option = str(value).replace("_", " ")
     if value in ("paper", "official_code"):
         return f"the {option} is followed in {name},"
-    if value in choice.shipped:
+    if value in choice.public_code:
         return f"{name} is that of {value}, not the paper's:"
     return f"{name} is {option!r}, not the {'paper' if 'paper' in choice.options else 'official code'}'s:"

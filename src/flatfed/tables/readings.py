@@ -55,7 +55,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
     """
     common = {"window": spec.window, "target": spec.target, "accuracy": spec.accuracy}
     if metric.source == "declared":
-        return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
+        return [RunReading(Reading(algorithm=algorithms.build(*sources.update)))]
     if metric.source == "given":
         return [RunReading(Reading(given=sources.given))]
     timing = _timing(sources.timed) if sources.timed else RunReading(Reading())
@@ -69,7 +69,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         if metric.source == "analysis":
             return _hessian(run, spec.metric)
         of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
-        algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
+        algorithm = algorithms.build(**run.description["update"]) if metric.declares else None
         more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
         return replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed)
 

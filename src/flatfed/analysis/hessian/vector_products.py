@@ -148,7 +148,7 @@ class Products:
     def _graphs(self, batches: Limited, vectors: Tensor) -> tuple[Tensor, int]:
         """Return H v of ``vectors``, all on one graph a micro-batch, and how many images there are."""
         # Before and after: memory that was freed stays reserved, so that vectors and graphs would each hold some.
-        available.give_back()
+        available.trim_memory()
         self._images = 1  # of the graph at hand; before the first graph, fewer images would take no less memory
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
@@ -171,5 +171,5 @@ class Products:
                     total[number, place : place + size].add_(product.reshape(-1), alpha=len(inputs))
                     place += size
             count += len(inputs)
-        available.give_back()
+        available.trim_memory()
         return total.div_(count), count

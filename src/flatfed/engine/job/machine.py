@@ -1,4 +1,4 @@
-"""What a process trains on: the device, what torch does there, and what is recorded of both."""
+"""The device and settings of a process, and their record."""
 
 from __future__ import annotations
 
@@ -17,33 +17,36 @@ from flatfed.errors import FlatFedError
 from flatfed.runs import host
 
 
-def pick_device(wanted: str) -> torch.device:
-    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError where cuda is asked for and absent."""
-    if wanted == "cuda" and not torch.cuda.is_available():
+def pick_device(name: str) -> torch.device:
+    """Return the device for ``auto``, ``cpu`` or ``cuda``.
+
+    :raises FlatFedError: cuda is requested and absent.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
         raise FlatFedError(
-            "device: cuda was asked for, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
+            "device: cuda was requested, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
             "CUDA_VISIBLE_DEVICES and the driver fit this build of torch"
         )
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(wanted)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 def set_up(threads: int) -> None:
-    """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic; memory is reused."""
+    """Configure torch as the official code does (TF32 on, cuDNN deterministic), and reuse memory."""
     torch.set_num_threads(threads)
-    # cuBLAS takes other algorithms from call to call where streams share its workspace; it reads this when it starts.
+    # Without this, cuBLAS can change its algorithm between calls of several streams; it reads the variable at start.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     reuse_memory()
     set_tensor_floats()
     torch.backends.cudnn.deterministic = True
 
 
-def machine(place: torch.device, threads: int) -> dict[str, Any]:
-    """Return what a session of training runs on: device, threads, libraries and host, as run.json has them."""
-    cuda = place.type == "cuda"
+def machine(device: torch.device, threads: int) -> dict[str, Any]:
+    """Return the device, threads, libraries and host of a training session, as in run.json."""
+    cuda = device.type == "cuda"
     return {
-        "device": place.type,
+        "device": device.type,
         "threads": threads,
         "tf32": cuda and tensor_floats(),
         "libraries": {
@@ -57,6 +60,6 @@ def machine(place: torch.device, threads: int) -> dict[str, Any]:
             "system": platform.platform(),
             "processor": host.processor(),
             "instructions": list(host.instructions()),
-            "gpu": torch.cuda.get_device_name(place) if cuda else None,
+            "gpu": torch.cuda.get_device_name(device) if cuda else None,
         },
     }

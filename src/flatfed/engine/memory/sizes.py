@@ -1,4 +1,4 @@
-"""Sizes in words. Pure Python."""
+"""Sizes in words."""
 
 from __future__ import annotations
 

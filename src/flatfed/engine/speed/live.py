@@ -1,4 +1,4 @@
-"""The run's model as it is computed fastest: without its dead taps, small convolutions as products of matrices."""
+"""The run's model in its fastest form: without dead taps, with small convolutions as matrix products."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flatfed.engine.weights import Weights
 
 
 class LiveWeights(Weights):
-    """Weights whose rows have one number in place of all dead ones (:mod:`flatfed.engine.speed.taps`).
+    """Weights with one coordinate for all dead taps (:mod:`flatfed.engine.speed.taps`).
 
-    ``parameters`` is still the number of the full model's, of which :meth:`tensors` tells.
+    ``parameters`` and :meth:`tensors` are those of the full model.
     """
 
     def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
@@ -23,7 +23,7 @@ class LiveWeights(Weights):
         self.taps, self.parameters, self.layout = live, len(initial), live.layout
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> tensor of the full model whose row (size,) is ``row``."""
+        """Return name -> tensor of the full model with the row ``row`` (size,)."""
         return self.taps.full.views(self.taps.expand(row))
 
 
@@ -38,9 +38,9 @@ def weights(
 ) -> Weights:
     """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
 
-    Dead taps are left out where ``algorithm`` says that it treats whole rows only, unless ``full_model``.
+    Dead taps are left out if ``algorithm`` treats whole rows only, unless ``full_model``.
     """
-    live = None if full_model or not algorithm.keeps_rows_whole() else taps.find(model, shape, initial)
+    live = None if full_model or not algorithm.keeps_rows_whole() else taps.live_taps(model, shape, initial)
     if live is None:
         return Weights(products.with_products(model, shape), initial, device, dtype)
     return LiveWeights(replace(live, model=products.with_products(live.model, shape)), initial, device, dtype)
