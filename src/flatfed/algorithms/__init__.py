@@ -1,10 +1,8 @@
 """The registry of algorithms: one file per algorithm, whose name is the id. Nothing here imports torch.
 
-The class has the file's name, ignoring capitals and underscores (``fedlesam_s.py``: ``FedLESAMS``). Files whose names
-begin with an underscore are building blocks. ``algorithm_folders`` in config.yaml adds files
-(:mod:`flatfed.user_files`).
-
-"Evidence: tests" in a file means golden values, rounds by hand, a second implementation and identities.
+The class has the file's name, ignoring capitals and underscores (``fedlesam_s.py``: ``FedLESAMS``). Files that begin
+with an underscore are building blocks. ``algorithm_folders`` in config.yaml adds files. "Evidence: tests" means golden
+values, rounds by hand, a second implementation and identities.
 """
 
 from __future__ import annotations
@@ -55,8 +53,5 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
 
 
 def build(name: str, params: Mapping[str, Any]) -> Algorithm:
-    """Return the algorithm ``name`` with hyper-parameters ``params``, as in ``update`` of a run description.
-
-    :raises ConfigError: an unknown algorithm or parameter, or an invalid value.
-    """
+    """Return the algorithm ``name`` with hyper-parameters ``params``; ConfigError if one of them is invalid."""
     return load(name)(**params)

@@ -11,9 +11,8 @@ local step, in the order of the official code:
     d = clip(G) + (weight_decay + proximal) * w    the clip excludes decay and proximal quadratic
     update(w, d, ctx)                              w <- w - lr d
 
-Rules for all executors: no Python branch on data, round or client inside a step; use the learning rate, a tensor, of
-``ctx``; change state only in place, in the given rows; server vectors are rows that broadcast. ``g`` may be changed
-until the next gradient.
+In a local step: do not branch on data, round or client; use ``ctx.lr``, a tensor; change state only in place, in the
+given rows. Server vectors are rows that broadcast. ``g`` may be changed until the next gradient.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ VECTOR_KINDS = {
 
 
 def check_state(kind: str, names: Any, where: str) -> None:
-    """Refuse ``names`` of a ``kind`` of vectors that are no names, or that the engine uses.
-
-    :raises ConfigError: beginning with ``where``.
-    """
+    """Refuse ``names`` of a ``kind`` of vectors that are no names, or that the engine uses."""
     if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"{where}: {kind} is {names!r}; wanted: a tuple of names")
     for name in names:
@@ -58,22 +54,21 @@ def check_state(kind: str, names: Any, where: str) -> None:
 class Algorithm:
     """Base of all algorithms; hyper-parameters are class attributes of type Number, Whole or Choice.
 
-    Vectors, all zero at first; a class also has those of its bases. If two bases declare one name independently, the
-    class must repeat it, and they share the vector.
-
-    ``client_state``: kept by each client between rounds: ``ctx.client[name]``. ``server_state``: kept by the server:
-    ``ctx.server[name]``. ``scratch``: row matrices from ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``:
-    ``ctx.scratch["previous"]`` is the model that the client received last, 0 before its first round.
+    Vectors are zero at first; a class also has those of its bases. If two bases declare one name independently, the
+    class must repeat it, and they share the vector. ``client_state``: kept by each client between rounds:
+    ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``. ``scratch``: row matrices from
+    ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``: ``ctx.scratch["previous"]`` is the model that the
+    client received last.
 
     ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
-    link in a gossip step. ``counted``: model sizes in each direction in the paper's tables, if they differ from the
-    larger of these. ``gradients_per_step``: gradients of a local step. ``full_passes``: 1 if
-    ``ctx.scratch["full_gradient"]`` is the unaugmented gradient on all of the client's data at the received model.
+    link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
+    of these. ``gradients_per_step``: gradients of a local step. ``full_passes``: 1 if ``ctx.scratch["full_gradient"]``
+    is the unaugmented gradient on all of the client's data at the received model.
+
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
-    weights only in sums, scalings, norms and inner products of whole rows, never by coordinate. Not inherited: each
-    class must declare it. ``claims``: checked by the contract test. ``version``: increase it when results change
-    (:mod:`flatfed.engine.versions`).
+    weights only in sums, scalings, norms and inner products of whole rows. Not inherited: each class must declare it.
+    ``claims``: checked by the contract test. ``version``: increase it when results change.
     """
 
     version: int = 1
@@ -118,12 +113,12 @@ class Algorithm:
         return ("previous",) * self.remembers + ("full_gradient",) * bool(self.full_passes)
 
     def stored_vectors(self) -> int:
-        """Return how many vectors of the model's size a client stores: the model, its state, further downloads."""
+        """Return how many vectors of the model's size a client stores."""
         return round(1 + len(self.client_state) + self.remembers + max(0, self.communication[0] - 1))
 
     @property
     def proximal(self) -> float:
-        """Coefficient of a proximal term's quadratic half, added to the weight decay after the clip."""
+        """Coefficient of a proximal term's quadratic half."""
         return 0.0
 
     def start(self, w: Tensor, ctx: Context) -> None:
@@ -134,17 +129,17 @@ class Algorithm:
         return None
 
     def update_dual(self, e: Tensor, ctx: Context) -> None:
-        """Update dual variables of the perturbation ``e`` (rows, parameters) in place, before the gradient at w + e."""
+        """Update dual variables of the perturbation ``e`` (rows, parameters) in place."""
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """Return the gradient (rows, parameters) with the linear corrections; the engine then changes it in place.
+        """Return the corrected gradient (rows, parameters), which the engine then changes in place.
 
         May change ``g`` in place and return it; must not change ``w``.
         """
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """Move ``w`` in place along ``d``: w <- w - lr d."""
+        """Move ``w`` in place along ``d``."""
         w.addcmul_(d, ctx.lr, value=-1)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
@@ -154,7 +149,7 @@ class Algorithm:
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """Update the server's vectors (1, parameters) in place from ``uploads`` (active clients, parameters).
 
-        ``uploads["w"]``: the local models; ``server["w"]`` changes from w^t to w^{t+1}, here their mean.
+        ``uploads["w"]``: the local models; ``server["w"]`` changes from w^t to w^{t+1}.
         """
         server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
 
@@ -171,7 +166,7 @@ class Algorithm:
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
         """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.
 
-        They are the end of its row, without clip and decay, and reach :meth:`transform`; images have shape (C, H, W).
+        They are the end of its row, without clip and decay, and reach :meth:`transform`.
         """
         return 0
 
@@ -180,15 +175,12 @@ class Algorithm:
         return images
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return name -> model (1, parameters): tables show the first, others are evaluated after the last round."""
+        """Return name -> model (1, parameters); tables show the first."""
         return {"server": server["w"]}
 
 
 def _joined(kind: type, state: str) -> tuple[str, ...]:
-    """Return the names of vectors that ``kind`` and its bases declare, each once, those of base classes first.
-
-    :raises ConfigError: an invalid name, or a name declared by two unrelated base classes.
-    """
+    """Return the names of vectors that ``kind`` and its bases declare, each once, those of base classes first."""
     names: dict[str, None] = {}
     for base in reversed(kind.__mro__):
         check_state(state, vars(base).get(state, ()), f"algorithm {base.__name__}")

@@ -1,7 +1,4 @@
-"""Checks of an algorithm's file at loading, by names and parameters: a misspelt hook would leave FedAvg's in place.
-
-:mod:`flatfed.engine.checks.rehearsal` checks what hooks return and change.
-"""
+"""Checks of an algorithm's file by names and parameters: a misspelt hook would leave FedAvg's in place."""
 
 from __future__ import annotations
 
@@ -24,9 +21,7 @@ HOOKS = tuple(sorted(name for name, value in DECLARED.items() if isinstance(valu
 
 
 def check(kind: type[Algorithm]) -> None:
-    """Refuse an unused public name similar to a hook's, and a hook with wrong parameters.
-
-    :raises ConfigError: naming the file, the class, the mistake, and the expected name or parameters.
+    """Refuse an unused public name similar to a hook's, and a hook with wrong parameters; ConfigError with the remedy.
     """
     reads = list(_reads(kind))
     after = kind.__mro__.index(Algorithm)
@@ -45,12 +40,11 @@ def check(kind: type[Algorithm]) -> None:
 
 
 def file_of(owner: type) -> str:
-    """Return the file of class ``owner``, or its module's name."""
     return getattr(sys.modules.get(owner.__module__), "__file__", None) or owner.__module__
 
 
 def hook_of(kind: type[Algorithm], name: str) -> str:
-    """Return file, class and name of the hook ``name`` of ``kind``, for messages."""
+    """Return file, class and name of a hook, for messages."""
     owner = next(base for base in kind.__mro__ if name in vars(base))
     return f"{file_of(owner)}: {owner.__name__}.{name}"
 
@@ -113,7 +107,6 @@ def _reads(kind: type) -> Iterator[tuple[str, set[str]]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in ``code`` and its inner functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

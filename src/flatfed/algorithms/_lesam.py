@@ -23,10 +23,9 @@ class LocallyEstimated(Algorithm):
 
         e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||,  constant over the round; w_i^old: the last received model
 
-    ``direction: server_step`` is one direction for all clients, w^{t-1} - w^t, which the official code sends and
-    section 4.1 excludes; both agree under full participation. ``first: paper`` starts with Alg. 1's w_i^old = 0, which
-    only shrinks the model; the default does not perturb a client's first round. (The official code skips only the first
-    round of all.)
+    ``direction: server_step``: one direction for all clients, w^{t-1} - w^t, as in the official code; section 4.1
+    excludes it. ``first: paper``: Alg. 1's w_i^old = 0, which only shrinks the model; by default a client's first round
+    is not perturbed. (The official code skips only the first round of all.)
 
     ``unpacking``: errors of public code along the server's step d. FedLESAM@d6663cc indexes the flat vector by tensor:
     tensor k moves by the scalar rho d_k / sum_j |d_j|, j up to the number of tensors, so ||e|| is about sixty times rho
@@ -74,7 +73,6 @@ class LocallyEstimated(Algorithm):
         ctx.scratch["e"].copy_(self._unpacked(direction, ctx))
 
     def _unpacked(self, direction: Tensor, ctx: Context) -> Tensor:
-        """Return e_i along the flat vector ``direction``."""
         if self.unpacking == SCALARS:
             numbers, total = scalars(direction, ctx.layout)
             return numbers * (self.rho / (total + EPSILON))
@@ -84,7 +82,6 @@ class LocallyEstimated(Algorithm):
         return ctx.scratch["e"]
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Store the server's step w^{t+1} - w^t."""
         received = server["w"].clone()
         super().aggregate(server, uploads, ctx)
         server["step"].copy_(server["w"] - received)

@@ -1,4 +1,4 @@
-"""Declarations of hyper-parameters: default, bounds and meaning."""
+"""Declarations of hyper-parameters."""
 
 from __future__ import annotations
 
@@ -88,9 +88,8 @@ class Choice:
 def checked(
     declared: Mapping[str, Number | Whole | Choice], values: Mapping[str, Any], kind: str, where: str
 ) -> dict[str, Any]:
-    """Return a value for each name in ``declared``: that of ``values``, or the default. Messages call names a ``kind``.
-
-    :raises ConfigError: an undeclared name, or an invalid value.
+    """Return each ``declared`` name's value, by default its default; ConfigError for an undeclared name or invalid
+    value.
     """
     for name in values:
         if name not in declared:

@@ -29,16 +29,14 @@ def unit(rows: Tensor) -> Tensor:
 def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:
     """Return (1/n) sum_i (w_i - w^t) / K_i, shape (1, parameters), without a second (n, parameters) matrix.
 
-    ``uploads`` (n, parameters): local models; ``received`` (1, parameters): w^t; ``steps`` (n, 1).
+    ``uploads`` (n, parameters): w_i; ``received`` (1, parameters): w^t; ``steps`` (n, 1): K_i.
     """
     weights = steps.reciprocal().T / len(uploads)
     return weights @ uploads - weights.sum() * received
 
 
 def gossip(models: Tensor, mixing: Tensor) -> None:
-    """Change ``models`` X (clients, parameters) in place to W X, W = ``mixing`` (clients, clients).
-
-    Blocks of columns avoid a second copy of all models.
+    """Change ``models`` X (clients, parameters) in place to W X, W = ``mixing``, in blocks of columns to save memory.
     """
     for columns in models.split(BLOCK, dim=1):
         columns.copy_(mixing @ columns)

@@ -21,5 +21,5 @@ class SharpnessAware(Algorithm):
     gradients_per_step = 2
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """Return e = rho g(w) / ||g(w)||, without weight decay, clip and corrections."""
+        """Return e, without weight decay, clip and corrections."""
         return along(gradient(w), self.rho)

@@ -1,4 +1,4 @@
-"""The number of local steps K that an algorithm divides by."""
+"""The number of local steps K."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class DividesBySteps(Algorithm):
     """K is the true number of local steps, E ceil(n_i / B), so (w^t - w_i) / (K eta) is the mean direction of a step.
 
-    The official codes of FedSMOO and FedLESAM use E n_0 / B for all clients. It differs if B does not divide n_i (25
-    for 26 steps on CIFAR-100 with 200 clients), and for clients with different numbers of images.
+    The official codes of FedSMOO and FedLESAM use E n_0 / B for all clients, which differs if B does not divide n_i or
+    if clients have different numbers of images.
     """
 
     steps = Choice(

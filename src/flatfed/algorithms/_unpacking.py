@@ -1,4 +1,4 @@
-"""Errors of public code in unpacking a flat row into tensors, which its printed numbers contain."""
+"""Errors of public code in unpacking a flat row into tensors."""
 
 from __future__ import annotations
 

@@ -60,7 +60,6 @@ class DisPFL(Algorithm):
         self.communication = (self.density, self.density)
 
     def begin(self, models: Tensor, ctx: Context) -> None:
-        """Draw the first masks and apply them."""
         mask = ctx.client["mask"].fill_(1)
         for layer, (part, kept) in enumerate(self.sparse(ctx.layout)):
             draws = ctx.uniform(layer, (part.stop - part.start,))
@@ -72,7 +71,6 @@ class DisPFL(Algorithm):
         models.mul_(mask)
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
-        """Average every weight over the neighbours that trained it, and apply the node's new mask."""
         near = (mixing(0) > 0).to(models)
         parts = (rows.split(BLOCK, dim=1) for rows in (models, ctx.client["mask"], ctx.client["shared"]))
         for columns, mask, shared in zip(*parts, strict=True):

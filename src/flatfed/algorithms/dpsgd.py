@@ -51,7 +51,6 @@ class DPSGD(Algorithm):
         return self.order == "official_code"
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Keep the local step x_i^K - x_i until the models are mixed."""
         if not self.mix_first:
             ctx.client["step"].copy_(w - ctx.received)
         return {}

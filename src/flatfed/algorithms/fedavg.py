@@ -29,5 +29,4 @@ class FedAvg(Algorithm):
     claims = Claims(one_client="centralised_sgd", ends_at="fixed point")
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """w <- w + eta_g mean_S (w_i - w)."""
         server["w"].lerp_(uploads["w"].mean(dim=0, keepdim=True), self.server_learning_rate)

@@ -43,11 +43,9 @@ class FedCM(DividesBySteps, FedAvg):
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = alpha g + (1 - alpha) Delta."""
         return g.mul_(self.alpha).add_(ctx.server["direction"], alpha=1 - self.alpha)
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Average the models; Delta is the mean direction of a local step."""
         server["direction"].copy_(mean_step(uploads["w"], server["w"], self.step_count(ctx)).div_(-ctx.lr))
         if self.scaling == "paper":
             server["w"].sub_(server["direction"], alpha=self.server_learning_rate)

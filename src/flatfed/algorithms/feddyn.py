@@ -49,11 +49,9 @@ class FedDyn(Algorithm):
 
     @property
     def proximal(self) -> float:
-        """lambda w, the quadratic half of the proximal term."""
         return 0.0 if self.regulariser == NOT_SQUARED else self.penalty
 
     def start(self, w: Tensor, ctx: Context) -> None:
-        """The linear half lambda (h_i - w^t) is constant over the round."""
         super().start(w, ctx)
         pull = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.received
         ctx.scratch["pull"].copy_(self.penalty * pull)
@@ -64,16 +62,15 @@ class FedDyn(Algorithm):
         return g.add_(ctx.scratch["pull"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """h_i <- h_i + (w_i - w^t)."""
         ctx.client["h"].add_(w - ctx.received)
         return {}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """w = mean_S w_i + mean h; the server updates the mean of h over all m clients."""
+        """The server updates the mean of h over all m clients by its changes."""
         mean = uploads["w"].mean(dim=0, keepdim=True)
         server["h"].add_(mean - server["w"], alpha=len(uploads["w"]) / ctx.client_count)
         server["w"].copy_(mean + server["h"])
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The server's model, and the mean of the active clients' models without h."""
+        """The server's model, and the mean of the active clients' models."""
         return {"server": server["w"], "mean": server["w"] - server["h"]}

@@ -31,7 +31,6 @@ class FedProx(FedAvg):
 
     @property
     def proximal(self) -> float:
-        """mu w, the quadratic half of the proximal term."""
         return self.mu
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:

@@ -38,12 +38,10 @@ class FedRobust(FedAvg):
     )
 
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
-        """Length of (a, b)."""
         channels, height, width = image_shape
         return 2 * channels * (1 if self.affine == "channel" else height * width)
 
     def transform(self, images: Tensor, private: Tensor) -> Tensor:
-        """x becomes (1 + a) x + b."""
         shape = (images.shape[1], 1, 1) if self.affine == "channel" else images.shape[1:]
         scale, shift = private.chunk(2)
         return images + images * scale.view(shape) + shift.view(shape)

@@ -56,17 +56,14 @@ class FedSMOO(FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """Return e of length rho along g - mu_i - s."""
         return along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
 
     def update_dual(self, e: Tensor, ctx: Context) -> None:
-        """mu_i <- mu_i + e - s."""
         ctx.client["mu"].add_(e).sub_(ctx.server["s"])
         if self.s == "paper":
             ctx.scratch["e"].copy_(e)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
         super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
         sent = ctx.client["mu"] - last  # a copy: mu_i may be a view of the store
@@ -75,7 +72,6 @@ class FedSMOO(FedDyn):
         return {"mu": sent}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """FedDyn's server, and the global perturbation s of length rho."""
         super().aggregate(server, uploads, ctx)
         s = along(uploads["mu"].mean(dim=0, keepdim=True), self.rho)
         server["s"].copy_(heads(s, ctx.layout) if self.unpacking == UNREPAIRED else s)

@@ -40,7 +40,7 @@ class FedSpeed(SharpnessAware, FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """FedDyn's h_i; with active clients, send w_i + h_i instead of w_i, also for the consistency."""
+        """With active clients, upload w_i + h_i instead of w_i, also for the consistency."""
         uploads = super().finish(w, ctx)
         if self.average == "active_clients":
             w.add_(ctx.client["h"])
@@ -51,7 +51,6 @@ class FedSpeed(SharpnessAware, FedDyn):
         return {"server": server["w"]} if self.average == "active_clients" else super().evaluated(server)
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """w = mean_S w_i + mean_all h_i, or the mean of the uploads."""
         if self.average == "active_clients":
             server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
         else:

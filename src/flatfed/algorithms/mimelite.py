@@ -43,6 +43,5 @@ class MimeLite(FedAvg):
         return {"gradient": ctx.scratch["full_gradient"]}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Average the models; s moves towards the mean full gradient."""
         super().aggregate(server, uploads, ctx)
         server["momentum"].lerp_(uploads["gradient"].mean(dim=0, keepdim=True), self.alpha)

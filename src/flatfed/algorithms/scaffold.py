@@ -42,7 +42,6 @@ class Scaffold(DividesBySteps, FedAvg):
     )
 
     def start(self, w: Tensor, ctx: Context) -> None:
-        """The correction c - c_i is constant over the round."""
         super().start(w, ctx)
         ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
 
@@ -50,12 +49,11 @@ class Scaffold(DividesBySteps, FedAvg):
         return g.add_(ctx.scratch["correction"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); upload delta."""
+        """Upload c_i^+ - c_i."""
         delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
         ctx.client["c"].add_(delta)
         return {"delta": delta}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Average the models; c stays the mean of all clients' c_i."""
         super().aggregate(server, uploads, ctx)
         server["c"].add_(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.client_count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from flatfed.engine import dropout
 class RoundPlan:
     """The images of a block's rows, sorted by decreasing number of steps.
 
-    ``steps`` (rows,): local steps K_i = E ceil(n_i / B). ``index`` (rows, K, B): positions in the image array, padded
-    with a valid one. ``weight`` (rows, K, B): 1 / (batch size), 0 for padding. ``draws`` (rows, K, B, 4): augmentation
-    draws or None. ``keys`` (rows, K, sites, 2): keys of dropout masks or None.
+    ``steps`` (rows,): K_i = E ceil(n_i / B). ``index`` (rows, K, B): positions in the image array, padded with a valid
+    one. ``weight`` (rows, K, B): 1 / (batch size), 0 for padding. ``draws`` (rows, K, B, 4): augmentation draws or
+    None. ``keys`` (rows, K, sites, 2): keys of dropout masks or None.
     """
 
     steps: np.ndarray
@@ -54,13 +53,8 @@ class Schedule:
     epochs: int
     steps: int | None = None
 
-    @classmethod
-    def from_description(cls, description: dict[str, Any]) -> Schedule:
-        """Return the schedule of a run ``description``."""
-        return cls(description["batch_size"], description["local_epochs"], description.get("local_steps"))
-
     def batches(self, samples: int) -> int:
-        """Return ceil(n / B), the batches of an epoch; a smaller last batch is a step like the others."""
+        """Return ceil(n / B)."""
         return -(-samples // self.batch_size)
 
     def count(self, samples: int) -> int:
@@ -73,7 +67,7 @@ class Schedule:
 
 
 def longest_first(clients: np.ndarray, sizes: np.ndarray, schedule: Schedule) -> np.ndarray:
-    """Return ``clients`` sorted by decreasing step count (stable), so rows that end early come last."""
+    """Return ``clients`` sorted by decreasing step count (stable)."""
     steps = np.array([schedule.count(int(sizes[c])) for c in clients])
     return clients[np.argsort(-steps, kind="stable")]
 
@@ -90,10 +84,9 @@ def plan(
 ) -> RoundPlan:
     """Return the plan of a block of ``clients``, sorted by length; ``data[c]`` are the image positions of client c.
 
-    ``masks``: number of dropout masks of a step. Every epoch is a new permutation of the client's images, cut into
-    batches of B; the last batch is smaller, as in the official code's loader without drop_last. The stream's key is
-    (seed, round, client), or (seed, epoch, client) if epochs continue across rounds: independent of the other active
-    clients.
+    ``masks``: dropout masks of a step. Every epoch is a new permutation of the client's images in batches of B; the
+    last batch is smaller, as in the official code. The stream's key is (seed, round, client), or (seed, epoch, client)
+    if epochs continue across rounds: independent of the other clients.
     """
     steps = np.array([schedule.count(len(data[c])) for c in clients])
     size = schedule.batch_size
@@ -115,7 +108,7 @@ def plan(
 
 
 def merge_plans(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
-    """Return one plan of the rows of all ``plans``, and for each of its rows its number, counted from plan to plan."""
+    """Return one plan of the rows of all ``plans``, and each row's number, counted from plan to plan."""
     longest = max(plan.index.shape[1] for plan in plans)
 
     def joined(name: str) -> np.ndarray | None:
@@ -135,7 +128,7 @@ def merge_plans(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
 def _order(
     images: np.ndarray, schedule: Schedule, seed: int, round_: int, client: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions (K, B), padded with the first, and weights (K, B) of one client's round."""
+    """Return positions (K, B), padded with the first, and weights (K, B) of a round."""
     per_epoch = schedule.batches(len(images))
     if schedule.steps is None:
         generator = stream(seed, "batches", round_, client)

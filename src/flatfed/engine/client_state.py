@@ -18,11 +18,10 @@ class ClientState:
     """The clients' vectors: ``store`` maps name -> (clients, size), zero before a client's first participation.
 
     ``sizes``: name -> length. ``home``: ``device``, host ``memory`` or a memory-mapped temporary ``file``. Host memory
-    is reserved, not filled. Rows go to and from a GPU through page-locked memory. ``received``: the models that clients
-    received last, if the algorithm needs them.
+    is reserved, not filled. ``received``: the models that clients received last, if the algorithm needs them.
 
     A round is a :meth:`transaction`. ``touched`` (clients,) bool: clients that have participated; ``changed``: clients
-    changed since the last checkpoint; ``active``: number of clients that the last round changed (all clients if
+    changed since the last checkpoint; ``active``: number of clients that the last round changed (all if
     ``all_change``). ``consistent``: False between an :meth:`irreversible` change and the end of its round.
     """
 
@@ -73,7 +72,7 @@ class ClientState:
         """Yield the vectors of ``clients``, name -> (n, size) on the device, to change in place; store them afterwards.
 
         If all clients of the round, at least two, train at once, their rows are copies, stored at the end of the round.
-        Otherwise the store changes during the round, and copies of the old rows allow to restore it.
+        Otherwise the store changes during the round, and copies of the old rows can restore it.
         """
         at_once = 1 < len(clients) == len(self._clients)
         if not at_once:
@@ -129,11 +128,10 @@ class ClientState:
             self.received.move_out()
 
     def row_bytes(self) -> int:
-        """Return the bytes of one client's rows."""
         return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
 
     def load(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
-        """Set vector ``name`` of ``clients`` to ``rows``, one (size,) per client, from a checkpoint."""
+        """Set vector ``name`` of ``clients`` to ``rows``, one (size,) per client."""
         self.touched[clients] = True
         for client, row in zip(clients, rows, strict=True):
             self.store[name][int(client)] = row.to(self.store[name])
@@ -156,7 +154,6 @@ class ClientState:
 
     @property
     def _off_device(self) -> bool:
-        """Whether the store is in other memory than the training rows."""
         return self.home != "device" and self.device.type != "cpu"
 
     def _locked(self, rows: int, values: Tensor) -> Tensor:
@@ -169,7 +166,7 @@ def _index(clients: np.ndarray, values: Tensor) -> Tensor:
 
 
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros of ``shape`` in ``home``. Files have no name and disappear with the process."""
+    """Return zeros of ``shape`` in ``home``; a file has no name and disappears with the process."""
     if home == "device":
         return torch.zeros(shape, dtype=dtype, device=device)
     if home == "memory":

@@ -1,4 +1,4 @@
-"""The time that a run spends on training and on evaluation."""
+"""The seconds of a run's training and evaluation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import torch
 
 
 class Clock:
-    """``seconds`` of training and of evaluation of a run on ``device``, over all its sessions."""
-
     def __init__(self, device: torch.device):
         self.device = device
         self.seconds = {"training": 0.0, "evaluation": 0.0}
 
     def wait(self) -> None:
-        """Wait for the device: GPU work is asynchronous."""
+        """Wait for the device, whose work is asynchronous."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

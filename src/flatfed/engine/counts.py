@@ -1,4 +1,4 @@
-"""The cost of a run so far: local steps, gradient evaluations and bytes sent."""
+"""The cost of a run: local steps, gradient evaluations and bytes sent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from flatfed.engine.batches import Schedule
 
 
 class Cost:
-    """Counts by name: ``local_steps``, ``gradient_evaluations``, ``download`` and ``upload`` in bytes.
+    """Counts ``local_steps``, ``gradient_evaluations``, and bytes of ``download`` and ``upload``.
 
-    ``size``: bytes of a model. A gradient evaluation uses one mini-batch; a full pass over a client's data counts as
-    many as an epoch has steps.
+    ``size``: bytes of a model. A full pass over a client's data counts as many gradient evaluations as an epoch has
+    steps.
     """
 
     def __init__(self, algorithm: Algorithm, schedule: Schedule, size: int):

@@ -1,9 +1,8 @@
-"""Dropout masks, computed on the device from a pair of numbers per step: the same bits on every device.
+"""Dropout masks, computed on the device from a pair of numbers per step, with the same bits on every device.
 
-A mask is a function of its key and the position, so the host draws and sends two numbers per client, step and site, and
-a mask does not depend on the batch's width or the other rows. The function is triple32 (C. Wellons, hash-prospector,
-2018), a permutation of 32-bit numbers whose output bits depend almost evenly on all input bits. One half of the key
-enters before the first product, the other half after it.
+A mask is a function of key and position, so it does not depend on the batch's width or the other rows. The function is
+triple32 (C. Wellons, hash-prospector, 2018), a permutation of 32-bit numbers whose output bits depend almost evenly on
+all input bits. One half of the key enters before the first product, the other half after it.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ def masks(keys: Tensor, sites: Sites, width: int, dtype: torch.dtype) -> list[Te
     """Return each site's scaled mask (rows, ``width``, *shape): 0 for dropped values, else 1 / (1 - rate).
 
     ``keys`` (rows, sites, 2), int32, on the device of the masks.
-
-    :raises ValueError: the number of keys is not the number of sites.
     """
     scaled = []
     for key, (shape, rate) in zip(keys.unbind(1), sites, strict=True):

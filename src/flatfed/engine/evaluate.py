@@ -1,4 +1,4 @@
-"""Loss and accuracy of a model on the image sets of a protocol."""
+"""Loss and accuracy of a model on a protocol's image sets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from flatfed.engine.resident import Resident
 class Evaluation:
     """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.
 
-    ``sets``: ``test``; ``train``: all clients' images, repeated images counted repeatedly; ``clients``: each client's
-    training images and, if the partition has them, its test or validation images; ``nodes``: each node's own model
-    (:meth:`nodes`); ``validation``: held-out training images, used instead of the test images. ``unseen``: "test" or
-    "validation". ``pause`` is called before every batch and may raise.
+    ``sets``: ``test``; ``train``: all clients' images, with repetitions; ``clients``: each client's training images
+    and, if the partition has them, test or validation images; ``nodes``: each node's model (:meth:`nodes`);
+    ``validation``: held-out training images instead of the test images. ``unseen``: "test" or "validation". ``pause``
+    is called before every batch and may raise.
     """
 
     def __init__(
@@ -72,9 +72,7 @@ class Evaluation:
         return columns
 
     def nodes(self, clients: np.ndarray, models: Tensor) -> list[dict[str, float]]:
-        """Return, per model of ``models`` (n, parameters), its accuracies on its node's training and unseen images, by
-        column.
-        """
+        """Return the accuracies of ``models`` (n, parameters) on their nodes' training and unseen images, by column."""
         accuracies = []
         for node, row in zip(map(int, clients), models, strict=True):
             sets = {"train": self.train[torch.from_numpy(self.train_parts[node]).to(self.train.device)]}
@@ -87,10 +85,7 @@ class Evaluation:
 
     @torch.no_grad()
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
-        """Return the mean cross-entropy and, per image of ``index`` (n,), 1 if the model is right, else 0.
-
-        Sums stay on the device until the end.
-        """
+        """Return the mean cross-entropy and, for each image of ``index`` (n,), 1 if the model is right, else 0."""
         views = self.layout.views(row)
         loss = torch.zeros((), dtype=torch.float64, device=row.device)
         hits = torch.empty(len(index), dtype=torch.bool, device=row.device)

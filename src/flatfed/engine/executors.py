@@ -1,6 +1,6 @@
 """Executors compute the gradients of the rows that train together.
 
-In float64 all executors agree to 1e-12. In float32 they round differently, so the executor is part of a run.
+In float64 they agree to 1e-12. In float32 they round differently, so the executor is part of a run.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Batch:
     masks: list[Tensor]
 
 
+@dataclass(eq=False)
 class Executor(ABC):
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all rows of a round).
 
     ``full_width``: pads a smaller batch to the full size, otherwise to the widest batch of the rows. ``recorded``:
-    records local steps and replays them, on a GPU as CUDA graphs. ``layers``: dtype of the layers, None for that of the
-    rows.
+    records and replays local steps. ``layers``: dtype of the layers, None for that of the rows.
     """
 
     name: ClassVar[str]
@@ -49,27 +49,24 @@ class Executor(ABC):
     full_width: ClassVar[bool] = False
     recorded: ClassVar[bool] = False
 
-    def __init__(
-        self, model: nn.Module, layout: Layout, transform: Transform | None = None, layers: torch.dtype | None = None
-    ):
-        self.model = model
-        self.layout = layout
-        self.transform = transform
-        self.layers = layers
+    model: nn.Module
+    layout: Layout
+    transform: Transform | None = None
+    layers: torch.dtype | None = None
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the same for a local step: the results of a row must not depend on the number of rows."""
+        """As ``__call__``, for a local step: the results of a row must not depend on the number of rows."""
         return self(w, batch)
 
     def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
         """Return the weighted cross-entropy on the ``batch`` of one row.
 
-        ``tensors``: the model's parameters by name, in the dtype of the layers; ``batch`` and the loss have that of the
-        rows. ``private``: the client's private coordinates, for the algorithm's transform.
+        ``tensors``: the model's parameters by name, in the dtype of the layers. ``private``: the client's private
+        coordinates.
         """
         images, masks, weights = batch.images, batch.masks, batch.weights
         if self.transform is not None:
@@ -114,20 +111,16 @@ class Sequential(Executor):
 
 
 class Stacked(Executor):
-    """All active clients at once by vmap: fastest if the batch of one client leaves the machine idle."""
+    """All active clients at once by vmap: fastest if one client's batch leaves the machine idle."""
 
     name = "stacked"
     block = None
     full_width = True
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
-        self._mapped = vmap(self._row_loss)
-
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         # The gradient of the sum contains the gradient of each row. (torch.func.grad would load the compiler.)
         leaf = w.detach().requires_grad_()
-        losses = self._mapped(leaf, batch.images, batch.labels, batch.weights, batch.masks)
+        losses = vmap(self._row_loss)(leaf, batch.images, batch.labels, batch.weights, batch.masks)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradients
 
@@ -155,10 +148,6 @@ EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, St
 
 
 def executor_class(name: str) -> type[Executor]:
-    """Return the executor class called ``name``.
-
-    :raises ConfigError: there is none.
-    """
     if name not in EXECUTORS:
         raise ConfigError(unknown("executor", name, EXECUTORS, "executor"))
     return EXECUTORS[name]

@@ -16,13 +16,11 @@ from flatfed.engine.transfer import to_device
 
 @dataclass
 class Feed:
-    """Batches of ``data`` for ``model``."""
-
     data: Resident
     model: nn.Module
 
     def inputs(self, plan: RoundPlan, device: torch.device) -> dict[str, Tensor]:
-        """Return name -> tensor (rows, K, ...) of a round: index, labels, weights and, if present, draws and mask keys.
+        """Return name -> tensor (rows, K, ...) of a round: index, labels, weight and, if present, draws and keys.
 
         The index is on the device of the images, the others on ``device``.
         """
@@ -37,7 +35,7 @@ class Feed:
         }
 
     def batch(self, inputs: dict[str, Tensor], width: int | None = None) -> Batch:
-        """Return the batch of one step of :meth:`inputs`, each (rows, B, ...), narrowed to ``width`` images a row."""
+        """Return the batch of one step of :meth:`inputs`, each (rows, B, ...), narrowed to ``width`` images."""
         keys = inputs.get("keys")
         index, labels, weight, *draws = (values[:, :width] for name, values in inputs.items() if name != "keys")
         masks = [] if keys is None else dropout.masks(keys, self.model.dropout, index.shape[1], self.data.dtype)
@@ -47,7 +45,7 @@ class Feed:
 def blank_batch(
     model: nn.Module, rows: int, images: int, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device
 ) -> Batch:
-    """Return an all-zero batch of ``images`` images of ``shape`` (C, H, W) a row for one step of ``model``."""
+    """Return an all-zero batch of ``images`` images of ``shape`` (C, H, W) per row."""
 
     def zeros(*sizes: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.zeros(rows, images, *sizes, dtype=dtype, device=device)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def full_gradient(run: Simulation, w: Tensor, members: list[Tensor]) -> Tensor:
-    """Return the gradients (rows, parameters) of the mean loss on the images ``members``, one tensor (n_i,) per row.
+    """Return the gradients (rows, parameters) of the mean loss on the images ``members``, (n_i,) per row.
 
-    Without augmentation and dropout, in batches of the evaluation's size.
+    Without augmentation and dropout.
     """
     data, gradients = run.data, torch.zeros_like(w)
     for row, images in enumerate(members):

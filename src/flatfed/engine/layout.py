@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and shapes of a model's parameters, in the order of ``parameters()``, which is that of the flat row.
+    """Names and shapes of a model's parameters, in the order of ``parameters()`` and of the flat row.
 
     ``extra`` coordinates at the end of the row belong to no tensor (:mod:`flatfed.engine.speed.taps`).
     """
@@ -28,17 +28,15 @@ class Layout:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of coordinates of the tensors."""
         return tuple(map(math.prod, self.shapes))
 
     @property
     def tensor_size(self) -> int:
-        """Number of coordinates of all tensors."""
         return sum(self.sizes)
 
     @property
     def size(self) -> int:
-        """Length of a row: all tensors and the extra coordinates."""
+        """Length of a row."""
         return self.tensor_size + self.extra
 
     def slices(self) -> dict[str, slice]:
@@ -47,10 +45,7 @@ class Layout:
         return {name: slice(end - size, end) for name, size, end in parts}
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> view of the flat ``row`` (parameters,) in the tensor's shape.
-
-        Coordinates after the tensors are left out. One split instead of slices: the gradient of a slice costs a pass
-        over all parameters.
-        """
+        """Return name -> view of the flat ``row`` (parameters,) in the tensor's shape, without extra coordinates."""
+        # Not slices: the gradient of each slice is a pass over all parameters.
         *parts, _ = row.split([*self.sizes, len(row) - self.tensor_size])
         return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}

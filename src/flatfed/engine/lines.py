@@ -18,12 +18,11 @@ COLUMNS = (
 
 
 def columns(unseen: str) -> list[str]:
-    """Return the names of the columns that every run has."""
     return [name.format(unseen=unseen) for name in COLUMNS]
 
 
 def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, float]:
-    """Return the columns of ``run``'s round that its ``updates`` determine.
+    """Return the columns that the round's ``updates`` determine.
 
     ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
     """
@@ -41,7 +40,7 @@ def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, floa
 
 
 def evaluated(run: Simulation, line: dict[str, float]) -> dict[str, Any]:
-    """Return ``line`` with losses and accuracies of the model that tables show, in the order of metrics.csv."""
+    """Return ``line`` with losses and accuracies of the model that tables show."""
     with run.clock.counted_as("evaluation"):
         shown = next(iter(run.algorithm.evaluated(run.server).values()))[0]
         scores = run.evaluate(shown)

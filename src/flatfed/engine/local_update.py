@@ -18,13 +18,13 @@ from flatfed.engine.feed import Feed
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
 
 
+@dataclass
 class StepGradient:
     """The gradient of a step's batch; ``losses`` (rows,) are those of its first call."""
 
-    def __init__(self, executor: Executor, batch: Batch):
-        self.executor = executor
-        self.batch = batch
-        self.losses: Tensor | None = None
+    executor: Executor
+    batch: Batch
+    losses: Tensor | None = None
 
     def __call__(self, w: Tensor) -> Tensor:
         losses, gradients = self.executor.step(w, self.batch)
@@ -91,4 +91,4 @@ class LocalUpdate:
         return self
 
     def release(self) -> None:
-        """Free the memory kept between rounds; here none."""
+        """Free the memory kept between rounds."""

@@ -16,7 +16,7 @@ from flatfed.engine.transfer import to_device
 
 
 class PeerSimulation(Simulation):
-    """A run without a server; ``server["w"]`` is the mean of the nodes' models, which no node has."""
+    """A run without a server; ``server["w"]`` is the mean of the nodes' models."""
 
     def __init__(self, *parts: Any):
         super().__init__(*parts)
@@ -35,7 +35,7 @@ class PeerSimulation(Simulation):
         return replace(super().context(clients, rows), received=rows["model"])
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Mix before local training if the algorithm does; an exception in training restores the mixed models."""
+        """Mix before training if the algorithm does; an exception in training then restores the mixed models."""
         if self.algorithm.mix_first and not self.mixed:
             self.mix()
             self.state.settle()
@@ -43,7 +43,6 @@ class PeerSimulation(Simulation):
         return super().run_clients(clients)
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
-        """Store the trained models and evaluate them on their nodes."""
         rows["model"].copy_(uploads["w"])
         if self.evaluates() and "nodes" in self.evaluate.sets:
             with self.clock.counted_as("evaluation"):
@@ -61,7 +60,7 @@ class PeerSimulation(Simulation):
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def mix(self) -> None:
-        """Mix the models of all nodes and count the links of every gossip step."""
+        """Mix the models and count the links of every gossip step."""
         models = self.state.store["model"]
 
         def mixing(step: int) -> Tensor:
@@ -74,5 +73,4 @@ class PeerSimulation(Simulation):
             self.algorithm.mix(models, mixing, self._context_of_all())
 
     def _context_of_all(self) -> Context:
-        """Return the context of all clients on the store itself."""
         return self.context(np.arange(self.client_count), self.state.store)

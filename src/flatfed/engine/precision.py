@@ -25,9 +25,7 @@ def layer_dtype(precision: str) -> torch.dtype | None:
 
 
 def bfloat16_units(description: dict[str, Any], device: torch.device) -> list[str] | None:
-    """Return the hardware that multiplies bfloat16; None for a run in another precision.
-
-    On a CPU: its instruction sets for bfloat16, which determine the order of the sums.
+    """Return the hardware that multiplies bfloat16, on a CPU its instruction sets; None for a run in another precision.
     """
     if description["precision"] != "bfloat16":
         return None
@@ -37,10 +35,7 @@ def bfloat16_units(description: dict[str, Any], device: torch.device) -> list[st
 
 
 def check_units(description: dict[str, Any], device: torch.device) -> None:
-    """Refuse a run in bfloat16 on a CPU without (known) units for it, unless ``emulate_bfloat16`` is set.
-
-    :raises FlatFedError: naming the CPU and the units.
-    """
+    """Refuse bfloat16 on a CPU without (known) units for it, unless ``emulate_bfloat16`` is set."""
     if bfloat16_units(description, device) != [] or description.get("emulate_bfloat16"):
         return
     reason = "has no units for it" if host.instructions() else "does not report whether it has units for it"
@@ -51,22 +46,18 @@ def check_units(description: dict[str, Any], device: torch.device) -> None:
 
 
 def set_tensor_floats() -> None:
-    """Let a GPU multiply float32 in TF32, as the official code does."""
+    """Multiply float32 in TF32 on a GPU, as the official code does."""
     for switch in SWITCHES:
         switch.fp32_precision = "tf32"
 
 
 def tensor_floats() -> bool:
-    """Return whether a GPU convolves float32 in TF32."""
     return torch.backends.cudnn.conv.fp32_precision == "tf32"
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Compute float32 products in full float32 on a GPU.
-
-    TF32 would lose half the digits of averaged models and of products with a Hessian.
-    """
+    """Compute float32 products in full precision: TF32 would lose half the digits of averages and Hessian products."""
     before = [switch.fp32_precision for switch in SWITCHES]
     for switch in SWITCHES:
         switch.fp32_precision = "ieee"

@@ -1,7 +1,4 @@
-"""Sharpness of the global loss and the drift of local perturbations, measured between rounds.
-
-A probe changes nothing: it works on copies, and random streams have keys.
-"""
+"""Sharpness of the global loss and drift of local perturbations, measured on copies between rounds."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ObservedPerturbation:
-    """An ``algorithm`` that passes its perturbations to ``observe`` before the models move."""
+    """An ``algorithm`` that passes its perturbations to ``observe``."""
 
     def __init__(self, algorithm: Algorithm, observe: Callable[[Tensor | None], None]):
         self.algorithm, self.observe = algorithm, observe
@@ -46,27 +43,25 @@ class ObservedPerturbation:
 class Probe:
     """Measures a simulation before its first round, every ``every`` rounds and after its last round.
 
-    F is the mean loss on ``images`` training images, drawn once with the seed's key: runs of one seed and partition
-    have the same F. If clients have equally many images, it estimates FedLESAM's F = 1/N sum_i F_i.
+    F is the mean loss on ``images`` training images, drawn with the seed's key. If clients have equally many images, it
+    estimates FedLESAM's F = 1/N sum_i F_i.
 
     ``sharpness``: F(w + rho g / ||g||) - F(w) with g = grad F(w), a lower bound of max F(w + e) - F(w) over ||e|| <=
-    rho (FedLESAM section 2.2 gives neither radius nor estimate). ``m_sharpness``: its mean over batches of ``m``
+    rho (FedLESAM section 2.2 states neither radius nor estimate). ``m_sharpness``: its mean over batches of ``m``
     images, each with its own ascent (Foret et al. 2021). ``perturbation_drift``: FedLESAM section 4.1,
 
         PD^t = 1/(2 K E) sum_k sum_i || delta_{g,k} - delta_{i,k} ||,
 
-    over the K active clients i and their E local steps k, with unit vectors; it lies between 0 and 1. delta_{i,k} is
-    the direction of client i's perturbation, 0 for a step without one, which counts as 1/2. delta_{g,k} is the
-    direction of grad F at the virtual global model
+    over the K active clients i and their E local steps k, between 0 and 1. The unit vector delta_{i,k} is the direction
+    of client i's perturbation, or 0 without one. delta_{g,k} is the direction of grad F at the virtual global model
 
         w_{g,k} = w^t - eta_g 1/N sum_i (w^t - w_{i,k}),   over all N clients.
 
-    The probe runs the local steps of all N clients from w^t, on copies of their state, with their batches of the coming
-    round. A client with fewer steps keeps its last model and counts with its own steps. The drift is None for
-    algorithms without perturbation, without a server and for centralised training.
+    The probe trains copies of all N clients from w^t on their batches of the coming round. A client with fewer steps
+    keeps its last model. The drift is None without perturbation, without a server and for centralised training.
 
-    Memory: a round's block of clients and, for the drift, one model per local step. ``images_sha256`` identifies the
-    images by their sorted positions.
+    Memory: a block of clients and, for the drift, one model per local step. ``images_sha256``: digest of the images'
+    positions.
     """
 
     def __init__(self, spec: dict[str, Any], simulation: Simulation):
@@ -82,11 +77,10 @@ class Probe:
         self.drifts = perturbs and not algorithm.decentralised and not algorithm.central
 
     def due(self) -> bool:
-        """Return whether to measure before the coming round."""
         return self.run.round % self.every == 0
 
     def measure(self, order: np.ndarray | None = None) -> None:
-        """Add the measures to the run's ``probes``, unless a session before a stop added them.
+        """Add the measures to the run's ``probes``, unless an earlier session did.
 
         ``order`` (n,): the clients of the coming round, None after the last.
         """
@@ -94,9 +88,8 @@ class Probe:
             self.run.probes.append(self.measures(order))
 
     def measures(self, order: np.ndarray | None = None) -> dict[str, Any]:
-        """Return the finished rounds, the three measures, their images and the seconds.
-
-        ``order`` as for :meth:`measure`. A measure that is not finite is None.
+        """Return round, measures (None if not finite), digest of the images and seconds; ``order`` as for
+        :meth:`measure`.
         """
         began = time.monotonic()
         w = self.run.server["w"]
@@ -114,7 +107,7 @@ class Probe:
         }
 
     def sharpness(self, w: Tensor, images: Tensor) -> float:
-        """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over a distance of rho uphill.
+        """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over the distance rho uphill.
         """
         higher = w + along(self._gradient(w, images), self.rho)
         return self.run.evaluate.hits(higher[0], images)[0] - self.run.evaluate.hits(w[0], images)[0]
@@ -159,8 +152,7 @@ class Probe:
         """Train copies of ``clients`` through the coming round; return their models (n, parameters) and the number of
         steps.
 
-        ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) of the
-        rows that still train, zero for none.
+        ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.
         """
         run, size = self.run, self.run.layout.size
         w, ctx = run.begin_clients(clients, {name: value.clone() for name, value in run.state.gather(clients).items()})
@@ -175,7 +167,6 @@ class Probe:
         return w[:, :size], plan.length
 
     def _gradient(self, w: Tensor, images: Tensor) -> Tensor:
-        """Return the gradient (1, parameters) of the mean loss on ``images`` (n,) at ``w`` (1, parameters)."""
         private = torch.zeros(1, self.run.private, dtype=w.dtype, device=w.device)
         return full_gradient(self.run, torch.cat([w, private], dim=1), [images])[:, : self.run.layout.size]
 

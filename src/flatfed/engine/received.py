@@ -1,4 +1,4 @@
-"""The models that clients received last, for algorithms that remember them."""
+"""The models that clients received last."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from torch import Tensor
 
 
 class Received:
-    """The last model of every client: a round number per client and one snapshot per round.
+    """A round number per client and one snapshot per round.
 
-    :meth:`ClientState.transaction` records the model at the end of a round. Unused snapshots are dropped. ``rounds``
-    (clients,): each client's last round, -1 before its first. ``snapshots``: round -> (1, size), on the device only if
-    ``home`` is.
+    ``rounds`` (clients,): each client's last round, -1 before its first. ``snapshots``: round -> (1, size), on the
+    device only if ``home`` is; unused ones are dropped.
     """
 
     def __init__(self, clients: int, device: torch.device, home: str):
@@ -36,12 +35,11 @@ class Received:
             del self.snapshots[old]
 
     def load(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
-        """Set the last ``rounds`` of all clients and each ``snapshot`` from a checkpoint."""
         self.rounds[:] = rounds
         self.snapshots = {round_: snapshot(round_).to(self.memory) for round_ in sorted(set(rounds) - {-1})}
 
     def move_out(self) -> None:
-        """Move the snapshots from the device to the host."""
+        """Move the snapshots to the host."""
         self.memory = torch.device("cpu")
         for round_, w in self.snapshots.items():
             self.snapshots[round_] = w.to(self.memory)

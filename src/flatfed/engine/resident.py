@@ -16,10 +16,7 @@ from flatfed.engine.transfer import to_device
 
 @dataclass
 class Resident:
-    """``images`` (N, C, H, W) uint8 and ``labels`` (N,).
-
-    Large ``images`` stay on the host (:func:`placed`), which then gathers the batches.
-    """
+    """``images`` (N, C, H, W) uint8 and ``labels`` (N,)."""
 
     images: Tensor
     labels: Tensor

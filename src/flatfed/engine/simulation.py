@@ -37,9 +37,8 @@ class ClientUpdates:
     """Results of a round's local training.
 
     ``participants``: number of clients; ``finished``: number of clients with results. ``losses`` (0-d): sum over
-    ``steps`` local steps of each step's first loss. ``uploads``: name -> (participants, parameters). ``models``:
-    trained models, each (parameters,). ``accuracies``: columns for each node's own model, if the protocol evaluates
-    nodes.
+    ``steps`` local steps of each step's first loss. ``uploads``: name -> (participants, parameters). ``models``: each
+    (parameters,). ``accuracies``: columns for each node's model, if the protocol evaluates nodes.
     """
 
     participants: int
@@ -63,16 +62,14 @@ class ClientUpdates:
 
 
 class Simulation(ABC):
-    """The state of a run: the server's vectors, the clients' vectors and the round.
+    """The state of a run.
 
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
-    ``mixed``: whether the nodes of this round mixed already (algorithms that mix first). ``pending``: the metrics of a
-    finished round before its evaluation. ``row_limit``: largest number of clients that train at a time; None for the
-    executor's limit.
+    ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
+    evaluation. ``row_limit``: largest number of clients that train at a time; None for the executor's limit.
 
-    ``description``: a run description. ``local_update`` may have wrappers. ``counted``: number of images per part.
-    ``home``: chooses the memory for a number of bytes of client state (:class:`ClientState`). ``pause``: called
-    wherever the run can stop without loss; may raise.
+    ``home``: returns the memory for a number of bytes of client state. ``pause``: called wherever the run can stop
+    without loss; may raise.
     """
 
     topology: Topology | None = None
@@ -84,12 +81,11 @@ class Simulation(ABC):
         algorithm: Algorithm,
         weights: Weights,
         local_update: LocalUpdate,
-        counted: dict[str, int],
         home: Callable[[int], str],
         pause: Callable[[], None],
     ):
         self.description, self.algorithm, self.weights, self.pause = description, algorithm, weights, pause
-        self.local_update, self.counted = local_update, counted
+        self.local_update = local_update
         self.executor, self.data = local_update.plain.executor, local_update.plain.feed.data
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = int(description["seed"])
@@ -98,7 +94,8 @@ class Simulation(ABC):
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
         sets, size = description["evaluation"]["sets"], description["evaluation"]["batch_size"]
         self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, pause)
-        self.schedule = batches.Schedule.of(description)
+        training = description["batch_size"], description["local_epochs"], description.get("local_steps")
+        self.schedule = batches.Schedule(*training)
         self.private = algorithm.private_size(tuple(description["dataset"]["shape"]))
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
@@ -118,10 +115,10 @@ class Simulation(ABC):
         self.probe = Probe(description["probe"], self) if "probe" in description else None
 
     def advance(self) -> dict[str, float] | None:
-        """Run one round; return its line of metrics.csv, or None if the protocol does not evaluate the round.
+        """Run one round; return its line of metrics.csv, or None for a round without evaluation.
 
-        An exception in steps 1 to 3 undoes them (exceptions: :meth:`ClientState.transaction`). After an exception in
-        step 4, the next call evaluates.
+        An exception in steps 1 to 3 undoes them (but see :meth:`ClientState.transaction`). After an exception in step 4
+        the next call evaluates.
         """
         if self.pending is None:
             # 1. Sample clients.
@@ -152,7 +149,6 @@ class Simulation(ABC):
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Run the local updates of ``clients`` in blocks; return their results."""
         updates = ClientUpdates(len(clients), torch.zeros((), dtype=self.dtype, device=self.device))
         size = self.block(len(clients))
         for block in np.split(clients, range(size, len(clients), size)):
@@ -168,7 +164,7 @@ class Simulation(ABC):
         return updates
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
-        """Return the initial models (n, parameters) of ``clients`` and their context with state ``rows``."""
+        """Return the initial models (n, parameters) of ``clients`` and their context."""
         ctx = self.context(clients, rows)
         received = ctx.received.expand(len(clients), -1)
         w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
@@ -184,15 +180,14 @@ class Simulation(ABC):
 
     @abstractmethod
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
-        """Add the ``uploads`` of a block of ``clients`` to ``updates``, or write them to the clients' state ``rows``.
-        """
+        """Add the ``uploads`` of ``clients`` to ``updates``, or write them to their state ``rows``."""
 
     @abstractmethod
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
         """Compute the new models from the ``updates`` of ``clients``."""
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
-        """Return the context of ``clients`` with state ``rows``, name -> (n, size), in this round."""
+        """Return the context of ``clients`` with state ``rows``, name -> (n, size)."""
 
         def column(values: list[float]) -> Tensor:
             return to_device(torch.tensor(values, dtype=self.dtype), self.device)[:, None]
@@ -219,25 +214,23 @@ class Simulation(ABC):
         )
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the round, eta_0 gamma^t."""
+        """Return eta_0 gamma^t."""
         return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
 
     def evaluates(self) -> bool:
-        """Return whether the protocol evaluates the round: every n-th round and the last one."""
         number = self.round + 1
         return number == self.description["rounds"] or number % self.description["evaluation"]["every"] == 0
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
-        """Return the batches of ``clients``, sorted by length, in the round."""
         keyed = {"seed": self.seed, "round_": self.round, "masks": len(self.model.dropout)}
         return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
 
     def block(self, n: int) -> int:
-        """Return how many of a round's ``n`` clients train at a time."""
+        """Return how many of ``n`` clients train at a time."""
         return min(self.executor.block or n, self.row_limit or n, n)
 
     def progress(self) -> dict[str, Any]:
-        """Return the scalar part of the state as JSON, without the counts of the cost."""
+        """Return the scalars of the state as JSON."""
         attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending", "probes")}
         return {**attributes, "rows": self.row_limit, "seconds": self.clock.seconds}
 
@@ -250,10 +243,9 @@ class Simulation(ABC):
         vars(self).update(attributes)
 
     def limit_rows(self, rows: int) -> None:
-        """Train at most ``rows`` clients at a time from now on."""
         self.row_limit = rows
 
     def state_sizes(self) -> dict[str, int]:
-        """Return name -> length of the vectors that every client keeps between rounds."""
+        """Return name -> length of each client's vectors."""
         sizes = {name: self.layout.size for name in self.algorithm.client_state}
         return sizes | ({"private": self.private} if self.private else {})

@@ -1,7 +1,7 @@
 """Topologies of decentralised training and their mixing matrices.
 
 W[i, j] > 0 only between neighbours and on the diagonal; rows sum to one. Weights are 1 / (degree + 1): DFedSAM
-(Definition 4.1) requires symmetric weights and states none; on a regular graph these are the Metropolis weights.
+(Definition 4.1) requires symmetric weights and states none. On a regular graph these are the Metropolis weights.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ class Topology:
 
     - ring; grid: a torus as square as possible; exponential: 2^k hops in both directions (Ying et al. 2021 use one
       direction, which is not symmetric); full.
-    - clique: n random clients average, the others keep their models; each gossip step of a round has n other clients.
-      Of three readings of DFedSAM appendix B.4, only this one mixes as little as its Table 1 shows.
-    - neighbours: every client averages with n random others, in one direction: not symmetric, does not preserve the
-      mean (the code of DisPFL).
+    - clique: n random clients average; each gossip step of a round has n other clients. Of three readings of DFedSAM
+      appendix B.4, only this one mixes as little as its Table 1 shows.
+    - neighbours: every client averages with n random others, not symmetric (the code of DisPFL).
     - regular: a random graph in which every client has n neighbours.
 
     :raises ConfigError: an unknown graph, or one that does not fit the number of clients.
@@ -67,10 +66,9 @@ class Topology:
         return _weights(near)
 
     def spectral_gap(self) -> float:
-        """Return 1 - lambda; one gossip step multiplies the distance from the mean by lambda at most.
+        """Return 1 - lambda; one gossip step multiplies the distance from the mean by at most lambda.
 
-        lambda^2 is the largest eigenvalue of E[W' W] - 11'/m; for a fixed symmetric W, lambda is its second largest
-        absolute eigenvalue. For time-varying graphs the expectation is over the first 100 rounds.
+        lambda^2 is the largest eigenvalue of E[W' W] - 11'/m; for time-varying graphs E is over the first 100 rounds.
         """
         rounds = 1 if self._fixed is not None else DRAWS
         product = sum(w.T @ w for w in map(self.mixing, range(rounds))) / rounds
@@ -79,7 +77,6 @@ class Topology:
 
 
 def _adjacency(graph: str, clients: int) -> np.ndarray:
-    """Return the adjacency matrix (clients, clients) of a fixed graph."""
     import networkx
 
     if graph == "ring":
@@ -94,5 +91,5 @@ def _adjacency(graph: str, clients: int) -> np.ndarray:
 
 
 def _weights(near: np.ndarray) -> np.ndarray:
-    """Return the mixing matrix of an adjacency matrix: 1 / (degree + 1) for neighbours and the node itself."""
+    """Return 1 / (degree + 1) for neighbours and the node itself."""
     return (near + np.eye(len(near))) / (near.sum(axis=1, keepdims=True) + 1)

@@ -10,8 +10,7 @@ from torch import Tensor
 def to_device(values: np.ndarray | Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Return ``values`` of the host on ``device``, in ``dtype`` if given.
 
-    Page-locked memory lets the copy to a GPU start without waiting for its queued work; torch keeps that memory until
-    then.
+    Page-locked memory lets the copy to a GPU start without waiting for queued work; torch keeps that memory until then.
     """
     tensor = torch.as_tensor(values)
     if dtype is not None:

@@ -1,7 +1,7 @@
-"""The versions of the components that determine a run's numbers. A run is stale if one of its versions differs.
+"""The versions of the components that determine a run's numbers.
 
-A version is a number in the component's own file. Increase it if a change alters mathematics or random draws; a change
-of rounding keeps it. Golden values guard the versions (``tests/oracle/test_golden_values.py``).
+Increase a component's version if a change alters its mathematics or random draws, not for a change of rounding. Golden
+values guard the versions (``tests/oracle/test_golden_values.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ENGINE = 1
 
 
 def of_run(description: dict[str, Any]) -> dict[str, int | str]:
-    """Return the versions of the engine and of a ``description``'s algorithm, model and partition scheme."""
+    """Return the versions of a run ``description``'s components. A run is stale if one of them differs."""
     from flatfed.data.schemes import VERSIONS
 
     return {
@@ -28,15 +28,13 @@ def of_run(description: dict[str, Any]) -> dict[str, int | str]:
 
 
 def of_algorithm(name: str) -> int | str:
-    """Return the version of an algorithm.
-
-    For a user's algorithm: the digest of its syntax tree and of the ``_*.py`` in its folder.
+    """Return the version of an algorithm; for a user's algorithm, the digest of its syntax tree and its folder's
+    ``_*.py``.
     """
     user_files = algorithms.own_files(name)
     return syntax_digest(user_files) if user_files else algorithms.load(name).version
 
 
 def of_model(name: str) -> int | str:
-    """Return the version of a model; for a user's model, the digest as for algorithms."""
     user_files = models.own_files(name)
     return syntax_digest(user_files) if user_files else models.card(name).version

@@ -34,7 +34,7 @@ def initial_model(
 
 
 class Weights:
-    """``model``: the module that executors call; ``layout`` of its rows; ``initial`` (size,): the first row.
+    """``model``, ``layout`` of its rows, and ``initial`` (size,), the first row.
 
     ``parameters``: size of the model in files and in communication.
     """
@@ -45,5 +45,5 @@ class Weights:
         self.initial = initial.to(device, dtype)
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> tensor of the model with the row ``row`` (size,)."""
+        """Return name -> tensor of the model with the flat ``row`` (size,)."""
         return self.layout.views(row)

@@ -1,7 +1,6 @@
 """A rehearsal of an algorithm's hooks before the first round, on few clients with artificial gradients.
 
-A hook that returns a value instead of writing it, or writes a vector that nothing reads, would silently change the
-algorithm. The rehearsal checks returned values and the identity of vectors.
+A hook that returns a value instead of writing it, or writes an unused vector, would silently change the algorithm.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ VALUE = "returned {}; wanted: {}"
 
 
 def private_size(algorithm: Algorithm, shape: tuple[int, int, int]) -> int:
-    """Return the number of private coordinates of a client for images of ``shape`` (C, H, W)."""
     return _call(algorithm, "private_size", shape)
 
 
@@ -43,7 +41,7 @@ def rehearse(
 
     :raises FlatFedError: naming file and hook, which fails, returns a wrong value, leaves a vector unchanged that it
         should
-        change, or binds a vector of the context to another tensor.
+        change, or replaces a vector of the context.
     :raises ConfigError: bfloat16 would lose the perturbation.
     """
     algorithm, initial = copy.deepcopy(algorithm), weights.initial
@@ -113,7 +111,7 @@ def rehearse(
 def _check_rounding(algorithm: Algorithm, model: str, weights: Tensor, e: Tensor) -> None:
     """Refuse bfloat16 if it rounds the ``weights`` of ``model`` by more than four times the norm of ``e``.
 
-    With a quarter of the rounding's norm, ResNet-18's change of the gradient has a cosine of 0.97 with that in float32
+    Above a quarter of the rounding, the gradient's change on ResNet-18 keeps a cosine of 0.97 with that in float32
     (benchmarks/perturbation.py).
     """
     radius = float(e.norm(dim=1).max())
@@ -140,16 +138,15 @@ def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
     for kind, values, before in vectors:
         for vector, value in values.items():
             if vector not in before:
-                remedy = f"wanted: {vector!r} declared in {KINDS[kind]} of the class"
-                _refuse(algorithm, name, f"made {kind}[{vector!r}]; {remedy}")
+                remedy = f"{vector!r} declared in {KINDS[kind]} of the class"
+                _refuse(algorithm, name, f"made {kind}[{vector!r}]; wanted: {remedy}")
             if value is not before[vector]:
-                remedy = f"wanted: {kind}[{vector!r}].copy_(...), in place"
-                _refuse(algorithm, name, f"bound {kind}[{vector!r}] to another tensor; {remedy}")
+                vector = f"{kind}[{vector!r}]"
+                _refuse(algorithm, name, f"bound {vector} to another tensor; wanted: {vector}.copy_(...), in place")
     return returned
 
 
 def _failure(algorithm: Algorithm, name: str, error: Exception) -> str:
-    """Return the message of an ``error`` in hook ``name``, with the line in the algorithm's file."""
     file = file_of(next(base for base in type(algorithm).__mro__ if name in vars(base)))
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     reason = next(iter(str(error).strip().splitlines()), "")
@@ -162,7 +159,6 @@ def _refuse(algorithm: Algorithm, name: str, reason: str) -> None:
 
 
 def _check_value(algorithm: Algorithm, name: str, returned: Any, arguments: tuple[Any, ...]) -> None:
-    """Refuse a returned value of the wrong kind."""
     if name in ("correct", "transform") or (name == "perturbation" and returned is not None):
         fits = isinstance(returned, Tensor) and _form(returned) == _form(arguments[0])
         text = _described(arguments[0]) + (" or None" if name == "perturbation" else "")

@@ -1,4 +1,4 @@
-"""Checks of an algorithm against a run description and its model."""
+"""Checks of an algorithm against its run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from flatfed.errors import ConfigError
 
 
 def check(algorithm: Algorithm, description: dict[str, Any], clients: int, private: int) -> None:
-    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients.
-
-    :raises ConfigError: with the reason.
+    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients; ConfigError with the
+    reason.
     """
     name, split = type(algorithm).__name__, description["split"]
     for kind in VECTOR_KINDS:

@@ -1,4 +1,4 @@
-"""A trial batch of two images: can the executor run the model?"""
+"""A trial batch of two images."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def check(
 ) -> None:
     """Refuse an ``executor`` that cannot compute its model's gradients on images of ``shape`` (C, H, W).
 
-    ``private``: number of private coordinates after a client's row. A model that draws random numbers itself is
-    refused: rows and devices would draw different ones.
+    ``private``: number of private coordinates. A model that draws random numbers is refused: rows and devices would
+    draw different ones.
 
     :raises ConfigError: naming executor, model and reason.
     """
@@ -32,10 +32,9 @@ def check(
         if is_shortage(error):
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        remedy = "`executor: sequential`, in the protocol, supports more models"
-        if executor.block == 1:
-            remedy = "No other executor supports more models"
-        raise ConfigError(f"{refusal}: {reason}. {remedy}") from error
+        stacks = executor.block != 1
+        remedy = "`executor: sequential`, in the protocol, supports" if stacks else "No other executor supports"
+        raise ConfigError(f"{refusal}: {reason}. {remedy} more models") from error
     if not torch.equal(before, _random_state(device)):
         raise ConfigError(
             f"{refusal}: it draws random numbers from torch's generator, whose values depend on earlier draws; "

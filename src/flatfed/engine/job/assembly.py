@@ -1,4 +1,4 @@
-"""A complete simulation: the core, its wrappers, and the checks before the first round."""
+"""A simulation with its wrappers and the checks before the first round."""
 
 from __future__ import annotations
 
@@ -84,6 +84,5 @@ def simulation(
         local_update = Joined(local_update, meeting)
 
     kind = PeerSimulation if algorithm.decentralised else ServerSimulation
-    counted = {"train": dataset.train, "test": dataset.test}
     choose = partial(home.choose, device=device)
-    return kind(description, partition, algorithm, weights, local_update, counted, choose, pause)
+    return kind(description, partition, algorithm, weights, local_update, choose, pause)

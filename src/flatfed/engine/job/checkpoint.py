@@ -1,7 +1,7 @@
 """Checkpoints: the state of one run after a whole round.
 
-A checkpoint is a journal (:mod:`flatfed.engine.job.journal`) in a hidden folder of the run: the server's vectors and
-those of clients that participated since the last checkpoint. Random streams have keys and no state.
+A checkpoint is a journal in a hidden folder of the run: the server's vectors and those of clients that participated
+since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ SPEED = 200e6  # assumed bytes per second of the disk until a checkpoint has mea
 class Checkpoint:
     """The checkpoint of a run in folder ``out``; ``identity``: all inputs of the run.
 
-    ``executor``: the executor that wrote it, None if there is no checkpoint. A damaged one, and one of another run
-    (other parameters, code, data) or bfloat16 hardware (``units``: :func:`flatfed.engine.precision.bfloat16_units`), is
-    renamed to ``.checkpoint.stale``.
+    ``executor``: the executor that wrote it, None without a checkpoint. A damaged one, and one of another run or other
+    bfloat16 hardware (``units``), is renamed to ``.checkpoint.stale``.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Checkpoint:
             self.set_aside(reason)
 
     def _differences(self, about: dict[str, Any], description: dict[str, Any]) -> str:
-        """Return the differences between the checkpoint's run, ``about``, and this run; "" if there are none."""
+        """Return the differences between the run of the checkpoint ``about`` and this run, "" without any."""
         identity = about.get("identity", self.identity)
         different = {key for key in {**identity, **self.identity} if identity.get(key) != self.identity.get(key)}
         words = []
@@ -74,7 +73,6 @@ class Checkpoint:
         return self.journal.about.get("executor")
 
     def set_aside(self, reason: Damaged) -> None:
-        """Rename the present checkpoint and begin a new one."""
         print(f"{self.out / FOLDER} is set aside as {STALE}: {reason}", file=sys.stderr)
         shutil.rmtree(self.out / STALE, ignore_errors=True)
         (self.out / FOLDER).replace(self.out / STALE)
@@ -107,7 +105,7 @@ class Checkpoint:
         return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
 
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
-        """Write the changes of ``simulation`` since the last checkpoint and ``progress`` (JSON); return the bytes."""
+        """Write the changes since the last checkpoint and ``progress`` (JSON); return the bytes."""
         began = time.monotonic()
         state = simulation.state
         vectors = _vectors(simulation)
@@ -138,18 +136,15 @@ class Checkpoint:
             self.journal.commit({key: vectors[key] for key in keys}, vectors, self.journal.about, interruption.check)
 
     def discard(self) -> None:
-        """Remove the checkpoint of a finished run and a renamed one."""
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)
 
 
 def _without_free_keys(description: dict[str, Any]) -> dict[str, Any]:
-    """Return a description without the keys that change no number."""
     return {key: value for key, value in description.items() if key not in FREE}
 
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
-    """Return all vectors of ``simulation`` by name, without copies."""
     state = simulation.state
     vectors = {f"server/{name}": value for name, value in simulation.server.items()}
     for client in np.flatnonzero(state.touched):

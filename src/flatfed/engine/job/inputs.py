@@ -1,4 +1,4 @@
-"""A run's dataset and partition, checked against its description."""
+"""A run's dataset and partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HASHED = 4 << 30  # largest dataset to hash before every run; larger ones take m
 
 @dataclass(frozen=True)
 class Identity:
-    """All inputs of a run: SHA-256 digests and the versions of the code.
+    """All inputs of a run: SHA-256 digests and versions of the code.
 
     ``weights_digest``: of pre-trained initial weights, else None.
     """
@@ -32,7 +32,7 @@ def load_data(
 ) -> tuple[datasets.Dataset, partitions.Partition]:
     """Return dataset and partition, checked against the description and the dataset's digest.
 
-    If the description has ``validation``, that share of the partition is held out and the test images are removed.
+    With ``validation`` in the description, that share of the partition is held out and the test images are removed.
     """
     data, members = datasets.load(dataset), partitions.load(partition)
     _check(description, data, members, str(dataset), str(partition))

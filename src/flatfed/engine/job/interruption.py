@@ -25,7 +25,7 @@ class Stopped(Exception):
 
     @property
     def status(self) -> int:
-        """Exit status 128 + signal number, as in a shell; Snakemake retries after any status but 0."""
+        """Exit status as in a shell; Snakemake retries after any status but 0."""
         return 128 + self.number
 
 
@@ -36,7 +36,6 @@ def request_stop(number: int = signal.SIGTERM) -> None:
 
 
 def check() -> None:
-    """Raise Stopped if a stop was requested."""
     if _requests:
         raise Stopped(_requests[0])
 

@@ -1,7 +1,7 @@
 """Checksummed vectors on disk; each commit writes only the changed ones.
 
-A folder has numbered safetensors files and ``manifest.json``, which locates the latest version of each vector. A commit
-writes one file, then replaces the manifest by renaming: after a crash the last commit is intact.
+A folder has numbered safetensors files and ``manifest.json``, which locates each vector. A commit writes one file, then
+replaces the manifest by renaming: after a crash the last commit is intact.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ class Journal:
     ) -> int:
         """Write ``vectors``, drop others that are not ``alive``, store ``about`` (JSON); return the bytes written.
 
-        Vectors are written one by one, without further copies. ``check`` is called before each and may raise, which
-        changes nothing.
+        ``check`` is called before each vector and may raise, which changes nothing.
         """
         name = f"{1 + max((int(Path(file).stem) for file in self.files), default=0):06}.safetensors"
         index = {key: self.index[key] for key in alive if key not in vectors}
@@ -99,16 +98,13 @@ class Journal:
         return sizes[name]
 
     def scattered(self) -> list[str]:
-        """Return the vectors to rewrite so that files have at most twice the size of their valid vectors.
-
-        These are the vectors of the files with the smallest valid share.
-        """
+        """Return the vectors to rewrite so that files have at most twice the size of their valid vectors."""
         valid = dict.fromkeys(self.files, 0)
         for file, size, _ in self.index.values():
             valid[file] += size
         total, limit = sum(self.files.values()), 2 * sum(valid.values())
         emptied = set()
-        for file in sorted(self.files, key=lambda file: valid[file] / self.files[file]):
+        for file in sorted(self.files, key=lambda file: valid[file] / self.files[file]):  # most waste first
             if total <= limit:
                 break
             total -= self.files[file] - valid[file]
@@ -136,7 +132,6 @@ class Journal:
             yield get
 
     def _sweep(self) -> None:
-        """Remove files that the manifest does not name."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 if path.name not in self.files and path.name != MANIFEST:

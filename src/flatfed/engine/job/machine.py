@@ -1,4 +1,4 @@
-"""The device and settings of a process, and their record."""
+"""The device and settings of a process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from flatfed.runs import host
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device for ``auto``, ``cpu`` or ``cuda``.
-
-    :raises FlatFedError: cuda is requested and absent.
-    """
+    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError without a GPU for cuda."""
     if name == "cuda" and not torch.cuda.is_available():
         raise FlatFedError(
             "device: cuda was requested, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
@@ -35,7 +32,7 @@ def pick_device(name: str) -> torch.device:
 def set_up(threads: int) -> None:
     """Configure torch as the official code does (TF32 on, cuDNN deterministic), and reuse memory."""
     torch.set_num_threads(threads)
-    # Without this, cuBLAS can change its algorithm between calls of several streams; it reads the variable at start.
+    # Otherwise cuBLAS can change its algorithm between calls of several streams.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     reuse_memory()
     set_tensor_floats()
@@ -43,7 +40,7 @@ def set_up(threads: int) -> None:
 
 
 def machine(device: torch.device, threads: int) -> dict[str, Any]:
-    """Return the device, threads, libraries and host of a training session, as in run.json."""
+    """Return a training session's device, threads, libraries and host, as in run.json."""
     cuda = device.type == "cuda"
     return {
         "device": device.type,
@@ -52,9 +49,7 @@ def machine(device: torch.device, threads: int) -> dict[str, Any]:
         "libraries": {
             "flatfed": flatfed.__version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "safetensors": safetensors.__version__,
+            **{module.__name__: module.__version__ for module in (torch, np, safetensors)},
         },
         "host": {
             "system": platform.platform(),

@@ -1,4 +1,4 @@
-"""The files of a run: written as a whole when it is finished, and in part before."""
+"""The files of a run, finished or not."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 class Outputs:
     """The files of a run in folder ``out``.
 
-    ``identity``: all inputs of the run; ``lines`` of metrics.csv so far; ``sessions`` of training, as in run.json.
+    ``identity``: all inputs of the run; ``images``: their number per part; ``lines`` of metrics.csv so far;
+    ``sessions`` of training, as in run.json.
     """
 
-    def __init__(self, out: Path, identity: Identity):
-        self.out, self.identity = out, identity
+    def __init__(self, out: Path, identity: Identity, images: dict[str, int]):
+        self.out, self.identity, self.images = out, identity, images
         self.lines: list[dict[str, Any]] = []
         self.sessions: list[dict[str, Any]] = []
 
     def resume(self, lines: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
-        """Continue the ``lines`` and ``sessions`` of a checkpoint."""
         self.lines, self.sessions = lines, sessions
 
     def write(self, run: Simulation, diverged: int | None) -> None:
@@ -60,16 +60,12 @@ class Outputs:
         self.forget_so_far()
 
     def write_so_far(self, run: Simulation) -> None:
-        """Write the lines and the record so far, for display only.
-
-        The lines may be ahead of the checkpoint: after a crash, the run repeats those rounds.
-        """
+        """Write the lines and the record so far, for display; after a crash the run may repeat some of these rounds."""
         self._write_lines(LINES_SO_FAR, run)
         record = replace(self._record(run, None), written=now())
         records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))
 
     def forget_so_far(self) -> None:
-        """Remove the files of :meth:`write_so_far`."""
         for name in (RECORD_SO_FAR, LINES_SO_FAR):
             (self.out / name).unlink(missing_ok=True)
 
@@ -84,15 +80,13 @@ class Outputs:
         return complete and all(getattr(record, name) == value for name, value in vars(self.identity).items())
 
     def touch(self) -> None:
-        """Set the times of the finished run's files to now."""
         for name in FILES:
             os.utime(self.out / name)
 
     def _keep_previous(self) -> None:
         """Link the finished run in ``out`` into ``.previous``, unless it is this run.
 
-        It is this run if it has the same identity and first session: the job stopped between its last file and the
-        removal of its checkpoint. A forced rerun has another first session.
+        With the same identity and first session it is this run: the job stopped before it removed its checkpoint.
         """
         if not (self.out / RECORD).exists():
             return
@@ -119,13 +113,12 @@ class Outputs:
             writer.writerows(self.lines)
 
     def _record(self, run: Simulation, diverged: int | None) -> RunRecord:
-        """Return the inputs and the costs of the run so far."""
         seconds, counts = run.clock.seconds, run.cost.counts
         session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
         return RunRecord(
             description=run.description,
             **vars(self.identity),
-            images=run.counted,
+            images=self.images,
             rounds_done=self.lines[-1]["round"] if self.lines else 0,
             diverged_at=diverged,
             probes=run.probes,
@@ -139,8 +132,7 @@ class Outputs:
             stored_vectors=run.algorithm.stored_vectors(),
             spectral_gap=run.topology.spectral_gap() if run.topology else None,
             seconds=round(sum(seconds.values()), 3),
-            seconds_training=round(seconds["training"], 3),
-            seconds_evaluation=round(seconds["evaluation"], 3),
+            **{f"seconds_{activity}": round(value, 3) for activity, value in seconds.items()},
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             peak_device_memory_bytes=torch.cuda.max_memory_allocated(run.device) if run.device.type == "cuda" else None,
             client_state=run.state.home,
@@ -150,5 +142,4 @@ class Outputs:
 
 
 def now(timespec: str = "seconds") -> str:
-    """Return the time in UTC, as in records."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=timespec)

@@ -1,4 +1,4 @@
-"""Progress of a training: lines in its log, and its state in a file for progress bars and `flatfed status`."""
+"""Progress of a training: lines in its log, and a state file for progress bars and `flatfed status`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 @dataclass
 class Progress:
-    """The progress of ``run`` (its label): ``round`` of ``rounds`` are done.
+    """``round`` of ``rounds`` of the run with label ``run`` are done.
 
     ``accuracy`` (0 to 1): the last one on ``unseen`` images ("test", "validation"), both None before the first
     evaluation; ``pace``: seconds per round of this session, None before its first round.
@@ -42,11 +42,9 @@ class Progress:
 
     @property
     def time_left(self) -> str | None:
-        """The remaining time in words, None for an unknown pace."""
         return None if self.pace is None else duration(self.pace * (self.rounds - self.round))
 
     def __str__(self) -> str:
-        """Return round, accuracy, seconds per round and remaining time."""
         accuracy = "" if self.accuracy is None else f"{self.unseen} accuracy {100 * self.accuracy:.2f} %  "
         pace = "time left not known yet" if self.pace is None else f"{self.pace:.3g} s a round  {self.time_left} left"
         return f"round {self.round}/{self.rounds}  {accuracy}{pace}"
@@ -61,7 +59,6 @@ def read(folder: Path) -> Progress | None:
 
 
 def time_spent(seconds: dict[str, float]) -> str:
-    """Return a sentence on the ``seconds`` of a finished run, by activity."""
     total = sum(seconds.values())
     parts = ", ".join(f"{name} {100 * part / total:.0f} %" for name, part in seconds.items() if total)
     return f"done in {duration(total)}" + (f": {parts}" if parts else "")
@@ -71,7 +68,7 @@ class Reporter:
     """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
 
     On a terminal the line rewrites itself. A log has a line every 15 s, later each time 2 % of the run's time have
-    passed. The context manager removes the file at the end.
+    passed.
     """
 
     interval = 15.0  # least seconds between two lines of a log
@@ -97,7 +94,7 @@ class Reporter:
             (self.folder / PROGRESS_FILE).unlink()
 
     def round(self, done: int, line: dict[str, Any] | None) -> None:
-        """Report ``done`` finished rounds and the round's ``line`` of metrics, if it has one."""
+        """Report ``done`` finished rounds and the round's ``line`` of metrics, if any."""
         progress = self.progress
         if line is not None:
             progress.unseen = "validation" if "validation_accuracy" in line else "test"

@@ -1,4 +1,4 @@
-"""All seeds of a run in one process: one thread per seed, of which one runs at a time."""
+"""All seeds of a run in one process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def train_together(
 ) -> None:
     """Train runs that differ only in their seed in one process, all clients as rows of one matrix.
 
-    Each run has a file of ``partitions`` and a folder of ``outs``, with the same files and numbers as alone
-    (:mod:`flatfed.engine.speed.seeds`). Finished runs stay as they are. If one run fails, the others write checkpoints
-    and stop. ``common``: the other arguments of :func:`train`.
+    Each run has a file of ``partitions`` and a folder of ``outs``, with the same files and numbers as alone. Finished
+    runs stay as they are. If one run fails, the others write checkpoints and stop. ``common``: the other arguments of
+    :func:`train`.
 
     :raises DataError: the runs differ in more than the seed. Also raises the errors of :func:`train`.
     """
@@ -44,8 +44,7 @@ def train_together(
 def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
     """Do all ``works``, each a run that joins the meeting; raise the first error.
 
-    After an error the others are stopped as by a signal and write checkpoints. A Stopped is raised only if there is no
-    other error.
+    After an error the others stop as by a signal. A Stopped is raised only without other errors.
     """
     meeting = Meeting(len(works))
     errors: list[BaseException] = []

@@ -1,7 +1,6 @@
 """One training job: it reads a run description and writes ``metrics.csv``, ``model.safetensors`` and ``run.json``.
 
-It needs only torch, numpy and safetensors, so runs can be trained on a bare GPU host and copied back. Decentralised
-runs also need networkx, a dependency of torch.
+It needs only torch, numpy and safetensors, and networkx for decentralised runs, so bare GPU hosts can train.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,15 +52,14 @@ def train(
 ) -> bool:
     """Train the run ``description`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
-    ``weights``: file of the pre-trained weights, if ``description["model"]["weights"]`` names some. ``meeting``: trains
-    runs of other seeds together (:func:`flatfed.engine.job.together.train_together`). ``stop_after``: stop after this
-    number of the run's rounds with a checkpoint and the lines so far. ``full_model``: keep dead taps
-    (:mod:`flatfed.engine.speed.live`). Returns whether the run is finished.
+    ``weights``: file of the pre-trained weights, if the description names some. ``meeting``: trains runs of other seeds
+    together. ``stop_after``: stop after this number of the run's rounds, with a checkpoint. ``full_model``: keep dead
+    taps (:mod:`flatfed.engine.speed.live`). Returns whether the run is finished.
 
-    It resumes from a checkpoint of the same run in ``out``; a checkpoint of another run is renamed. A run whose loss or
-    weights are not finite in an evaluated round ends there: ``diverged_at`` in run.json, and no line of that round in
-    metrics.csv. SIGTERM or SIGINT stops it within a local step, with a checkpoint. If memory runs out, it continues
-    with fewer clients at a time (``rows`` in run.json, also after a resume), or stops with a checkpoint.
+    It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
+    there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it within a local step, with
+    a checkpoint. If memory runs out, it continues with fewer clients at a time (``rows`` in run.json, also after a
+    resume), or stops with a checkpoint.
 
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16.
@@ -82,7 +81,7 @@ def train(
         versions=versions.of_run(description),
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
-    outputs = Outputs(Path(out), identity)
+    outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
     if meeting is not None and outputs.finished():
         print(f"{run_name(description)}: finished already", file=sys.stderr)
         outputs.touch()
@@ -93,20 +92,18 @@ def train(
     return Job(description, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
 
 
+@dataclass
 class Job:
     """One run: its simulation, which ``assemble`` makes for an executor, and its files."""
 
-    def __init__(
-        self,
-        description: dict[str, Any],
-        device: torch.device,
-        outputs: Outputs,
-        checkpoint: Checkpoint,
-        assemble: Callable[[str], Simulation],
-    ):
-        self.description, self.device, self.outputs, self.checkpoint = description, device, outputs, checkpoint
-        self.assemble = assemble
-        self.label = run_name(description)
+    description: dict[str, Any]
+    device: torch.device
+    outputs: Outputs
+    checkpoint: Checkpoint
+    assemble: Callable[[str], Simulation]
+
+    def __post_init__(self):
+        self.label = run_name(self.description)
         self.simulation, resumed = self._first_state()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
@@ -146,13 +143,11 @@ class Job:
         return simulation, False
 
     def _begin(self) -> Simulation:
-        """Return the simulation before its first round, with the executor of the checkpoint or the description."""
         executor = self.checkpoint.executor or self.description["executor"][self.device.type]
         with shortage.explained(self.device, "before the first round"):
             return self.assemble(executor)
 
     def _where(self) -> str:
-        """Return device, threads, executor and first round in words."""
         run, session = self.simulation, self.outputs.sessions[-1]
         device = session["host"]["gpu"] or "cpu"
         where = f"{device}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
@@ -162,7 +157,7 @@ class Job:
         return where
 
     def _rounds(self, reporter: Reporter, goal: int) -> int | None:
-        """Train to the end of round ``goal`` and collect the lines; return the round that diverged, or None."""
+        """Train to the end of round ``goal``; return the round that diverged, or None."""
         run, interval = self.simulation, self.description["checkpoint_every"]
         watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
         written = time.monotonic()
@@ -194,7 +189,6 @@ class Job:
         return size
 
     def _stop(self, reason: Exception) -> None:
-        """Write a checkpoint and report it, unless the state is inconsistent."""
         if not self.simulation.state.consistent:
             return
         began = time.monotonic()

@@ -1,1 +1,1 @@
-"""The memory that a run needs, and reactions to a shortage."""
+"""Memory that a run needs."""

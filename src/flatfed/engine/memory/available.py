@@ -1,4 +1,4 @@
-"""Free memory of the host, and how the C library reuses memory."""
+"""Free memory of the host."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
 def reuse_memory() -> None:
     """Make the C library (glibc) keep freed memory.
 
-    Otherwise every layer's output needs new pages, which costs a CNN up to a third of a training step
-    (benchmarks/memory.py).
+    New pages cost a CNN up to a third of a training step (benchmarks/memory.py).
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
-        # Older versions refuse more than 32 MiB. A set trim threshold stops the adaptation of the other one.
+        # Older versions refuse more than 32 MiB.
         if library.mallopt(MMAP_THRESHOLD, 1 << 30) or library.mallopt(MMAP_THRESHOLD, 1 << 25):
             library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def trim_memory() -> None:
-    """Make the C library return the memory that it keeps; the next allocations are slow again."""
+    """Return the memory that the C library keeps; the next allocations are slow again."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -34,7 +33,7 @@ def trim_memory() -> None:
 def available(root: Path = Path("/")) -> int:
     """Return how many bytes this process may still allocate: the free memory, limited by its cgroups.
 
-    Slurm and containers limit memory by cgroups. The file cache counts as free. ``root``: the folder of proc and sys.
+    The file cache counts as free. ``root``: the folder of proc and sys.
     """
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     with contextlib.suppress(OSError, AttributeError):
@@ -44,7 +43,7 @@ def available(root: Path = Path("/")) -> int:
 
 
 def _cgroup_room(root: Path) -> Iterator[int]:
-    """Yield the remaining bytes of each limited cgroup of this process, for cgroups of version 1 and 2."""
+    """Yield the remaining bytes of each limited cgroup of this process (versions 1 and 2)."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

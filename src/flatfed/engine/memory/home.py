@@ -15,10 +15,7 @@ SPARE = 2  # a home must have this many times the state's size free
 
 
 def choose(size: int, device: torch.device) -> str:
-    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``.
-
-    :raises Shortage: as :func:`on_host`.
-    """
+    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``."""
     if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
         return "device"
     return on_host(size)

@@ -1,4 +1,4 @@
-"""Out of memory: a run continues with smaller blocks, or stops with a message instead of a traceback."""
+"""Out of memory: a run continues with smaller blocks, or stops with a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flatfed.errors import Shortage
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
 
-#: Messages of torch, its libraries and the C++ library, whose errors have no special type.
+#: Messages of errors without a special type.
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
 REQUESTED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
 
@@ -25,10 +25,7 @@ Result = TypeVar("Result")
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Return whether ``error`` or its context reports a lack of memory, on a GPU or on the host.
-
-    A CUDA graph that runs out of memory during recording ends with another error.
-    """
+    """Return whether ``error`` or its context reports a lack of memory, on a GPU or on the host."""
     if error is None or isinstance(error, torch.OutOfMemoryError | MemoryError):
         return error is not None
     reported = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
@@ -36,7 +33,7 @@ def is_shortage(error: BaseException | None) -> bool:
 
 
 def requested(error: BaseException) -> str:
-    """Return the amount that ``error`` reports as requested, or ""."""
+    """Return the requested amount that ``error`` reports, or ""."""
     amount = REQUESTED.search(str(error))
     return f"; {amount[1]} more were requested" if amount else ""
 
@@ -75,21 +72,18 @@ def retried(
 
 
 def advance(run: Simulation) -> dict[str, float] | None:
-    """Advance ``run`` by a round and return its result; after a lack of memory, retry with less.
-
-    :raises Shortage: it cannot use less.
-    """
-
-    def final() -> bool:
-        return not run.state.consistent or run.pending is not None
-
-    return retried(run.advance, lambda amount: spare(run, amount), unless=final)
+    """Advance ``run`` by a round and return its result; after a lack of memory, retry with less."""
+    return retried(
+        run.advance,
+        lambda amount: spare(run, amount),
+        unless=lambda: not run.state.consistent or run.pending is not None,
+    )
 
 
 def spare(run: Simulation, amount: str) -> None:
     """Reduce the memory of ``run``'s next round, and report it.
 
-    Client state as large as one more matrix of the training rows moves from the device to the host first, because this
+    If client state is as large as a matrix of the training rows, it moves from the device to the host first, which
     changes no number. Otherwise half as many clients train at a time. Without a server the order is reversed: mixing on
     a CPU rounds differently. ``amount``: result of :func:`requested`.
 
@@ -116,14 +110,13 @@ def spare(run: Simulation, amount: str) -> None:
 
 
 def release() -> None:
-    """Free unreferenced memory for the next attempt."""
+    """Free unreferenced memory."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def remedies(device: torch.device) -> str:
-    """Return the possible changes, by their names in the configuration."""
     cpu = "`device: cpu`, " if device.type == "cuda" else ""
     return (
         f"What helps: no other process on the device, one with more memory, {cpu}or in the protocol `executor: "
@@ -132,7 +125,6 @@ def remedies(device: torch.device) -> str:
 
 
 def name_of(device: torch.device) -> str:
-    """Return the name of the device with its free memory."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)

@@ -1,4 +1,4 @@
-"""The run's model in its fastest form: without dead taps, with small convolutions as matrix products."""
+"""The run's model without dead taps and with small convolutions as products."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from flatfed.engine.weights import Weights
 
 
 class LiveWeights(Weights):
-    """Weights with one coordinate for all dead taps (:mod:`flatfed.engine.speed.taps`).
-
-    ``parameters`` and :meth:`tensors` are those of the full model.
-    """
+    """Weights with one coordinate for all dead taps; ``parameters`` and :meth:`tensors` are those of the full model."""
 
     def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
         super().__init__(live.model, live.reduce(initial.to(dtype)), device, dtype)
         self.taps, self.parameters, self.layout = live, len(initial), live.layout
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> tensor of the full model with the row ``row`` (size,)."""
         return self.taps.full.views(self.taps.expand(row))
 
 

@@ -1,8 +1,7 @@
 """Convolutions of very small images as matrix products.
 
-Libraries optimise convolutions for large images. With the 7x7 stem, ResNet-18's last stages see images of 2 x 2 pixels
-and of one, on which a 3 x 3 kernel covers more padding than pixels. A product of the images, as rows, with a matrix of
-the taps computes the same sums with fewer operations. Parameters keep their names and shapes.
+With the 7x7 stem, ResNet-18's last stages see images of 2 x 2 pixels and of one, on which a 3 x 3 kernel covers more
+padding than pixels. A product of the images, as rows, with a matrix of the taps needs fewer operations.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from torch.nn.functional import linear
 
 from flatfed.engine.speed import taps
 
-POINTS, DENSE = 64, 4  # pixels of the largest images on which a product is faster (measured for a batch of 50)
+POINTS, DENSE = 64, 4  # pixels of the largest images on which a product is faster (batches of 50)
 
 
 class Product(nn.Conv2d):
@@ -48,7 +47,7 @@ class SinglePositionProduct(Product):
 class DenseProduct(Product):
     """One matrix for each pixel of the result.
 
-    ``taps_of_pixels``: for each pixel of the result (of size ``outputs``), the tap on each pixel of the image, or None.
+    ``taps_of_pixels``: for each pixel of the result, the tap on each pixel of the image, or None.
     """
 
     def __init__(self, layer: nn.Conv2d, size: tuple[int, int]):
@@ -80,18 +79,16 @@ class DenseProduct(Product):
 
 
 def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
-    """Return a copy of ``model`` that computes small convolutions of images of ``shape`` (C, H, W) as products.
+    """Return a copy of ``model`` with products for small convolutions of images of ``shape`` (C, H, W).
 
     Returns ``model`` itself if it has none. The model may be on torch's device "meta".
     """
     sizes = taps.image_sizes(model, shape)
-    kinds = {name: _kind(model.get_submodule(name), size) for name, size in sizes.items()}
-    if not any(kinds.values()):
+    kinds = {name: kind for name, size in sizes.items() if (kind := _kind(model.get_submodule(name), size))}
+    if not kinds:
         return model
     model = copy.deepcopy(model)
     for name, kind in kinds.items():
-        if kind is None:
-            continue
         layer = model.get_submodule(name)
         replacement = kind(layer, sizes[name])
         for path, module in list(model.named_modules(remove_duplicate=False)):
@@ -101,7 +98,7 @@ def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
 
 
 def _kind(layer: nn.Conv2d, size: tuple[int, int]) -> type[Product] | None:
-    """Return the product class for ``layer`` on images of ``size`` (H, W), None if torch convolves faster."""
+    """Return the product class for ``layer``, None if torch convolves faster."""
     pixels, bare = size[0] * size[1], not any(taps.border(layer))
     if layer.groups > 1:
         return None

@@ -1,22 +1,18 @@
 """Recorded local steps: on a GPU, CUDA graphs launch all kernels of a step at once.
 
 A recording uses fixed memory, so a block of rows is copied into buffers, trained there and copied back. Each number of
-rows that train together has a recording, because clients with fewer steps end early. Batches have their full size;
-padding has weight 0. :mod:`flatfed.algorithms._base` lists what a step must not do.
+rows that train together has a recording. Batches have their full size; padding has weight 0.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-from flatfed.engine.context import no_draws
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
@@ -26,15 +22,14 @@ if TYPE_CHECKING:
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
 
-CONSTANTS = ("steps", "nominal_steps")  # of a context, one row per client
-WARM_UP = 2  # steps before a recording: libraries choose kernels and reserve memory
+WARM_UP = 2  # steps in which libraries choose kernels and reserve memory
 
 
 class CudaGraphs:
-    """Records work on a GPU as CUDA graphs that share one memory pool, which is unused between two replays.
+    """Records work as CUDA graphs that share one memory pool.
 
-    Work warms up on the recording's stream: memory that libraries keep per stream (workspaces of cuBLAS) then exists
-    and does not come from the graphs' pool.
+    Work warms up on the recording's stream, so the memory that libraries keep per stream (workspaces of cuBLAS) does
+    not come from the pool.
     """
 
     def __init__(self, device: torch.device):
@@ -59,7 +54,7 @@ class CudaGraphs:
 
 
 def recorder(device: torch.device) -> Recorder:
-    """Return the recorder of ``device``; on a CPU, which has no graphs, it repeats the work."""
+    """Return the recorder of ``device``; on a CPU it repeats the work."""
     return CudaGraphs(device) if device.type == "cuda" else lambda work: work
 
 
@@ -73,13 +68,12 @@ class Recorded:
         self.release()
 
     def release(self) -> None:
-        """Drop all recordings and their memory; the next block makes new ones."""
+        """Drop all recordings and their memory."""
         self.steps: dict[int, Work] = {}
         self.capacity, self.common = 0, True
         self.w = self.total = self.ctx = self.inputs = None
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Run the local steps (:meth:`flatfed.engine.local_update.LocalUpdate.run`) by replaying recordings."""
         n, inputs = len(w), self.plain.feed.inputs(plan, w.device)
         self._reserve(w, inputs, ctx)
         # A recorder may run the steps, so load the rows afterwards.
@@ -105,15 +99,17 @@ class Recorded:
         self.total[:rows].add_(self.plain.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
-        """Return (buffer, values of ``ctx``) of everything that local steps only read."""
-        pairs = [(getattr(self.ctx, name), getattr(ctx, name)) for name in CONSTANTS]
+        """Return (buffer, values) of everything that local steps only read."""
+        pairs = [(self.ctx.steps, ctx.steps), (self.ctx.nominal_steps, ctx.nominal_steps)]
         pairs += [(self.ctx.lr.view(-1), ctx.lr.view(-1)), *_pairs(self.ctx.server, ctx.server)]
         if ctx.received is not ctx.server["w"]:
             pairs.append((self.ctx.received, ctx.received))
         return pairs
 
     def _reserve(self, w: Tensor, inputs: dict[str, Tensor], ctx: Context) -> None:
-        """Reserve buffers for the rows ``w``; recordings for fewer rows, or another sharing of the server, are void."""
+        """Reserve buffers for the rows ``w``; drop recordings for fewer rows or another sharing of the server's
+        vectors.
+        """
         common = len(ctx.server["w"]) == 1
         if len(w) <= self.capacity and common == self.common:
             return
@@ -125,18 +121,7 @@ class Recorded:
 
         self.w, self.total = buffer(w), w.new_zeros(capacity)
         self.inputs = {name: buffer(values, 2) for name, values in inputs.items()}
-        server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
-        self.ctx = replace(
-            ctx,
-            received=server["w"] if ctx.received is ctx.server["w"] else buffer(ctx.received),
-            server=server,
-            client={name: buffer(values) for name, values in ctx.client.items()},
-            scratch={name: buffer(values) for name, values in ctx.scratch.items()},
-            lr=torch.zeros_like(ctx.lr) if common else buffer(ctx.lr),
-            **{name: buffer(getattr(ctx, name)) for name in CONSTANTS},
-            uniform=no_draws,
-            _narrowed={},
-        )
+        self.ctx = ctx.mapped(buffer, torch.zeros_like if common else buffer)
         self.common, self.capacity = common, capacity
 
 

@@ -1,8 +1,7 @@
-"""Seeds as rows: runs that differ only in their seed train their clients together, in one process.
+"""Runs that differ only in their seed train their clients together, in one process.
 
-Each run has a thread, a folder, a checkpoint and metrics, and goes through its rounds as it would alone. At local
-training it waits for the others; all rows then train as one block, each with its seed's server vectors, learning rate
-and dropout. Only one thread runs at a time. The runs need not be in the same round.
+Each run has a thread and goes through its rounds as it would alone. At local training it waits for the others; all rows
+then train as one block, each with its seed's server vectors, learning rate and dropout. Only one thread runs at a time.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class Waiting:
 
 
 class Meeting:
-    """Trains the rows of ``expected`` runs on the same data together, with the local update of the first run.
+    """Trains the rows of ``expected`` runs on the same ``data`` with the local update of the first run.
 
-    ``data``: the images of the first run, for all. ``members``: number of runs that train here.
+    ``members``: number of runs that train here.
     """
 
     def __init__(self, expected: int):
@@ -80,7 +79,6 @@ class Meeting:
         return run.losses
 
     def release(self) -> None:
-        """Free the memory that is kept for all runs."""
         self.local_update.release()
 
     def leave(self) -> None:
@@ -102,10 +100,7 @@ class Meeting:
 
 
 class Joined:
-    """A local update that joins the ``meeting`` in its first round.
-
-    Not earlier: a damaged checkpoint can replace a simulation before its first round.
-    """
+    """A local update that joins the ``meeting`` in its first round, after a possible damaged checkpoint."""
 
     def __init__(self, alone: LocalUpdate | Recorded, meeting: Meeting):
         self.alone, self.meeting = alone, meeting
@@ -113,20 +108,17 @@ class Joined:
 
     @cached_property
     def trainer(self) -> LocalUpdate | Recorded | Meeting:
-        """The meeting, or the run's own local update."""
         return self.meeting.join(self.alone)
 
     @property
     def together(self) -> int | None:
-        """Number of runs that train together, None before the first round and if this run trains alone."""
+        """Number of runs that train together, None before the first round and for a run alone."""
         return self.meeting.members if vars(self).get("trainer") is self.meeting else None
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Run the local steps together with the other runs."""
         return self.trainer.run(w, plan, ctx)
 
     def release(self) -> None:
-        """Free the memory kept between rounds."""
         self.trainer.release()
 
 

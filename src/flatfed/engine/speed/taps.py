@@ -1,9 +1,8 @@
 """Dead taps: weights of convolutions that only see padding, stored as one coordinate.
 
-With the 7x7 stem, ResNet-18's last stage has images of one pixel: only the middle tap of its 3x3 kernels sees anything
-but padding, and 62 % of all weights get no gradient. An algorithm that treats all weights alike only scales the initial
-value u of these weights: their part of every vector is a number times u. That number times ||u|| is one coordinate.
-Norms, clips and inner products stay the same.
+With the 7x7 stem, ResNet-18's last stage has images of one pixel: 62 % of all weights only see padding and get no
+gradient. An algorithm that treats all weights alike only scales their initial value u: their part of every vector is a
+number times u. That number times ||u|| is one coordinate; norms, clips and inner products stay the same.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ class LiveTaps:
     """A model without dead taps, and the conversion of its rows from and to the full model.
 
     ``model``: the cropped module; ``layout`` of its rows, with one extra coordinate; ``full``: layout of the full
-    model; ``windows``: name -> live window of a cropped kernel; ``dead`` (n,): initial values of the dead weights, in
-    the order of the full row.
+    model; ``windows``: name -> live window of a kernel; ``dead`` (n,): initial values of the dead weights, in the full
+    row's order.
     """
 
     model: nn.Module
@@ -97,7 +96,7 @@ def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) ->
     """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach, None if it has no such taps.
 
     ``initial`` (parameters,): its initial weights. Also None if the cropped model has other outputs, or dead weights
-    have a gradient (they are used outside their convolution).
+    have a gradient.
     """
     taps = cropped(model, shape)
     if taps is None:
@@ -107,10 +106,7 @@ def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) ->
 
 
 def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
-    """Return :func:`live_taps` without its check and without the values of ``dead``.
-
-    The model may be on torch's device "meta".
-    """
+    """Return :func:`live_taps` without its check and without ``dead``; the model may be on torch's device "meta"."""
     sizes = image_sizes(model, shape)
     windows = {name: _window(model.get_submodule(name), size) for name, size in sizes.items()}
     windows = {
@@ -128,14 +124,14 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
 
 
 def border(layer: nn.Conv2d) -> tuple[int, ...]:
-    """Return the padding left, right, top and bottom of ``layer``."""
+    """Return the padding left, right, top and bottom."""
     if isinstance(layer, Cropped):
         return layer.border
     return layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]
 
 
 def output_size(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the size (H, W) of the output of ``layer`` for images of ``size`` (H, W)."""
+    """Return the output's size (H, W) for images of ``size`` (H, W)."""
     left, right, top, bottom = border(layer)
     height, width = size[0] + top + bottom, size[1] + left + right
     taps, step = layer.kernel_size, layer.stride
@@ -163,7 +159,7 @@ def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tupl
 
 
 def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
-    """Return the live window of a kernel on images of ``size`` (H, W): the taps that see a pixel at some position."""
+    """Return the live window of a kernel on images of ``size`` (H, W)."""
     parts = []
     for side, count, taps, step, low in zip(
         size, output_size(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
@@ -174,7 +170,6 @@ def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
 
 
 def _equivalent(model: nn.Module, taps: LiveTaps, shape: tuple[int, int, int], initial: Tensor) -> bool:
-    """Return whether both models have equal outputs on random images and dead weights no gradient."""
     images = torch.randn(CHECKED, *shape, generator=torch.Generator().manual_seed(0))
     row = initial.detach().cpu().float().clone().requires_grad_()
     outputs = torch.func.functional_call(copy.deepcopy(model).cpu().float(), taps.full.views(row), (images,))
