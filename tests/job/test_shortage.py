@@ -68,7 +68,7 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 3 and said[0].startswith("round 1: not enough memory on cpu (")
     assert said[0].endswith(
-        "2.50 GiB more were asked for; 3 client(s) at a time now, not 6: the same numbers up to rounding"
+        "2.50 GiB more were requested; 3 client(s) at a time now, not 6: the same numbers up to rounding"
     )
     assert said[2].startswith("round 2:") or said[2].startswith("round 3:")
 
@@ -79,7 +79,7 @@ def test_every_way_of_saying_that_memory_ran_out(tmp_path, monkeypatch, kind):
     run = simulation(tmp_path, description("fedavg", **EVERYBODY))
     shortage.advance(run)
     assert run.row_limit == 2
-    assert shortage.requested(ERRORS["on the host"]) == "; 81920 bytes more were asked for"
+    assert shortage.requested(ERRORS["on the host"]) == "; 81920 bytes more were requested"
     assert shortage.requested(ERRORS["in cuBLAS"]) == ""
 
 
@@ -151,7 +151,7 @@ def test_not_even_one_row_stops_with_what_is_wanted_and_nothing_is_lost(tmp_path
         at_round(patch, 2, lambda: Lacking(patch, most=0))
         assert command(tmp_path, "parts", **changes) == cli.REFUSED
     said = capsys.readouterr().err
-    assert "Traceback" not in said and "stopped for want of memory after round 2; checkpoint written" in said
+    assert "Traceback" not in said and "stopped for lack of memory after round 2; checkpoint written" in said
     last = said.strip().splitlines()[-1]
     assert last.startswith("flatfed train: round 3: not enough memory on cpu (") and "one client at a time" in last
     for words in ("client state takes ", "What helps: ", "`executor: sequential`", "`batch_size`", "`precision:"):

@@ -109,7 +109,6 @@ class Algorithm:
         return bool(vars(type(self)).get("whole_rows")) and not by_coordinate
 
     def filled_scratch(self) -> tuple[str, ...]:
-        """Return the names of the scratch vectors that the engine fills."""
         return ("previous",) * self.remembers + ("full_gradient",) * bool(self.full_passes)
 
     def stored_vectors(self) -> int:
@@ -129,10 +128,10 @@ class Algorithm:
         return None
 
     def update_dual(self, e: Tensor, ctx: Context) -> None:
-        """Update dual variables of the perturbation ``e`` (rows, parameters) in place."""
+        """Update dual variables of ``e`` (rows, parameters) in place."""
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """Return the corrected gradient (rows, parameters), which the engine then changes in place.
+        """Return the corrected gradient (rows, parameters), which the engine changes in place.
 
         May change ``g`` in place and return it; must not change ``w``.
         """
@@ -166,12 +165,12 @@ class Algorithm:
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
         """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.
 
-        They are the end of its row, without clip and decay, and reach :meth:`transform`.
+        They follow its row, without clip and decay, and reach :meth:`transform`.
         """
         return 0
 
     def transform(self, images: Tensor, private: Tensor) -> Tensor:
-        """Return the images (B, C, H, W) transformed with the client's private coordinates (private_size,)."""
+        """Return the images (B, C, H, W) transformed with the client's ``private`` coordinates."""
         return images
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -180,7 +179,7 @@ class Algorithm:
 
 
 def _joined(kind: type, state: str) -> tuple[str, ...]:
-    """Return the names of vectors that ``kind`` and its bases declare, each once, those of base classes first."""
+    """Return the names of vectors that ``kind`` and its bases declare, those of base classes first."""
     names: dict[str, None] = {}
     for base in reversed(kind.__mro__):
         check_state(state, vars(base).get(state, ()), f"algorithm {base.__name__}")

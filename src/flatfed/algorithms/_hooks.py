@@ -21,8 +21,7 @@ HOOKS = tuple(sorted(name for name, value in DECLARED.items() if isinstance(valu
 
 
 def check(kind: type[Algorithm]) -> None:
-    """Refuse an unused public name similar to a hook's, and a hook with wrong parameters; ConfigError with the remedy.
-    """
+    """Refuse an unused public name similar to a hook's, and a hook with wrong parameters."""
     reads = list(_reads(kind))
     after = kind.__mro__.index(Algorithm)
     for position, owner in enumerate(kind.__mro__):

@@ -28,9 +28,9 @@ class LocallyEstimated(Algorithm):
     is not perturbed. (The official code skips only the first round of all.)
 
     ``unpacking``: errors of public code along the server's step d. FedLESAM@d6663cc indexes the flat vector by tensor:
-    tensor k moves by the scalar rho d_k / sum_j |d_j|, j up to the number of tensors, so ||e|| is about sixty times rho
-    on a ResNet-18. FL-SAM@2c16149 (FedLESAM-D; FedScar@d347eeb all three) never advances its index: each tensor of n
-    coordinates gets the first n, then all are scaled to rho.
+    tensor k moves by the scalar rho d_k / sum_j |d_j|, j up to the number of tensors; on a ResNet-18 ||e|| is about
+    sixty rho. FL-SAM@2c16149 (FedLESAM-D; FedScar@d347eeb all three) gives each tensor of n coordinates the first n,
+    scaled to rho.
     """
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient", minimum=0)

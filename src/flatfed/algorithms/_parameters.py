@@ -88,9 +88,7 @@ class Choice:
 def checked(
     declared: Mapping[str, Number | Whole | Choice], values: Mapping[str, Any], kind: str, where: str
 ) -> dict[str, Any]:
-    """Return each ``declared`` name's value, by default its default; ConfigError for an undeclared name or invalid
-    value.
-    """
+    """Return each ``declared`` name's value or default; ConfigError for an undeclared name or invalid value."""
     for name in values:
         if name not in declared:
             raise ConfigError(unknown(kind, name, declared, where))

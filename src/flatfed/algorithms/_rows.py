@@ -36,7 +36,6 @@ def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:
 
 
 def gossip(models: Tensor, mixing: Tensor) -> None:
-    """Change ``models`` X (clients, parameters) in place to W X, W = ``mixing``, in blocks of columns to save memory.
-    """
+    """Change ``models`` X (clients, parameters) in place to W X, W = ``mixing``, in blocks to save memory."""
     for columns in models.split(BLOCK, dim=1):
         columns.copy_(mixing @ columns)

@@ -4,7 +4,7 @@
 
 A round has as many steps as that of centralised SGD.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

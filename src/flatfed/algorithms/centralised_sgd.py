@@ -5,7 +5,7 @@
 A round has the n K gradient steps of a federated round (``steps_of`` of the split), so rounds and learning rates
 correspond.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

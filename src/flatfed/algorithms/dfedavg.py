@@ -4,7 +4,7 @@
 
 On the full graph it equals FedAvg with full participation.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

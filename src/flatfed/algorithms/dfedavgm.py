@@ -4,7 +4,7 @@
 
 theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with weight decay, as in torch's SGD.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

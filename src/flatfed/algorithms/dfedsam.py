@@ -5,7 +5,7 @@
 Alg. 1 prints y <- x inside the loop over k; it belongs before it. rho = 0.01 (appendix B.3). On the full graph it
 equals FedSAM with full participation.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     z_i^{q+1} = sum_l w_il z_l^q,  q = 0 .. Q - 1;   x_i <- z_i^Q
 
-Q = 4 (section 5.2). The single mix that Alg. 1 prints before the loop is the loop's first step. On a time-varying graph
-every gossip step has its own draw (appendix B.4: 10 Q clients without replacement).
+Q = 4 (section 5.2). The single mix that Alg. 1 prints is the loop's first step. On a time-varying graph every gossip
+step has its own draw (appendix B.4: 10 Q clients without replacement).
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

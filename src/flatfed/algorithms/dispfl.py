@@ -7,15 +7,14 @@
 
 A node trains under mask s_i; its new mask m_i acts in its next mixing and is never sent. As in the official code
 (dispfl_api.py, client.py), neighbours receive the trained weights and divide by the sum of the old masks: a pruned
-weight counts once more in the averages, a regrown one starts as the mean of the nodes that trained it, or at zero.
+weight counts once more, a regrown one starts as the mean of the nodes that trained it, or at zero.
 
 Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; one-dimensional tensors
 are dense. ``regrow: gradient`` uses the largest |gradient| of the round's last step (the official code: of one more
-batch at the trained weights). DFedSAM reports "global" accuracy without a definition; here it is that of the mean of
-all nodes' models after local training, with zeros. A link carries ``density`` of a model; positions are not counted, as
-in the official code.
+batch at the trained weights). DFedSAM does not define its "global" accuracy; here it is that of the mean of all nodes'
+models after local training. A link carries ``density`` of a model, without positions, as in the official code.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
     server: w^{t+1} = mean_S w_i + (1/m) sum_{all i} h_i
 
 h_i = -lambda_i / lambda of the paper's dual. The clip contains the linear half lambda (h_i - w^t), not the quadratic
-one. lambda = 0 is not FedAvg: the server still adds the mean h. This is the official FedSMOO code; Acar et al. evaluate
-mean_S w_i, evaluated here after the last round (``also`` in run.json).
+one. With lambda = 0 the server still adds the mean h. This is the official FedSMOO code; Acar et al. evaluate mean_S
+w_i, evaluated here after the last round (``also`` in run.json).
 
 ``regulariser: FL-SAM@2c16149`` has (lambda/2) ||w - w^t||, not squared, in the loss: a pull (lambda/2) (w - w^t) / ||w
-- w^t|| of constant length, 0 at the start, inside the clip. The same holds for its FedSpeed, FedSMOO and FedLESAM-D,
-whose initial w has a rounding error that torch turns into such a pull; FlatFed omits this pull.
+- w^t|| of constant length, 0 at the start, inside the clip. So do its FedSpeed, FedSMOO and FedLESAM-D, whose initial w
+has a rounding error that torch turns into such a pull; FlatFed omits this.
 
 Evidence: tests; 68 % on path3-100: round 213 (paper 173).
 """

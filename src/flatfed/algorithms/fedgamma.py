@@ -4,7 +4,7 @@
 
 rho = 0.1: FedLESAM appendix E.1.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     min_w max_{a_i, b_i} mean_i E loss(w; (1 + a_i) x + b_i) - lambda_a ||a_i||^2 - lambda_b ||b_i||^2
     w <- w - eta grad_w;   (a_i, b_i) <- (a_i, b_i) + eta_2 grad_{a, b}      (simultaneously, at every local step)
 
-(a_i, b_i) stay with the client. FedSAM's text, the only one with FedRobust, states neither eta_2 nor lambda nor the
-form of the map (a full 3072 x 3072 matrix would have nine million entries a client). Chosen here: a scale and a shift
-for each channel, or for each pixel and channel, of the normalised images, and eta_2 = eta.
+FedSAM, the only paper with FedRobust, states neither eta_2 nor lambda nor the form of the map (a full matrix would have
+nine million entries a client). Chosen here: a scale and a shift for each channel, or for each pixel and channel, of the
+normalised images, and eta_2 = eta.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

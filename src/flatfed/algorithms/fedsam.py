@@ -5,7 +5,7 @@
 Both gradients use the same batch and dropout masks. Qu et al.'s eq. 3 has a wrong sign factor; eq. 4 is used. Default
 rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

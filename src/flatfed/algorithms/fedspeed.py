@@ -3,12 +3,11 @@
     e = rho g(w) / ||g(w)||;   w <- w - eta [g(w + e) + lambda (h_i - w^t) + lambda w];   h_i <- h_i + (w_i - w^t)
     server: w^{t+1} = mean_S w_i + (1/m) sum_{all i} h_i
 
-The paper's clients upload w_i + h_i and the server averages over the active ones: ``average: active_clients``. Its mix
-of two gradients, (1 - alpha) g(w) + alpha g(w + e), has alpha = 1 with both options. The default is the official code's
-mean over all: FedSMOO's Table 8 (dynamic regularisation and SAM, without SAM's correction) is this algorithm with
-FedSMOO's settings.
+The paper's clients upload w_i + h_i and the server averages over the active ones: ``average: active_clients``. The
+paper's mix of gradients, (1 - alpha) g(w) + alpha g(w + e), has alpha = 1. The default is the official code's mean over
+all: FedSMOO's Table 8 (without SAM's correction) is this algorithm with FedSMOO's settings.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

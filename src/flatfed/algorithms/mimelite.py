@@ -3,11 +3,11 @@
     client: w <- w - eta [alpha g + (1 - alpha) s], s constant over the round
     server: w <- w + eta_g mean_S (w_i - w^t);   s <- alpha mean_S grad F_i(w^t) + (1 - alpha) s
 
-grad F_i is the gradient on all of client i's images: one more pass over its data than FedAvg. alpha is FedSAM's beta,
-the weight of the fresh gradient (0.1, section 5.1). FedSAM prints no pseudo-code: here weight decay is outside momentum
-and mix, and the full gradient has no augmentation and no clip; decay inside both has the same stationary point.
+grad F_i is the gradient on all of client i's images. alpha is FedSAM's beta, the weight of the fresh gradient (0.1,
+section 5.1). FedSAM prints no pseudo-code: here weight decay is outside momentum and mix, and the full gradient has no
+augmentation and no clip; decay inside both has the same stationary point.
 
-Evidence: tests; no finished run at a paper's setting.
+Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plan of a round: the images of every active client at every local step."""
+"""The plan of a round."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class RoundPlan:
 
     @property
     def length(self) -> int:
-        """Number of local steps of the longest row."""
         return int(self.steps[0])
 
 
@@ -54,7 +53,6 @@ class Schedule:
     steps: int | None = None
 
     def batches(self, samples: int) -> int:
-        """Return ceil(n / B)."""
         return -(-samples // self.batch_size)
 
     def count(self, samples: int) -> int:
@@ -62,7 +60,7 @@ class Schedule:
         return self.steps or self.epochs * self.batches(samples)
 
     def nominal(self, samples: int) -> float:
-        """Return E n / B; the official FedSMOO code uses it as K of every client, with n the images of client 0."""
+        """Return E n / B, which the official FedSMOO code uses as every client's K, with n the images of client 0."""
         return float(self.steps or self.epochs * samples / self.batch_size)
 
 
@@ -84,9 +82,9 @@ def plan(
 ) -> RoundPlan:
     """Return the plan of a block of ``clients``, sorted by length; ``data[c]`` are the image positions of client c.
 
-    ``masks``: dropout masks of a step. Every epoch is a new permutation of the client's images in batches of B; the
-    last batch is smaller, as in the official code. The stream's key is (seed, round, client), or (seed, epoch, client)
-    if epochs continue across rounds: independent of the other clients.
+    Every epoch is a new permutation of the client's images in batches of B; the last batch is smaller, as in the
+    official code. The stream's key is (seed, round, client), or (seed, epoch, client) if epochs continue across rounds:
+    independent of the other clients. ``masks``: dropout masks of a step.
     """
     steps = np.array([schedule.count(len(data[c])) for c in clients])
     size = schedule.batch_size

@@ -1,4 +1,4 @@
-"""Client state: the vectors that clients keep between rounds, in one store."""
+"""The vectors that clients keep between rounds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from flatfed.engine.transfer import to_device
 class ClientState:
     """The clients' vectors: ``store`` maps name -> (clients, size), zero before a client's first participation.
 
-    ``sizes``: name -> length. ``home``: ``device``, host ``memory`` or a memory-mapped temporary ``file``. Host memory
-    is reserved, not filled. ``received``: the models that clients received last, if the algorithm needs them.
+    ``sizes``: name -> length. ``home``: ``device``, host ``memory`` (reserved, not filled) or a memory-mapped temporary
+    ``file``. ``received``: the models that clients received last, if the algorithm needs them.
 
     A round is a :meth:`transaction`. ``touched`` (clients,) bool: clients that have participated; ``changed``: clients
     changed since the last checkpoint; ``active``: number of clients that the last round changed (all if
@@ -72,7 +72,7 @@ class ClientState:
         """Yield the vectors of ``clients``, name -> (n, size) on the device, to change in place; store them afterwards.
 
         If all clients of the round, at least two, train at once, their rows are copies, stored at the end of the round.
-        Otherwise the store changes during the round, and copies of the old rows can restore it.
+        Otherwise the store changes during the round; copies of the old rows can restore it.
         """
         at_once = 1 < len(clients) == len(self._clients)
         if not at_once:
@@ -102,11 +102,11 @@ class ClientState:
         if not self._off_device:
             if len(clients) == 1:
                 return {name: values[clients[0]][None] for name, values in self.store.items()}
-            return {name: values[_index(clients, values)] for name, values in self.store.items()}
+            return {name: values[to_device(clients, values.device)] for name, values in self.store.items()}
         rows = {}
         for name, values in self.store.items():
             locked = self._locked(len(clients), values)
-            torch.index_select(values, 0, _index(clients, values), out=locked)
+            torch.index_select(values, 0, to_device(clients, values.device), out=locked)
             rows[name] = locked.to(self.device, non_blocking=True)
         return rows
 
@@ -118,9 +118,7 @@ class ClientState:
         return _reserve("file", (1, len(row)), row.dtype, row.device)[0].copy_(row)
 
     def move_out(self, home: str) -> None:
-        """Move the store from the device to another ``home``, one vector at a time, and the received models to the
-        host.
-        """
+        """Move the store from the device to another ``home``, vector by vector, and the received models to the host."""
         self.home = home
         for name, values in self.store.items():
             self.store[name] = _reserve(self.home, tuple(values.shape), values.dtype, self.device).copy_(values)
@@ -145,7 +143,7 @@ class ClientState:
             elif len(clients) == 1:
                 continue  # a view of the store
             for name, values in self.store.items():
-                values[_index(clients, values)] = rows[name]
+                values[to_device(clients, values.device)] = rows[name]
         self._unwritten.clear()
 
     def _forget(self) -> None:
@@ -157,12 +155,8 @@ class ClientState:
         return self.home != "device" and self.device.type != "cpu"
 
     def _locked(self, rows: int, values: Tensor) -> Tensor:
-        """Return page-locked memory for ``rows`` rows of ``values``; torch keeps it until pending copies end."""
+        """Return page-locked memory for some rows of ``values``; torch keeps it until pending copies end."""
         return torch.empty(rows, values.shape[1], dtype=values.dtype, pin_memory=self.device.type == "cuda")
-
-
-def _index(clients: np.ndarray, values: Tensor) -> Tensor:
-    return to_device(np.asarray(clients), values.device)
 
 
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:

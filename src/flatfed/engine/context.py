@@ -1,4 +1,4 @@
-"""The context of an algorithm's hooks: state and constants of the rows that train together."""
+"""The context of an algorithm's hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of a run: local steps, gradient evaluations and bytes sent."""
+"""The cost of a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from flatfed.engine.batches import Schedule
 class Cost:
     """Counts ``local_steps``, ``gradient_evaluations``, and bytes of ``download`` and ``upload``.
 
-    ``size``: bytes of a model. A full pass over a client's data counts as many gradient evaluations as an epoch has
-    steps.
+    A model has ``size`` bytes. A full pass over a client's data counts as many gradients as an epoch has steps.
     """
 
     def __init__(self, algorithm: Algorithm, schedule: Schedule, size: int):
@@ -18,7 +17,6 @@ class Cost:
         self.counts = {"local_steps": 0, "gradient_evaluations": 0, "download": 0, "upload": 0}
 
     def round(self, sizes: list[int], steps: int) -> None:
-        """Add a round of clients with ``sizes`` images that made ``steps`` local steps in total."""
         passes = self.algorithm.full_passes * sum(self.schedule.batches(size) for size in sizes)
         self.counts["local_steps"] += steps
         self.counts["gradient_evaluations"] += steps * self.algorithm.gradients_per_step + passes

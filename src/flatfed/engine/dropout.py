@@ -1,8 +1,8 @@
 """Dropout masks, computed on the device from a pair of numbers per step, with the same bits on every device.
 
-A mask is a function of key and position, so it does not depend on the batch's width or the other rows. The function is
-triple32 (C. Wellons, hash-prospector, 2018), a permutation of 32-bit numbers whose output bits depend almost evenly on
-all input bits. One half of the key enters before the first product, the other half after it.
+A mask is a function of key and position, independent of the batch's width and the other rows: triple32 (C. Wellons,
+hash-prospector, 2018), a permutation of 32-bit numbers whose output bits depend almost evenly on all input bits. Half
+of the key enters before the first product, half after it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def masks(keys: Tensor, sites: Sites, width: int, dtype: torch.dtype) -> list[Te
 
 
 def _mixed(key: Tensor, count: int) -> Tensor:
-    """Return ``count`` 32-bit numbers for every row of ``key`` (rows, 2)."""
+    """Return ``count`` 32-bit numbers per row of ``key`` (rows, 2)."""
     before, after = key.split(1, dim=1)
     mixed = torch.arange(count, dtype=torch.int32, device=key.device) ^ before
     for number, (shift, factor) in enumerate(ROUNDS):

@@ -65,8 +65,7 @@ class Executor(ABC):
     def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
         """Return the weighted cross-entropy on the ``batch`` of one row.
 
-        ``tensors``: the model's parameters by name, in the dtype of the layers. ``private``: the client's private
-        coordinates.
+        ``tensors``: parameters by name, in the dtype of the layers. ``private``: the client's private coordinates.
         """
         images, masks, weights = batch.images, batch.masks, batch.weights
         if self.transform is not None:
@@ -138,8 +137,6 @@ class Stacked(Executor):
 
 
 class Graph(Stacked):
-    """The stacked step, recorded as one CUDA graph."""
-
     name = "graph"
     recorded = True
 

@@ -1,4 +1,4 @@
-"""The positions of a model's tensors in its flat row of parameters."""
+"""The flat row of a model's parameters."""
 
 from __future__ import annotations
 
@@ -36,11 +36,9 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Length of a row."""
         return self.tensor_size + self.extra
 
     def slices(self) -> dict[str, slice]:
-        """Return name -> slice of the flat row."""
         parts = zip(self.names, self.sizes, accumulate(self.sizes), strict=True)
         return {name: slice(end - size, end) for name, size, end in parts}
 

@@ -1,4 +1,4 @@
-"""The local update of a block of clients: the step that all algorithms share."""
+"""The local step that all algorithms share."""
 
 from __future__ import annotations
 

@@ -27,11 +27,9 @@ class PeerSimulation(Simulation):
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def state_sizes(self) -> dict[str, int]:
-        """Every node keeps its model."""
         return {**super().state_sizes(), "model": self.layout.size}
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
-        """Every node receives its own model."""
         return replace(super().context(clients, rows), received=rows["model"])
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
@@ -49,7 +47,6 @@ class PeerSimulation(Simulation):
                 updates.accuracies += self.evaluate.nodes(clients, uploads["w"])
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        """Mix the models of all nodes, unless they mixed before training."""
         mix_first, models = self.algorithm.mix_first, self.state.store["model"]
         self.state.irreversible()
         if self.evaluates():  # mixing changes the trained models, so copy them

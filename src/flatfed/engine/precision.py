@@ -1,7 +1,7 @@
 """The number formats of a run's ``precision``.
 
 Weights, state, sums, norms and evaluation are float32 or float64. With ``bfloat16`` they are float32; a training step
-casts the weights once and computes the layers in bfloat16, the loss in float32.
+casts the weights and computes the layers in bfloat16, the loss in float32.
 """
 
 from __future__ import annotations
@@ -19,14 +19,8 @@ STATE_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": 
 SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # for float32 products on a GPU
 
 
-def layer_dtype(precision: str) -> torch.dtype | None:
-    """Return the dtype of the layers in a training step, None for that of the weights."""
-    return torch.bfloat16 if precision == "bfloat16" else None
-
-
 def bfloat16_units(description: dict[str, Any], device: torch.device) -> list[str] | None:
-    """Return the hardware that multiplies bfloat16, on a CPU its instruction sets; None for a run in another precision.
-    """
+    """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision."""
     if description["precision"] != "bfloat16":
         return None
     if device.type != "cpu":
@@ -49,10 +43,6 @@ def set_tensor_floats() -> None:
     """Multiply float32 in TF32 on a GPU, as the official code does."""
     for switch in SWITCHES:
         switch.fp32_precision = "tf32"
-
-
-def tensor_floats() -> bool:
-    return torch.backends.cudnn.conv.fp32_precision == "tf32"
 
 
 @contextmanager

@@ -88,9 +88,7 @@ class Probe:
             self.run.probes.append(self.measures(order))
 
     def measures(self, order: np.ndarray | None = None) -> dict[str, Any]:
-        """Return round, measures (None if not finite), digest of the images and seconds; ``order`` as for
-        :meth:`measure`.
-        """
+        """Return round, measures (None if not finite), digest and seconds; ``order`` as for :meth:`measure`."""
         began = time.monotonic()
         w = self.run.server["w"]
         parts = self.images.split(self.m)
@@ -107,13 +105,11 @@ class Probe:
         }
 
     def sharpness(self, w: Tensor, images: Tensor) -> float:
-        """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over the distance rho uphill.
-        """
+        """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over rho uphill."""
         higher = w + along(self._gradient(w, images), self.rho)
         return self.run.evaluate.hits(higher[0], images)[0] - self.run.evaluate.hits(w[0], images)[0]
 
     def drift(self, order: np.ndarray) -> float:
-        """Return PD^t of the active clients ``order``."""
         size = self.run.block(len(order))
         directions = self._global_directions(size)
         total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
@@ -149,8 +145,7 @@ class Probe:
     def _run_copies(
         self, clients: np.ndarray, observe: Callable[[int, Tensor, Tensor], None]
     ) -> tuple[Tensor, int]:
-        """Train copies of ``clients`` through the coming round; return their models (n, parameters) and the number of
-        steps.
+        """Train copies of ``clients`` through the coming round; return their models (n, parameters) and step count.
 
         ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.
         """

@@ -28,7 +28,6 @@ class Received:
         return torch.cat([self.snapshots[r].to(self.device) if r >= 0 else zero for r in rounds])
 
     def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
-        """Store that ``clients`` received ``w`` (1, size) in ``round_``."""
         self.snapshots[round_] = w.to(self.memory)
         self.rounds[clients] = round_
         for old in set(self.snapshots) - set(self.rounds.tolist()):
@@ -39,7 +38,6 @@ class Received:
         self.snapshots = {round_: snapshot(round_).to(self.memory) for round_ in sorted(set(rounds) - {-1})}
 
     def move_out(self) -> None:
-        """Move the snapshots to the host."""
         self.memory = torch.device("cpu")
         for round_, w in self.snapshots.items():
             self.snapshots[round_] = w.to(self.memory)

@@ -29,7 +29,7 @@ class Resident:
     def of(
         cls, data: Dataset, description: dict[str, Any], scheme: str, device: torch.device, dtype: torch.dtype
     ) -> Resident:
-        """Return ``data`` on ``device``, with ``mean`` and ``std`` from the dataset's ``description``."""
+        """Return ``data`` on ``device``, with ``mean`` and ``std`` from the ``description``."""
         mean, std = (torch.tensor(description[name], dtype=dtype, device=device) for name in ("mean", "std"))
         labels = torch.from_numpy(np.asarray(data.labels)).to(device)
         return cls(placed(data.images, device), labels, mean, std, dtype, scheme)

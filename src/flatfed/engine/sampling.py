@@ -13,10 +13,10 @@ from flatfed.data.streams import stream
 def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -> np.ndarray:
     """Return the sorted ids (n,) of the clients active in round ``round_`` (from 0).
 
-    ``spec``: ``scheme`` and ``sampler``. Schemes: all; bernoulli (each client with probability ``fraction``, redrawn if
-    nobody is active; official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without
-    replacement; DFedSAM). Samplers: keyed (FlatFed's streams); official (the official code's legacy generator with seed
-    + round; for fixed with the round alone, so all seeds draw the same clients).
+    Schemes of ``spec``: all; bernoulli (each client with probability ``fraction``, redrawn if nobody is active;
+    official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without replacement; DFedSAM).
+    Samplers: keyed (FlatFed's streams); official (the official code's legacy generator with seed + round; for fixed
+    with the round alone, so all seeds draw the same clients).
     """
     scheme, fraction = spec["scheme"], float(spec.get("fraction", 1.0))
     if scheme == "all":

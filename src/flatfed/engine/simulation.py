@@ -144,7 +144,7 @@ class Simulation(ABC):
         return line
 
     def sample(self) -> np.ndarray:
-        """Return the clients of the round, those with the most local steps first."""
+        """Return the clients of the round, those with most local steps first."""
         clients = active_clients(self.description["sampling"], self.client_count, self.seed, self.round)
         return batches.longest_first(clients, self.sizes, self.schedule)
 
@@ -230,12 +230,10 @@ class Simulation(ABC):
         return min(self.executor.block or n, self.row_limit or n, n)
 
     def progress(self) -> dict[str, Any]:
-        """Return the scalars of the state as JSON."""
         attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending", "probes")}
         return {**attributes, "rows": self.row_limit, "seconds": self.clock.seconds}
 
     def resume(self, progress: dict[str, Any], counts: dict[str, int]) -> None:
-        """Restore the ``progress`` and the ``counts`` of a checkpoint."""
         attributes = dict(progress)
         self.clock.seconds.update(attributes.pop("seconds"))
         self.row_limit = attributes.pop("rows")

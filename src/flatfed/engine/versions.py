@@ -28,9 +28,7 @@ def of_run(description: dict[str, Any]) -> dict[str, int | str]:
 
 
 def of_algorithm(name: str) -> int | str:
-    """Return the version of an algorithm; for a user's algorithm, the digest of its syntax tree and its folder's
-    ``_*.py``.
-    """
+    """Return an algorithm's version; for a user's, the digest of its syntax tree and its folder's ``_*.py``."""
     user_files = algorithms.own_files(name)
     return syntax_digest(user_files) if user_files else algorithms.load(name).version
 

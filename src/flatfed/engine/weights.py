@@ -1,4 +1,4 @@
-"""A run's model, its initial weights and their flat rows."""
+"""A run's model and its initial weights."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def rehearse(
     ``private``: private coordinates of a client; ``participants`` in the first round.
 
     :raises FlatFedError: naming file and hook, which fails, returns a wrong value, leaves a vector unchanged that it
-        should
-        change, or replaces a vector of the context.
+        should change, or replaces a vector of the context.
     :raises ConfigError: bfloat16 would lose the perturbation.
     """
     algorithm, initial = copy.deepcopy(algorithm), weights.initial
@@ -111,8 +110,7 @@ def rehearse(
 def _check_rounding(algorithm: Algorithm, model: str, weights: Tensor, e: Tensor) -> None:
     """Refuse bfloat16 if it rounds the ``weights`` of ``model`` by more than four times the norm of ``e``.
 
-    Above a quarter of the rounding, the gradient's change on ResNet-18 keeps a cosine of 0.97 with that in float32
-    (benchmarks/perturbation.py).
+    Below that, the gradient's change on ResNet-18 keeps a cosine of 0.97 with float32's (benchmarks/perturbation.py).
     """
     radius = float(e.norm(dim=1).max())
     minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4

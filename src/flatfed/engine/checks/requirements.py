@@ -10,9 +10,7 @@ from flatfed.errors import ConfigError
 
 
 def check(algorithm: Algorithm, description: dict[str, Any], clients: int, private: int) -> None:
-    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients; ConfigError with the
-    reason.
-    """
+    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients."""
     name, split = type(algorithm).__name__, description["split"]
     for kind in VECTOR_KINDS:
         check_state(kind, getattr(algorithm, kind), f"algorithm {name}")

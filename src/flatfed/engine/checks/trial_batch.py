@@ -17,8 +17,8 @@ def check(
 ) -> None:
     """Refuse an ``executor`` that cannot compute its model's gradients on images of ``shape`` (C, H, W).
 
-    ``private``: number of private coordinates. A model that draws random numbers is refused: rows and devices would
-    draw different ones.
+    A model that draws random numbers is refused: rows and devices would draw different ones. ``private``: number of
+    private coordinates.
 
     :raises ConfigError: naming executor, model and reason.
     """

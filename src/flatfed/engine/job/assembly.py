@@ -18,7 +18,7 @@ from flatfed.engine.feed import Feed
 from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
-from flatfed.engine.precision import STATE_DTYPES, layer_dtype
+from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.server import ServerSimulation
@@ -62,7 +62,8 @@ def simulation(
     data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
     data = data if meeting is None else meeting.share(data)
     transform = algorithm.transform if private else None
-    gradients = executors.executor_class(executor)(weights.model, weights.layout, transform, layer_dtype(precision))
+    layers = torch.bfloat16 if precision == "bfloat16" else None
+    gradients = executors.executor_class(executor)(weights.model, weights.layout, transform, layers)
     if gradients.recorded and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "

@@ -54,7 +54,7 @@ class Checkpoint:
             self.set_aside(reason)
 
     def _differences(self, about: dict[str, Any], description: dict[str, Any]) -> str:
-        """Return the differences between the run of the checkpoint ``about`` and this run, "" without any."""
+        """Return the differences between the run of the checkpoint ``about`` and this run."""
         identity = about.get("identity", self.identity)
         different = {key for key in {**identity, **self.identity} if identity.get(key) != self.identity.get(key)}
         words = []

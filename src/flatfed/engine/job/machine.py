@@ -12,7 +12,7 @@ import torch
 
 import flatfed
 from flatfed.engine.memory.available import reuse_memory
-from flatfed.engine.precision import set_tensor_floats, tensor_floats
+from flatfed.engine.precision import set_tensor_floats
 from flatfed.errors import FlatFedError
 from flatfed.runs import host
 
@@ -45,7 +45,7 @@ def machine(device: torch.device, threads: int) -> dict[str, Any]:
     return {
         "device": device.type,
         "threads": threads,
-        "tf32": cuda and tensor_floats(),
+        "tf32": cuda and torch.backends.cudnn.conv.fp32_precision == "tf32",
         "libraries": {
             "flatfed": flatfed.__version__,
             "python": platform.python_version(),

@@ -29,8 +29,8 @@ def duration(seconds: float) -> str:
 class Progress:
     """``round`` of ``rounds`` of the run with label ``run`` are done.
 
-    ``accuracy`` (0 to 1): the last one on ``unseen`` images ("test", "validation"), both None before the first
-    evaluation; ``pace``: seconds per round of this session, None before its first round.
+    ``accuracy`` (0 to 1): the last one on ``unseen`` images ("test", "validation"); ``pace``: seconds per round of this
+    session. All are None before the first value.
     """
 
     run: str
@@ -40,18 +40,16 @@ class Progress:
     accuracy: float | None
     unseen: str | None
 
-    @property
-    def time_left(self) -> str | None:
-        return None if self.pace is None else duration(self.pace * (self.rounds - self.round))
-
     def __str__(self) -> str:
         accuracy = "" if self.accuracy is None else f"{self.unseen} accuracy {100 * self.accuracy:.2f} %  "
-        pace = "time left not known yet" if self.pace is None else f"{self.pace:.3g} s a round  {self.time_left} left"
+        pace = "time left not known yet"
+        if self.pace is not None:
+            pace = f"{self.pace:.3g} s a round  {duration(self.pace * (self.rounds - self.round))} left"
         return f"round {self.round}/{self.rounds}  {accuracy}{pace}"
 
 
 def read(folder: Path) -> Progress | None:
-    """Return the progress of the training in ``folder``, or None."""
+    """Return the progress of the training in ``folder``, if any."""
     try:
         return forms.read(Progress, read_json(folder / PROGRESS_FILE), "it")
     except (OSError, DataError):  # removed, or empty because the disk is full
@@ -67,8 +65,7 @@ def time_spent(seconds: dict[str, float]) -> str:
 class Reporter:
     """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
 
-    On a terminal the line rewrites itself. A log has a line every 15 s, later each time 2 % of the run's time have
-    passed.
+    On a terminal the line rewrites itself. A log has a line every 15 s, later each time 2 % of the run's time pass.
     """
 
     interval = 15.0  # least seconds between two lines of a log
@@ -94,7 +91,6 @@ class Reporter:
             (self.folder / PROGRESS_FILE).unlink()
 
     def round(self, done: int, line: dict[str, Any] | None) -> None:
-        """Report ``done`` finished rounds and the round's ``line`` of metrics, if any."""
         progress = self.progress
         if line is not None:
             progress.unseen = "validation" if "validation_accuracy" in line else "test"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flatfed.engine.job import interruption
@@ -23,10 +23,10 @@ def train_together(
     """Train runs that differ only in their seed in one process, all clients as rows of one matrix.
 
     Each run has a file of ``partitions`` and a folder of ``outs``, with the same files and numbers as alone. Finished
-    runs stay as they are. If one run fails, the others write checkpoints and stop. ``common``: the other arguments of
-    :func:`train`.
+    runs stay as they are. If one run fails, the others write checkpoints and stop. ``common``: further arguments of
+    :func:`train`, whose errors it raises.
 
-    :raises DataError: the runs differ in more than the seed. Also raises the errors of :func:`train`.
+    :raises DataError: the runs differ in more than the seed.
     """
     first = descriptions[0]
     for description in descriptions[1:]:
@@ -59,11 +59,7 @@ def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
             finally:
                 meeting.leave()
 
-    threads = [threading.Thread(target=attend, args=(work,)) for work in works]
-    with interruption.signals_noted():
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with interruption.signals_noted(), ThreadPoolExecutor(len(works)) as pool:
+        pool.map(attend, works)
     if errors:
         raise next((error for error in errors if not isinstance(error, interruption.Stopped)), errors[0])

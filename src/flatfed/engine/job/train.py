@@ -54,7 +54,7 @@ def train(
 
     ``weights``: file of the pre-trained weights, if the description names some. ``meeting``: trains runs of other seeds
     together. ``stop_after``: stop after this number of the run's rounds, with a checkpoint. ``full_model``: keep dead
-    taps (:mod:`flatfed.engine.speed.live`). Returns whether the run is finished.
+    taps. Returns whether the run is finished.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it within a local step, with
@@ -62,9 +62,7 @@ def train(
     resume), or stops with a checkpoint.
 
     :raises DataError: data or partition do not fit the description.
-    :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16.
-    :raises Shortage: out of memory.
-    :raises Stopped: a signal stopped it.
+    :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16; Shortage and Stopped.
     """
     named = description["model"].get("weights")
     if (named is None) != (weights is None):
@@ -130,7 +128,7 @@ class Job:
         return True
 
     def _first_state(self) -> tuple[Simulation, bool]:
-        """Return the simulation and whether it resumes from the checkpoint."""
+        """Return the simulation and whether it resumes."""
         simulation = self._begin()
         if self.checkpoint.executor is not None:
             try:
@@ -157,7 +155,7 @@ class Job:
         return where
 
     def _rounds(self, reporter: Reporter, goal: int) -> int | None:
-        """Train to the end of round ``goal``; return the round that diverged, or None."""
+        """Train to the end of round ``goal``; return the round that diverged, if any."""
         run, interval = self.simulation, self.description["checkpoint_every"]
         watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
         written = time.monotonic()

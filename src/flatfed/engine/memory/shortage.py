@@ -40,10 +40,7 @@ def requested(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def explained(device: torch.device, activity: str, remedy: str = "") -> Iterator[None]:
-    """Turn a lack of memory during ``activity`` into a Shortage.
-
-    :raises Shortage: naming the device and the ``remedy``, a sentence; "" for that of a training.
-    """
+    """Turn a lack of memory during ``activity`` into a Shortage; ``remedy``: a sentence, "" for a training's."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -72,7 +69,7 @@ def retried(
 
 
 def advance(run: Simulation) -> dict[str, float] | None:
-    """Advance ``run`` by a round and return its result; after a lack of memory, retry with less."""
+    """Advance ``run`` by a round; after a lack of memory, retry with less."""
     return retried(
         run.advance,
         lambda amount: spare(run, amount),
@@ -83,9 +80,9 @@ def advance(run: Simulation) -> dict[str, float] | None:
 def spare(run: Simulation, amount: str) -> None:
     """Reduce the memory of ``run``'s next round, and report it.
 
-    If client state is as large as a matrix of the training rows, it moves from the device to the host first, which
-    changes no number. Otherwise half as many clients train at a time. Without a server the order is reversed: mixing on
-    a CPU rounds differently. ``amount``: result of :func:`requested`.
+    Client state as large as a matrix of the training rows moves from the device to the host first, which changes no
+    number. Otherwise half as many clients train at a time. Without a server the order is reversed: mixing on a CPU
+    rounds differently. ``amount``: result of :func:`requested`.
 
     :raises Shortage: clients train one at a time already, or the host has no room for their state.
     """
@@ -110,7 +107,6 @@ def spare(run: Simulation, amount: str) -> None:
 
 
 def release() -> None:
-    """Free unreferenced memory."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,7 +1,7 @@
 """Convolutions of very small images as matrix products.
 
 With the 7x7 stem, ResNet-18's last stages see images of 2 x 2 pixels and of one, on which a 3 x 3 kernel covers more
-padding than pixels. A product of the images, as rows, with a matrix of the taps needs fewer operations.
+padding than pixels. A product of the images with a matrix of the taps needs fewer operations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PointwiseProduct(Product):
 
 
 class SinglePositionProduct(Product):
-    """A kernel of the size of the images, at one position."""
+    """A kernel of the size of the images."""
 
     def forward(self, images: Tensor) -> Tensor:
         return linear(images.flatten(1), self.weight.flatten(1), self.bias)[:, :, None, None]

@@ -99,7 +99,7 @@ class Recorded:
         self.total[:rows].add_(self.plain.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
-        """Return (buffer, values) of everything that local steps only read."""
+        """Return (buffer, values) of all that steps only read."""
         pairs = [(self.ctx.steps, ctx.steps), (self.ctx.nominal_steps, ctx.nominal_steps)]
         pairs += [(self.ctx.lr.view(-1), ctx.lr.view(-1)), *_pairs(self.ctx.server, ctx.server)]
         if ctx.received is not ctx.server["w"]:
@@ -107,9 +107,7 @@ class Recorded:
         return pairs
 
     def _reserve(self, w: Tensor, inputs: dict[str, Tensor], ctx: Context) -> None:
-        """Reserve buffers for the rows ``w``; drop recordings for fewer rows or another sharing of the server's
-        vectors.
-        """
+        """Reserve buffers for the rows ``w``; drop recordings for fewer rows or another sharing of the server."""
         common = len(ctx.server["w"]) == 1
         if len(w) <= self.capacity and common == self.common:
             return

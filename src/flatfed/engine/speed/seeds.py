@@ -51,7 +51,6 @@ class Meeting:
         self.waiting: list[Waiting] = []
 
     def share(self, data: Resident) -> Resident:
-        """Return the images of the first run, which equal ``data``."""
         self.data = self.data or data
         return self.data
 
@@ -82,7 +81,6 @@ class Meeting:
         self.local_update.release()
 
     def leave(self) -> None:
-        """Stop waiting for a run that has ended."""
         self.expected -= 1
         self.turn.notify_all()
 

@@ -50,8 +50,7 @@ class LiveTaps:
     """A model without dead taps, and the conversion of its rows from and to the full model.
 
     ``model``: the cropped module; ``layout`` of its rows, with one extra coordinate; ``full``: layout of the full
-    model; ``windows``: name -> live window of a kernel; ``dead`` (n,): initial values of the dead weights, in the full
-    row's order.
+    model; ``windows``: name -> live window of a kernel; ``dead`` (n,): initial values of the dead weights.
     """
 
     model: nn.Module
@@ -93,10 +92,10 @@ class LiveTaps:
 
 
 def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> LiveTaps | None:
-    """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach, None if it has no such taps.
+    """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach.
 
-    ``initial`` (parameters,): its initial weights. Also None if the cropped model has other outputs, or dead weights
-    have a gradient.
+    None if it has no such taps, if the cropped model has other outputs, or if dead weights have a gradient. ``initial``
+    (parameters,): its initial weights.
     """
     taps = cropped(model, shape)
     if taps is None:
@@ -124,14 +123,13 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
 
 
 def border(layer: nn.Conv2d) -> tuple[int, ...]:
-    """Return the padding left, right, top and bottom."""
     if isinstance(layer, Cropped):
         return layer.border
     return layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]
 
 
 def output_size(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the output's size (H, W) for images of ``size`` (H, W)."""
+    """Return (H, W) of the output for images of ``size`` (H, W)."""
     left, right, top, bottom = border(layer)
     height, width = size[0] + top + bottom, size[1] + left + right
     taps, step = layer.kernel_size, layer.stride
