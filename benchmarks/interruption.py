@@ -39,7 +39,7 @@ def made_up(parameters: int, clients: int) -> SimpleNamespace:
         executor=SimpleNamespace(name="sequential"),
         cost=SimpleNamespace(counts={}),
         progress=dict,
-        clients=clients,
+        client_count=clients,
     )
 
 

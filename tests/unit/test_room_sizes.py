@@ -17,11 +17,11 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
     "": 673,
-    "algorithms": 1008,
+    "algorithms": 993,
     "analysis": 877,
     "commands": 1290,
     "data": 1023,
-    "engine": 2896,
+    "engine": 2832,
     "experiment": 2232,
     "figures": 828,
     "models": 440,

@@ -7,9 +7,9 @@ h_i = -lambda_i / lambda of the paper's dual. The clip contains the linear half 
 one. With lambda = 0 the server still adds the mean h. This is the official FedSMOO code; Acar et al. evaluate mean_S
 w_i, evaluated here after the last round (``also`` in run.json).
 
-``regulariser: FL-SAM@2c16149`` has (lambda/2) ||w - w^t||, not squared, in the loss: a pull (lambda/2) (w - w^t) / ||w
-- w^t|| of constant length, 0 at the start, inside the clip. So do its FedSpeed, FedSMOO and FedLESAM-D, whose initial w
-has a rounding error that torch turns into such a pull; FlatFed omits this.
+``regulariser: FL-SAM@2c16149`` has (lambda/2) ||w - w^t||, not squared, in the loss, so its pull towards w^t has the
+constant length lambda/2 (0 at the start) and is inside the clip. So do its FedSpeed, FedSMOO and FedLESAM-D, whose
+initial w has a rounding error that torch turns into such a pull; FlatFed omits this.
 
 Evidence: tests; 68 % on path3-100: round 213 (paper 173).
 """

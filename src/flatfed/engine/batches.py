@@ -33,7 +33,7 @@ class RoundPlan:
         return (self.weight > 0).sum(axis=2).max(axis=0)
 
     def rows(self, step: int) -> int:
-        """Return how many rows, from the first, still train at ``step``."""
+        """Return how many rows still train at ``step``."""
         return int(np.searchsorted(-self.steps, -step, side="left"))
 
     @property

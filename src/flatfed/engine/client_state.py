@@ -129,7 +129,6 @@ class ClientState:
         return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
 
     def load(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
-        """Set vector ``name`` of ``clients`` to ``rows``, one (size,) per client."""
         self.touched[clients] = True
         for client, row in zip(clients, rows, strict=True):
             self.store[name][int(client)] = row.to(self.store[name])
@@ -160,7 +159,7 @@ class ClientState:
 
 
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros of ``shape`` in ``home``; a file has no name and disappears with the process."""
+    """Return zeros of ``shape``; a file has no name and disappears with the process."""
     if home == "device":
         return torch.zeros(shape, dtype=dtype, device=device)
     if home == "memory":

@@ -24,7 +24,7 @@ class Cost:
             self.links(len(sizes))
 
     def links(self, count: int) -> None:
-        """Add the traffic of ``count`` clients with the server, or of ``count`` links of a topology."""
+        """Add the traffic with ``count`` clients, or of ``count`` links."""
         down, up = self.algorithm.communication
         self.counts["download"] += int(count * down * self.size)
         self.counts["upload"] += int(count * up * self.size)

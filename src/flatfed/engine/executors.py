@@ -56,7 +56,7 @@ class Executor(ABC):
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
+        """Return losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """As ``__call__``, for a local step: the results of a row must not depend on the number of rows."""
@@ -91,7 +91,6 @@ class Sequential(Executor):
         return losses, gradients
 
     def row(self, i: int, w: Tensor, batch: Batch, losses: Tensor, gradients: Tensor) -> None:
-        """Write row ``i`` of ``losses`` (rows,) and ``gradients`` (rows, parameters)."""
         masks = [mask[i] for mask in batch.masks]
         images = augment.channels_last(batch.images[i])
         # The leaves are the model's tensors: the gradient of the row would need another copy.

@@ -87,7 +87,6 @@ class LocalUpdate:
 
     @property
     def plain(self) -> LocalUpdate:
-        """The local update without wrappers."""
         return self
 
     def release(self) -> None:

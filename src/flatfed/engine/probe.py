@@ -43,12 +43,12 @@ class ObservedPerturbation:
 class Probe:
     """Measures a simulation before its first round, every ``every`` rounds and after its last round.
 
-    F is the mean loss on ``images`` training images, drawn with the seed's key. If clients have equally many images, it
-    estimates FedLESAM's F = 1/N sum_i F_i.
+    F is the mean loss on ``images`` training images, drawn with the seed's key, an estimate of FedLESAM's F = 1/N sum_i
+    F_i if clients have equally many images.
 
     ``sharpness``: F(w + rho g / ||g||) - F(w) with g = grad F(w), a lower bound of max F(w + e) - F(w) over ||e|| <=
-    rho (FedLESAM section 2.2 states neither radius nor estimate). ``m_sharpness``: its mean over batches of ``m``
-    images, each with its own ascent (Foret et al. 2021). ``perturbation_drift``: FedLESAM section 4.1,
+    rho (FedLESAM section 2.2 does not define its estimate). ``m_sharpness``: its mean over batches of ``m`` images,
+    each with its own ascent (Foret et al. 2021). ``perturbation_drift``: FedLESAM section 4.1,
 
         PD^t = 1/(2 K E) sum_k sum_i || delta_{g,k} - delta_{i,k} ||,
 
@@ -57,11 +57,9 @@ class Probe:
 
         w_{g,k} = w^t - eta_g 1/N sum_i (w^t - w_{i,k}),   over all N clients.
 
-    The probe trains copies of all N clients from w^t on their batches of the coming round. A client with fewer steps
-    keeps its last model. The drift is None without perturbation, without a server and for centralised training.
-
-    Memory: a block of clients and, for the drift, one model per local step. ``images_sha256``: digest of the images'
-    positions.
+    The probe trains copies of all N clients from w^t on their batches of the coming round and stores one model per
+    local step. A client with fewer steps keeps its last model. The drift is None without perturbation, without a server
+    and for centralised training.
     """
 
     def __init__(self, spec: dict[str, Any], simulation: Simulation):
@@ -82,7 +80,7 @@ class Probe:
     def measure(self, order: np.ndarray | None = None) -> None:
         """Add the measures to the run's ``probes``, unless an earlier session did.
 
-        ``order`` (n,): the clients of the coming round, None after the last.
+        ``order`` (n,): the clients of the coming round, if any.
         """
         if not (self.run.probes and self.run.probes[-1]["round"] == self.run.round):
             self.run.probes.append(self.measures(order))

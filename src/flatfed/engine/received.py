@@ -23,7 +23,7 @@ class Received:
         self.memory = device if home == "device" else torch.device("cpu")
 
     def gather(self, clients: np.ndarray, w: Tensor) -> Tensor:
-        """Return the models (n, size) that ``clients`` received last, 0 before their first round; ``w`` (1, size)."""
+        """Return the last models (n, size) of ``clients``, 0 before their first round; ``w`` (1, size)."""
         zero, rounds = torch.zeros_like(w), self.rounds[clients].tolist()
         return torch.cat([self.snapshots[r].to(self.device) if r >= 0 else zero for r in rounds])
 

@@ -214,7 +214,6 @@ class Simulation(ABC):
         )
 
     def learning_rate(self) -> float:
-        """Return eta_0 gamma^t."""
         return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
 
     def evaluates(self) -> bool:

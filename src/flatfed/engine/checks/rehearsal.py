@@ -123,7 +123,7 @@ def _check_rounding(algorithm: Algorithm, model: str, weights: Tensor, e: Tensor
 
 
 def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
-    """Return the result of hook ``name``; refuse wrong values and replaced vectors."""
+    """Call hook ``name``; refuse wrong values and replaced vectors."""
     contexts = [argument for argument in arguments if isinstance(argument, Context)]
     vectors = [(kind, getattr(ctx, kind), dict(getattr(ctx, kind))) for ctx in contexts for kind in KINDS]
     try:

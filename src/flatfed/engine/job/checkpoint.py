@@ -96,12 +96,12 @@ class Checkpoint:
         return about["progress"]
 
     def overdue(self, simulation: Simulation) -> bool:
-        """Return whether the changed clients of this and the next round take longer than ``GRACE`` to write.
+        """Return whether changed clients of this and the next round take longer than ``GRACE`` to write.
 
         Only if they add up over rounds: without a server, every round changes the same clients.
         """
         state = simulation.state
-        waiting = min(int(state.changed.sum()) + state.active, simulation.clients)
+        waiting = min(int(state.changed.sum()) + state.active, simulation.client_count)
         return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
 
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:

@@ -28,8 +28,8 @@ PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 class Outputs:
     """The files of a run in folder ``out``.
 
-    ``identity``: all inputs of the run; ``images``: their number per part; ``lines`` of metrics.csv so far;
-    ``sessions`` of training, as in run.json.
+    ``identity``: all inputs of the run; ``images``: their number per part; ``lines`` of metrics.csv; ``sessions`` of
+    training, as in run.json.
     """
 
     def __init__(self, out: Path, identity: Identity, images: dict[str, int]):
@@ -86,7 +86,7 @@ class Outputs:
     def _keep_previous(self) -> None:
         """Link the finished run in ``out`` into ``.previous``, unless it is this run.
 
-        With the same identity and first session it is this run: the job stopped before it removed its checkpoint.
+        With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
         if not (self.out / RECORD).exists():
             return

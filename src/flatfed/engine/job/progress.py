@@ -19,7 +19,7 @@ PROGRESS_FILE = "progress.json"  # in a run's folder during its training, and af
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: ``48 s``, ``12 min``, ``3.4 h``."""
+    """Return ``48 s``, ``12 min`` or ``3.4 h``."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
@@ -109,7 +109,6 @@ class Reporter:
             print(text, file=sys.stderr, flush=True)
 
     def _note(self) -> None:
-        """Write the state file; errors of the disk are left to the checkpoint."""
         part = self.folder / f".{PROGRESS_FILE}.part"
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)

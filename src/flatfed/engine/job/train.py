@@ -1,6 +1,6 @@
 """One training job: it reads a run description and writes ``metrics.csv``, ``model.safetensors`` and ``run.json``.
 
-It needs only torch, numpy and safetensors, and networkx for decentralised runs, so bare GPU hosts can train.
+It needs torch, numpy and safetensors, and networkx for decentralised runs.
 """
 
 from __future__ import annotations
@@ -128,7 +128,6 @@ class Job:
         return True
 
     def _first_state(self) -> tuple[Simulation, bool]:
-        """Return the simulation and whether it resumes."""
         simulation = self._begin()
         if self.checkpoint.executor is not None:
             try:
@@ -180,7 +179,6 @@ class Job:
         return None
 
     def _write_state(self) -> int:
-        """Write a checkpoint and the lines so far; return the checkpoint's bytes."""
         progress = {"lines": self.outputs.lines, "sessions": self.outputs.sessions}
         size = self.checkpoint.write(self.simulation, progress)
         self.outputs.write_so_far(self.simulation)

@@ -43,7 +43,7 @@ def available(root: Path = Path("/")) -> int:
 
 
 def _cgroup_room(root: Path) -> Iterator[int]:
-    """Yield the remaining bytes of each limited cgroup of this process (versions 1 and 2)."""
+    """Yield the remaining bytes of each limited cgroup (versions 1 and 2)."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -29,7 +29,7 @@ class Product(nn.Conv2d):
 
 
 class PointwiseProduct(Product):
-    """One tap: every stride-th pixel times a matrix."""
+    """One tap."""
 
     def forward(self, images: Tensor) -> Tensor:
         pixels = images[:, :, :: self.stride[0], :: self.stride[1]].permute(0, 2, 3, 1)
@@ -98,7 +98,6 @@ def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
 
 
 def _kind(layer: nn.Conv2d, size: tuple[int, int]) -> type[Product] | None:
-    """Return the product class for ``layer``, None if torch convolves faster."""
     pixels, bare = size[0] * size[1], not any(taps.border(layer))
     if layer.groups > 1:
         return None

@@ -28,8 +28,7 @@ WARM_UP = 2  # steps in which libraries choose kernels and reserve memory
 class CudaGraphs:
     """Records work as CUDA graphs that share one memory pool.
 
-    Work warms up on the recording's stream, so the memory that libraries keep per stream (workspaces of cuBLAS) does
-    not come from the pool.
+    Work warms up on the recording's stream, so the memory that cuBLAS keeps per stream does not come from the pool.
     """
 
     def __init__(self, device: torch.device):
@@ -68,7 +67,6 @@ class Recorded:
         self.release()
 
     def release(self) -> None:
-        """Drop all recordings and their memory."""
         self.steps: dict[int, Work] = {}
         self.capacity, self.common = 0, True
         self.w = self.total = self.ctx = self.inputs = None

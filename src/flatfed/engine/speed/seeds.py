@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Waiting:
-    """A run at its local update: its rows, and afterwards its ``losses`` or an ``error``."""
+    """A run at its local update, afterwards with its ``losses`` or an ``error``."""
 
     w: Tensor
     plan: RoundPlan
@@ -64,7 +64,6 @@ class Meeting:
         return self
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Run ``LocalUpdate.run`` together with the other unfinished runs."""
         run = Waiting(w, plan, ctx)
         self.waiting.append(run)
         while run.losses is None and run.error is None:

@@ -129,7 +129,6 @@ def border(layer: nn.Conv2d) -> tuple[int, ...]:
 
 
 def output_size(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
-    """Return (H, W) of the output for images of ``size`` (H, W)."""
     left, right, top, bottom = border(layer)
     height, width = size[0] + top + bottom, size[1] + left + right
     taps, step = layer.kernel_size, layer.stride
@@ -157,7 +156,7 @@ def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tupl
 
 
 def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
-    """Return the live window of a kernel on images of ``size`` (H, W)."""
+    """Return the kernel's live window on images of ``size`` (H, W)."""
     parts = []
     for side, count, taps, step, low in zip(
         size, output_size(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
