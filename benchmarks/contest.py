@@ -74,7 +74,7 @@ class Contest:
             "coordinates": first.layout.size,
             "seconds": summed,
             "failed": failed,
-            "fewer_rows": {name: run.rows for name, run in ours.items() if run.rows is not None},
+            "fewer_rows": {name: run.row_limit for name, run in ours.items() if run.row_limit is not None},
         }
         if self.device.type == "cuda":
             found["device_bytes"] = torch.cuda.max_memory_allocated()

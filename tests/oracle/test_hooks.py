@@ -201,7 +201,7 @@ def test_a_file_of_client_state_is_announced_and_refused_where_the_disk_has_no_r
     job(tmp_path, "fedsmoo", "run")
     assert "69 kB of client state in a file in /" in capsys.readouterr().err
     monkeypatch.setattr(homes.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
-    with pytest.raises(Shortage, match=r"client state: 69 kB .* more than /.* has \(1 kB\).*TMPDIR"):
+    with pytest.raises(Shortage, match=r"client state: 69 kB .* space in /.* \(1 kB\).*TMPDIR"):
         job(tmp_path, "fedsmoo", "other")
 
 

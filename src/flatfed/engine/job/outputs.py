@@ -123,7 +123,7 @@ class Outputs:
             diverged_at=diverged,
             probes=run.probes,
             executor=run.executor.name,
-            rows=run.rows,
+            rows=run.row_limit,
             row=run.layout.size,
             precision=run.description["precision"],
             parameters=run.weights.parameters,
