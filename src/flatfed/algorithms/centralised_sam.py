@@ -15,7 +15,5 @@ from flatfed.algorithms.centralised_sgd import CentralisedSGD
 
 
 class CentralisedSAM(SharpnessAware, CentralisedSGD):
-    """SAM on all data."""
-
     whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "centralised_sgd"),), ends_at="fixed point", per_rho=4.0)

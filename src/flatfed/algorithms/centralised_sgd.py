@@ -15,8 +15,6 @@ from flatfed.algorithms._claims import Claims, Reduction
 
 
 class CentralisedSGD(Algorithm):
-    """SGD on all data."""
-
     central = True
     communication = (0, 0)
     whole_rows = True

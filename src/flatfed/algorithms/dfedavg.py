@@ -16,8 +16,6 @@ FULL = {"topology": {"graph": "full"}, "sampling": {"scheme": "all"}}  # gossip 
 
 
 class DFedAvg(Algorithm):
-    """Local SGD and gossip."""
-
     decentralised = True
     whole_rows = True
     claims = Claims((Reduction({}, "fedavg", when=FULL),), ends_at="fixed point")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 class DFedAvgM(DFedAvg):
-    """Local SGD with momentum, and gossip."""
-
     momentum = Number(0.9, "theta: heavy-ball momentum; 0 is DFedAvg", minimum=0, exclusive_maximum=1)
     scratch = ("velocity",)
     whole_rows = True

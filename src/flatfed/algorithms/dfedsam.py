@@ -16,8 +16,6 @@ from flatfed.algorithms.dfedavg import FULL, DFedAvg
 
 
 class DFedSAM(SharpnessAware, DFedAvg):
-    """Local SAM and gossip."""
-
     whole_rows = True
     claims = Claims(
         (Reduction({"rho": 0.0}, "dfedavg"), Reduction({"rho": 0.3}, "fedsam", {"rho": 0.3}, when=FULL)),

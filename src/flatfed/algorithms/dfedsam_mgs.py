@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class DFedSAMMGS(DFedSAM):
-    """Local SAM and several gossip steps."""
-
     gossip_steps = Whole(4, "Q: gossip steps a round; 1 is DFedSAM", minimum=1)
     whole_rows = True
     claims = Claims(

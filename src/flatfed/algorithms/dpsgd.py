@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class DPSGD(Algorithm):
-    """Gossip with a local step."""
-
     order = Choice(
         "paper",
         ("paper", "official_code"),

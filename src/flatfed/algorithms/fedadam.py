@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class FedAdam(Algorithm):
-    """Local SGD with an Adam server."""
-
     server_learning_rate = Number(0.1, "eta_g: step of the server's Adam", exclusive_minimum=0)
     beta1 = Number(0.9, "decay of the first moment", minimum=0, exclusive_maximum=1)
     beta2 = Number(0.99, "decay of the second moment", minimum=0, exclusive_maximum=1)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 class FedAvg(Algorithm):
-    """Local SGD and averaging."""
-
     server_learning_rate = Number(1.0, "eta_g: share of the mean update that the server takes", exclusive_minimum=0)
     whole_rows = True
     claims = Claims(one_client="centralised_sgd", ends_at="fixed point")

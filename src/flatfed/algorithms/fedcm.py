@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 
 class FedCM(DividesBySteps, FedAvg):
-    """Local SGD with client-level momentum."""
-
     alpha = Number(0.1, "weight of the fresh gradient; 1 is FedAvg", exclusive_minimum=0, maximum=1)
     scaling = Choice(
         "official_code",

@@ -33,8 +33,6 @@ NOT_SQUARED = "FL-SAM@2c16149"
 
 
 class FedDyn(Algorithm):
-    """Local SGD with dynamic regularisation."""
-
     penalty = Number(0.1, "lambda = 1/beta: strength of the proximal term", minimum=0)
     regulariser = Choice(
         "paper",

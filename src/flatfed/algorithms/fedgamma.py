@@ -16,8 +16,6 @@ from flatfed.algorithms.scaffold import Scaffold
 
 
 class FedGAMMA(SharpnessAware, Scaffold):
-    """SCAFFOLD on SAM's gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
     whole_rows = True
     claims = Claims(

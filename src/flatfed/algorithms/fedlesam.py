@@ -16,7 +16,5 @@ from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedLESAM(LocallyEstimated, FedAvg):
-    """FedAvg on FedLESAM's perturbed gradient."""
-
     whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "fedavg"),), ends_at="fixed point", per_rho=4.0)

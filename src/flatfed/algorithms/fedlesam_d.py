@@ -17,8 +17,6 @@ from flatfed.algorithms.feddyn import FedDyn
 
 
 class FedLESAMD(LocallyEstimated, FedDyn):
-    """FedDyn on FedLESAM's perturbed gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     counted = 2  # Tables 5, 7 and 9
     whole_rows = True

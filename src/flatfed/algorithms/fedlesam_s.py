@@ -27,8 +27,6 @@ OFFICIAL_FACTOR = 0.1  # the official code's --lamb
 
 
 class FedLESAMS(LocallyEstimated, Scaffold):
-    """SCAFFOLD on FedLESAM's perturbed gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
     correction = Choice(
         "paper",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class FedProx(FedAvg):
-    """Local SGD with a proximal term."""
-
     mu = Number(0.1, "strength of the proximal term; 0 is FedAvg", minimum=0)
     whole_rows = True
     claims = Claims((Reduction({"mu": 0.0}, "fedavg"),), ends_at="fixed point")

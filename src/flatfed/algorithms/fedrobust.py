@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class FedRobust(FedAvg):
-    """Local SGD against each client's worst affine shift."""
-
     affine = Choice("channel", ("channel", "diagonal"), "one scale and shift a channel, or one a pixel and channel")
     ascent = Number(1.0, "eta_2 / eta: rate of the shift's ascent; 0 is FedAvg", minimum=0)
     scale_penalty = Number(1.0, "lambda_a: weight of ||a||^2", minimum=0)

@@ -16,8 +16,6 @@ from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedSAM(SharpnessAware, FedAvg):
-    """FedAvg on SAM's gradient."""
-
     whole_rows = True
     claims = Claims(
         (Reduction({"rho": 0.0}, "fedavg"),), one_client="centralised_sam", ends_at="fixed point", per_rho=4.0

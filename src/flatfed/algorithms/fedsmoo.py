@@ -32,8 +32,6 @@ UNREPAIRED = "FL-Simulator@653ebb5"
 
 
 class FedSMOO(FedDyn):
-    """Dynamic regularisation of weights and of SAM's perturbation."""
-
     rho = Number(0.1, "radius of the perturbation (the paper's r)", minimum=0)
     s = Choice(
         "official_code",

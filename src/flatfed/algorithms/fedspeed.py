@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class FedSpeed(SharpnessAware, FedDyn):
-    """FedDyn on SAM's gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     average = Choice(
         "official_code",

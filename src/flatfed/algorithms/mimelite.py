@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class MimeLite(FedAvg):
-    """Local SGD with the server's momentum."""
-
     alpha = Number(
         0.1, "weight of the fresh gradient, 1 minus the momentum; 1 is FedAvg", exclusive_minimum=0, maximum=1
     )

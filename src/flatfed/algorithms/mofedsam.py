@@ -27,8 +27,6 @@ UNWEIGHTED = "FedLESAM@d6663cc"
 
 
 class MoFedSAM(SharpnessAware, FedCM):
-    """FedCM on SAM's gradient."""
-
     fresh = Choice("paper", ("paper", UNWEIGHTED), "weight of the fresh gradient: alpha, or 1")
     whole_rows = True
     claims = Claims(

@@ -28,8 +28,6 @@ IDLE = {"clip_norm": None}  # with an active clip, c - c_i does not cancel
 
 
 class Scaffold(DividesBySteps, FedAvg):
-    """Local SGD with control variates."""
-
     client_state = ("c",)
     server_state = ("c",)
     scratch = ("correction",)
