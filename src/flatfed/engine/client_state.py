@@ -154,7 +154,7 @@ class ClientState:
         return self.home != "device" and self.device.type != "cpu"
 
     def _locked(self, rows: int, values: Tensor) -> Tensor:
-        """Return page-locked memory for some rows of ``values``; torch keeps it until pending copies end."""
+        """Return page-locked memory for rows of ``values``; torch keeps it until pending copies end."""
         return torch.empty(rows, values.shape[1], dtype=values.dtype, pin_memory=self.device.type == "cuda")
 
 

@@ -22,7 +22,7 @@ DRAW = 1 << 16  # a draw is half a 32-bit number; rates are rounded to multiples
 
 
 def keys(seed: int, round_: int, client: int, steps: int, sites: int) -> np.ndarray:
-    """Return the keys (steps, sites, 2) of one client's masks in a round."""
+    """Return the keys (steps, sites, 2) of a client's masks in a round."""
     drawn = stream(seed, "dropout", round_, client).integers(0, 1 << 32, (steps, sites, 2), dtype=np.uint32)
     return drawn.view(np.int32)
 

@@ -27,7 +27,7 @@ class Batch:
     """One step's batch of every row.
 
     ``images`` (rows, B, C, H, W) normalised; ``labels`` (rows, B); ``weights`` (rows, B): 1 / (batch size), 0 for
-    padding; ``masks``: the model's scaled dropout masks, each (rows, B, *shape).
+    padding; ``masks``: scaled dropout masks, each (rows, B, *shape).
     """
 
     images: Tensor
@@ -79,7 +79,7 @@ class Executor(ABC):
 
 
 class Sequential(Executor):
-    """One client after another: least memory; fastest on a CPU for models that keep its cores busy."""
+    """One client after another: least memory; fastest on a CPU for large models."""
 
     name = "sequential"
     block = 1

@@ -44,7 +44,7 @@ class Resident:
 
 
 def placed(images: np.ndarray, device: torch.device) -> Tensor:
-    """Return ``images`` on ``device``; on the host, memory-mapped, if they need over half of a GPU's free memory."""
+    """Return ``images`` on ``device``, or memory-mapped on the host if they need over half of a GPU's free memory."""
     mapped = torch.from_numpy(np.asarray(images))
     if device.type == "cuda" and images.nbytes > torch.cuda.mem_get_info(device)[0] // 2:
         return mapped

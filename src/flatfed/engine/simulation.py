@@ -66,10 +66,8 @@ class Simulation(ABC):
 
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
     ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
-    evaluation. ``row_limit``: largest number of clients that train at a time; None for the executor's limit.
-
-    ``home``: returns the memory for a number of bytes of client state. ``pause``: called wherever the run can stop
-    without loss; may raise.
+    evaluation. ``row_limit``: largest number of clients that train at a time, if limited. ``home``: returns the memory
+    for a number of bytes of client state. ``pause``: called wherever the run can stop without loss; may raise.
     """
 
     topology: Topology | None = None

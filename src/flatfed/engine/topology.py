@@ -20,10 +20,10 @@ DRAWS = 100  # rounds in the expectation of a time-varying topology's spectral g
 class Topology:
     """A graph on ``clients`` nodes, fixed or drawn in every round with the key (seed, round).
 
-    ``spec``: ``graph`` and, for the time-varying ones, ``neighbours`` n.
+    Graphs of ``spec`` (the last three with ``neighbours`` n):
 
-    - ring; grid: a torus as square as possible; exponential: 2^k hops in both directions (Ying et al. 2021 use one
-      direction, which is not symmetric); full.
+    - ring; grid: a torus as square as possible; exponential: 2^k hops in both directions (one direction, as in Ying et
+      al. 2021, is not symmetric); full.
     - clique: n random clients average; each gossip step of a round has n other clients. Of three readings of DFedSAM
       appendix B.4, only this one mixes as little as its Table 1 shows.
     - neighbours: every client averages with n random others, not symmetric (the code of DisPFL).
@@ -41,7 +41,7 @@ class Topology:
     def mixing(self, round_: int, step: int = 0) -> np.ndarray:
         """Return W (clients, clients) float64 of gossip step ``step`` in round ``round_``, both from 0.
 
-        :raises ConfigError: too few clients for a clique in this gossip step.
+        :raises ConfigError: too few clients for a clique.
         """
         if self._fixed is not None:
             return self._fixed

@@ -1,7 +1,7 @@
 """The versions of the components that determine a run's numbers.
 
-Increase a component's version if a change alters its mathematics or random draws, not for a change of rounding. Golden
-values guard the versions (``tests/oracle/test_golden_values.py``).
+Increase a component's version if its mathematics or random draws change, not for rounding. Golden values guard the
+versions (``tests/oracle/test_golden_values.py``).
 """
 
 from __future__ import annotations

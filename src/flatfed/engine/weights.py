@@ -19,7 +19,7 @@ def initial_model(
 ) -> tuple[nn.Module, Tensor]:
     """Return a description's model and its initial weights (parameters,), float32, drawn with the seed's key.
 
-    ``pretrained_file``: initial weights to use instead (:mod:`flatfed.models.pretrained`).
+    ``pretrained_file``: initial weights to use instead.
     """
     spec, data = description["model"], description["dataset"]
     seed = torch_seed(int(description["seed"]), "weights")

@@ -1,8 +1,4 @@
-"""Checkpoints: the state of one run after a whole round.
-
-A checkpoint is a journal in a hidden folder of the run: the server's vectors and those of clients that participated
-since the last checkpoint.
-"""
+"""Checkpoints: the state of a run after a whole round, as a journal in a hidden folder of the run."""
 
 from __future__ import annotations
 

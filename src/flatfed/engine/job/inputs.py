@@ -17,7 +17,7 @@ HASHED = 4 << 30  # largest dataset to hash before every run; larger ones take m
 class Identity:
     """All inputs of a run: SHA-256 digests and versions of the code.
 
-    ``weights_digest``: of pre-trained initial weights, else None.
+    ``weights_digest``: of pre-trained weights, if any.
     """
 
     description_digest: str

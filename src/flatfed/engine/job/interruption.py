@@ -42,9 +42,9 @@ def check() -> None:
 
 @contextlib.contextmanager
 def signals_noted() -> Iterator[None]:
-    """Note the first SIGTERM or SIGINT for :func:`check`; a later signal ends the process at once.
+    """Note the first SIGTERM or SIGINT for :func:`check`; a later one ends the process at once.
 
-    Does nothing outside the main thread, to which signal handlers belong.
+    Does nothing outside the main thread, to which handlers belong.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

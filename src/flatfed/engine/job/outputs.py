@@ -60,7 +60,7 @@ class Outputs:
         self.forget_so_far()
 
     def write_so_far(self, run: Simulation) -> None:
-        """Write the lines and the record so far, for display; after a crash the run may repeat some of these rounds."""
+        """Write the lines and the record so far; after a crash the run may repeat some of these rounds."""
         self._write_lines(LINES_SO_FAR, run)
         record = replace(self._record(run, None), written=now())
         records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))

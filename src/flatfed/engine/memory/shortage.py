@@ -55,7 +55,7 @@ def retried(
 ) -> Result:
     """Return the result of ``attempt``; after a lack of memory, call ``spare`` and retry, except if ``unless()``.
 
-    ``spare`` receives :func:`requested` of the error; it reduces the memory of the next attempt, or raises Shortage.
+    ``spare`` receives :func:`requested` of the error, and reduces the memory of the next attempt or raises Shortage.
     """
     while True:
         try:

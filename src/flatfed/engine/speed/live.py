@@ -34,7 +34,7 @@ def weights(
 ) -> Weights:
     """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
 
-    Dead taps are left out if ``algorithm`` treats whole rows only, unless ``full_model``.
+    Without dead taps if ``algorithm`` treats whole rows only, unless ``full_model``.
     """
     live = None if full_model or not algorithm.keeps_rows_whole() else taps.live_taps(model, shape, initial)
     if live is None:

@@ -21,7 +21,7 @@ POINTS, DENSE = 64, 4  # pixels of the largest images on which a product is fast
 class Product(nn.Conv2d):
     """A convolution ``layer`` on images of ``size`` (H, W), computed as a product.
 
-    Both layers share parameters and hooks: tied weights and lists of layers in the model stay valid.
+    Both layers share parameters and hooks: tied weights and lists of layers stay valid.
     """
 
     def __init__(self, layer: nn.Conv2d, size: tuple[int, int]):
@@ -81,7 +81,7 @@ class DenseProduct(Product):
 def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
     """Return a copy of ``model`` with products for small convolutions of images of ``shape`` (C, H, W).
 
-    Returns ``model`` itself if it has none. The model may be on torch's device "meta".
+    The model may be on torch's device "meta"; without small convolutions it is returned itself.
     """
     sizes = taps.image_sizes(model, shape)
     kinds = {name: kind for name, size in sizes.items() if (kind := _kind(model.get_submodule(name), size))}

@@ -49,8 +49,8 @@ class Cropped(nn.Conv2d):
 class LiveTaps:
     """A model without dead taps, and the conversion of its rows from and to the full model.
 
-    ``model``: the cropped module; ``layout`` of its rows, with one extra coordinate; ``full``: layout of the full
-    model; ``windows``: name -> live window of a kernel; ``dead`` (n,): initial values of the dead weights.
+    ``layout`` of the cropped ``model`` has one extra coordinate; ``full``: layout of the full model; ``windows``: name
+    -> live window of a kernel; ``dead`` (n,): initial values of the dead weights.
     """
 
     model: nn.Module
