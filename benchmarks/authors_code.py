@@ -149,7 +149,7 @@ def server_of(
             self.test_perf[t] = [loss, accuracy]
             lines.writerow((t + 1, f"{accuracy:.4f}", f"{time.monotonic() - began:.0f}"))
 
-    model, initial = weights.drawn(description)
+    model, initial = weights.initial_model(description)
     tensors = Layout.of(model).views(initial)
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)

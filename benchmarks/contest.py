@@ -68,7 +68,7 @@ class Contest:
             "coordinates": reference.layout.size,
             "seconds": summary,
             "failed": failed,
-            "fewer_rows": {name: run.rows for name, run in ours.items() if run.rows is not None},
+            "fewer_rows": {name: run.row_limit for name, run in ours.items() if run.row_limit is not None},
         }
         if self.device.type == "cuda":
             results["device_bytes"] = torch.cuda.max_memory_allocated()
@@ -167,7 +167,7 @@ class Contest:
             yardstick = build(kind, description, images, labels, run.members, self.device)
 
             def work(yardstick=yardstick) -> None:
-                clients = active_clients(description["sampling"], run.clients, run.seed, yardstick.round)
+                clients = active_clients(description["sampling"], run.client_count, run.seed, yardstick.round)
                 yardstick.advance(clients.tolist()[:count])
 
             contenders[kind] = (work, workload.active / count)

@@ -38,7 +38,7 @@ def simulation() -> SimpleNamespace:
         executor=SimpleNamespace(name="sequential"),
         cost=SimpleNamespace(counts={}),
         progress=dict,
-        clients=CLIENTS,
+        client_count=CLIENTS,
     )
 
 

@@ -35,7 +35,7 @@ from workloads import ALGORITHMS, WORKLOADS, Workload
 
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job.machine import machine, pick_device, set_up
-from flatfed.engine.precision import STATE
+from flatfed.engine.precision import STATE_DTYPES
 from flatfed.files import write_whole
 
 SCALED = ("fedavg", "fedsmoo")  # the least and the most work and state
@@ -152,7 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("workloads", nargs="+", help=f"of {', '.join(WORKLOADS)}, their beginnings, scaling, all")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--precision", default="float32", choices=list(STATE), help="of FlatFed")
+    parser.add_argument("--precision", default="float32", choices=list(STATE_DTYPES), help="of FlatFed")
     parser.add_argument("--rounds", type=int, default=5, help="measured turns")
     parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS))
     parser.add_argument("--executor", nargs="+", choices=list(EXECUTORS), help="default: all on a GPU")

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from flatfed import models
 from flatfed.data.streams import torch_seed
-from flatfed.engine.precision import STATE
+from flatfed.engine.precision import STATE_DTYPES
 
 KINDS = ("loader", "resident")
 AUTOCAST = "autocast"
@@ -79,7 +79,7 @@ class Yardstick:
         self.params = description["update"]["params"]
         self.members = [torch.as_tensor(positions) for positions in members]
         self.order = order or self._shuffled
-        self.dtype = STATE[description["precision"]]
+        self.dtype = STATE_DTYPES[description["precision"]]
         data, spec = description["dataset"], description["model"]
         self.augmented = description["augmentation"] != "none"
         self.mean, self.std = (torch.tensor(data[key], dtype=self.dtype) for key in ("mean", "std"))

@@ -166,7 +166,7 @@ def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, capsys, execut
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert (found - expected).abs().max() < 1e-11
-    assert run.rows is not None and "at a time now" in capsys.readouterr().err
+    assert run.row_limit is not None and "at a time now" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def other_digest(path):
         ("data/images.npy", cut, UNREADABLE),
         ("data/labels.npy", another_label, DATA),
         ("data/labels.npy", cut, UNREADABLE),
-        ("data/dataset.json", other_digest, "was dealt from other data than"),
+        ("data/dataset.json", other_digest, "made from other data than"),
         ("data/dataset.json", cut, UNREADABLE),
         ("data/images.npy", lambda path: path.unlink(), UNREADABLE),
         ("partition.npz", cut, "delete it to compute it again"),

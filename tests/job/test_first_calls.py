@@ -22,7 +22,7 @@ PEERS = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
 MEAN = 'uploads["w"].mean(dim=0, keepdim=True)'
 MODEL = r"a tensor of shape \(1, \d+\), float64 on cpu"
 ROWS = r"a tensor of shape \(\d, \d+\), float64 on cpu"
-NOTHING = "; wanted: nothing, what it changes it changes in place"
+NOTHING = "; wanted: nothing: hooks change vectors in place"
 
 #: What is wrong -> (base, body of a class FedBad, the hook that the message names, what it says after it).
 SLIPS = {
@@ -73,7 +73,7 @@ SLIPS = {
         "FedAvg",
         'client_state = ("m",)\n\n    def correct(self, g, w, ctx):\n        return ctx.client["m"].add_(g)',
         "correct",
-        f"returned {ROWS}; wanted: a tensor of its own, because the engine clips it in place",
+        f"returned {ROWS}; wanted: a new tensor, because the engine clips it in place",
     ),
     "perturbation is a number": (
         "FedAvg",
@@ -273,7 +273,7 @@ def test_memory_that_runs_out_in_the_rehearsal_is_no_slip(tmp_path, outside):
     shortage.advance(run)
     plain = simulation(tmp_path, description("fedavg"))
     plain.advance()
-    assert run.rows is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12
+    assert run.row_limit is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12
 
 
 def test_a_hook_that_an_algorithm_sets_for_itself_is_looked_at_and_kept(tmp_path, outside):

@@ -136,7 +136,7 @@ def test_a_cpu_without_units_refuses_it_and_says_what_it_would_cost(tmp_path, mo
     said = str(refused.value)
     assert "has no units for it (amx_bf16, avx512_bf16, bf16)" in said and "emulate_bfloat16: true" in said
     assert not (tmp_path / "run").exists()
-    with pytest.raises(FlatFedError, match="does not say here whether it has units for it"):
+    with pytest.raises(FlatFedError, match="does not report whether it has units for it"):
         stopped(tmp_path, monkeypatch, ())
     stopped(tmp_path, monkeypatch, ("avx2",), emulate_bfloat16=True)
     (tmp_path / "32").mkdir()
@@ -162,7 +162,7 @@ GPU, CPU = ["a GPU"], ["avx512_bf16"]
 @pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), ([], CPU)])
 def test_nor_is_one_begun_on_a_gpu_or_imitated(tmp_path, monkeypatch, capsys, first, then):
     for rounds, units in ((1, first), (2, first), (3, then)):
-        monkeypatch.setattr(precision, "units", lambda description, device, found=units: found)
+        monkeypatch.setattr(precision, "bfloat16_units", lambda description, device, found=units: found)
         stopped(tmp_path, monkeypatch, rounds=rounds, emulate_bfloat16=True)
         said = capsys.readouterr().err
         assert ("from round 1 of its checkpoint" in said) == (rounds == 2), said
@@ -173,8 +173,8 @@ def test_nor_is_one_begun_on_a_gpu_or_imitated(tmp_path, monkeypatch, capsys, fi
 def test_units_of_a_gpu_of_a_cpu_and_of_other_precisions(monkeypatch):
     monkeypatch.setattr(host, "instructions", lambda: UNITS)
     for place, units in (("cuda", ["a GPU"]), ("cpu", ["avx512_bf16"])):
-        assert precision.units({"precision": "bfloat16"}, torch.device(place)) == units
-        assert precision.units({"precision": "float32"}, torch.device(place)) is None
+        assert precision.bfloat16_units({"precision": "bfloat16"}, torch.device(place)) == units
+        assert precision.bfloat16_units({"precision": "float32"}, torch.device(place)) is None
 
 
 def test_keys_that_change_no_number_may_change_under_way(tmp_path, monkeypatch, capsys):

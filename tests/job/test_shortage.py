@@ -51,14 +51,14 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
     with monkeypatch.context() as patch:
         lacking = Lacking(patch, most=2)
         run = simulation(tmp_path, spec)
-        if run.clients == 1:
+        if run.client_count == 1:
             assert [shortage.advance(run)["train_loss"] for _ in range(4)] == [line["train_loss"] for line in expected]
             return
         found = [shortage.advance(run)]
-        assert run.rows == 2 and max(lacking.taken) == 2
+        assert run.row_limit == 2 and max(lacking.taken) == 2
         Lacking(patch, most=2, once=run.local_update.algorithm.gradients_per_step * 9 + 1)
         found += [shortage.advance(run) for _ in range(3)]
-    assert run.rows == 1 and run.executor.name == "stacked"
+    assert run.row_limit == 1 and run.executor.name == "stacked"
     for line, other in zip(found, expected, strict=True):
         del line["seconds"], other["seconds"]
         assert line == pytest.approx(other, rel=1e-12, abs=1e-12)
@@ -68,7 +68,7 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 3 and said[0].startswith("round 1: not enough memory on cpu (")
     assert said[0].endswith(
-        "2.50 GiB more were asked for; 3 client(s) at a time now, not 6: the same numbers up to rounding"
+        "2.50 GiB more were requested; 3 client(s) at a time now, not 6: the same numbers up to rounding"
     )
     assert said[2].startswith("round 2:") or said[2].startswith("round 3:")
 
@@ -78,9 +78,9 @@ def test_every_way_of_saying_that_memory_ran_out(tmp_path, monkeypatch, kind):
     Lacking(monkeypatch, most=2, error=ERRORS[kind])
     run = simulation(tmp_path, description("fedavg", **EVERYBODY))
     shortage.advance(run)
-    assert run.rows == 2
-    assert shortage.asked(ERRORS["on the host"]) == "; 81920 bytes more were asked for"
-    assert shortage.asked(ERRORS["in cuBLAS"]) == ""
+    assert run.row_limit == 2
+    assert shortage.requested(ERRORS["on the host"]) == "; 81920 bytes more were requested"
+    assert shortage.requested(ERRORS["in cuBLAS"]) == ""
 
 
 def test_an_error_that_came_of_running_out(monkeypatch):
@@ -151,7 +151,7 @@ def test_not_even_one_row_stops_with_what_is_wanted_and_nothing_is_lost(tmp_path
         at_round(patch, 2, lambda: Lacking(patch, most=0))
         assert command(tmp_path, "parts", **changes) == cli.REFUSED
     said = capsys.readouterr().err
-    assert "Traceback" not in said and "stopped for want of memory after round 2; checkpoint written" in said
+    assert "Traceback" not in said and "stopped for lack of memory after round 2; checkpoint written" in said
     last = said.strip().splitlines()[-1]
     assert last.startswith("flatfed train: round 3: not enough memory on cpu (") and "one client at a time" in last
     for words in ("client state takes ", "What helps: ", "`executor: sequential`", "`batch_size`", "`precision:"):
@@ -235,7 +235,7 @@ def test_client_state_goes_to_the_host_before_fewer_rows_train(tmp_path, monkeyp
     for _ in range(3):
         shortage.advance(run)
     moved = bool(run.algorithm.client_state)
-    assert (run.state.home, run.rows) == (("memory", None) if moved else ("device", 3))
+    assert (run.state.home, run.row_limit) == (("memory", None) if moved else ("device", 3))
     assert ("client state (" in capsys.readouterr().err) == moved
     if moved:
         assert torch.equal(run.server["w"], whole.server["w"])
@@ -261,7 +261,7 @@ def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name
     """The way of rows between host and GPU, taken on a CPU."""
     spec = description(name, **{"precision": "float32", **needs(name)})
     whole, run = (simulation(tmp_path, spec, executor) for _ in range(2))
-    monkeypatch.setattr(type(run.state), "_apart", property(lambda state: state is run.state))
+    monkeypatch.setattr(type(run.state), "_off_device", property(lambda state: state is run.state))
     for _ in range(4):
         whole.advance()
         shortage.advance(run)
@@ -275,7 +275,7 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     run = simulation(tmp_path, spec, "graph")
     Lacking(monkeypatch, most=3)
     shortage.advance(run)
-    assert run.rows == run.local_update.capacity == 3
+    assert run.row_limit == run.local_update.capacity == 3
 
 
 def test_remedies_name_the_cpu_where_a_gpu_is_full():
@@ -286,8 +286,8 @@ def test_remedies_name_the_cpu_where_a_gpu_is_full():
 def test_a_shortage_leaves_the_checkpoint_readable(tmp_path):
     """A checkpoint names the rows; one of a run that never ran out names none."""
     run = simulation(tmp_path, description("fedavg"))
-    run.rows = 2
+    run.row_limit = 2
     checkpoint.Checkpoint(tmp_path, IDENTITY).write(run, {})
     other = simulation(tmp_path, description("fedavg"))
     checkpoint.Checkpoint(tmp_path, IDENTITY).restore(other)
-    assert other.rows == 2
+    assert other.row_limit == 2

@@ -193,7 +193,7 @@ SLIPS = {
     ("other partition", "surface"): (None, lambda: surface(dealt="partition4.npz"), "seed is 4, the run has 3"),
     ("other partition", "hessian"): (None, lambda: hessian(dealt="partition4.npz"), "seed is 4, the run has 3"),
     ("other data", "cell"): (None, lambda: cell(dealt=ELSEWHERE["dealt"]), "was trained on other data"),
-    ("other data", "train"): (None, lambda: train(dataset=ELSEWHERE["dataset"]), "was dealt from other data"),
+    ("other data", "train"): (None, lambda: train(dataset=ELSEWHERE["dataset"]), "made from other data"),
     ("other data", "surface"): (None, lambda: surface(**ELSEWHERE), "not the dataset of"),
     ("other data", "hessian"): (None, lambda: hessian(**ELSEWHERE), "not the dataset of"),
     ("other data", "rerun"): (None, lambda: again(ELSEWHERE["dataset"]), "not the data set that the run was trained"),

@@ -129,7 +129,7 @@ def test_for_want_of_memory_it_is_the_recording_in_use_that_is_dropped(tmp_path)
     assert runs[0].local_update.alone.capacity
     rows = runs[1].block(len(runs[1].sample()))
     shortage.spare(runs[1], "")
-    assert runs[1].rows == -(-rows // 2) and not runs[0].local_update.alone.capacity
+    assert runs[1].row_limit == -(-rows // 2) and not runs[0].local_update.alone.capacity
 
 
 MIXED = ("sequential", "stacked", "graph", "stacked")  # as where runs go on from checkpoints of theirs
@@ -265,7 +265,7 @@ def test_a_job_of_several_seeds_leaves_what_jobs_of_one_leave(tmp_path, capsys):
     (outs[1] / "run.json").unlink()
     capsys.readouterr()
     train_together(specs, data, dealt, outs, device="cpu")
-    assert capsys.readouterr().err.count("is there already") == 2
+    assert capsys.readouterr().err.count("finished already") == 2
     assert json.loads((outs[1] / "run.json").read_text())["together"] == 1
     assert contents(outs[0]) == before and contents(outs[1]) == contents(folders(tmp_path, "alone")[1])
 
@@ -298,5 +298,5 @@ def test_seeds_that_were_stopped_go_on_together(tmp_path, monkeypatch):
 def test_only_seeds_train_together(tmp_path):
     data, dealt = write_problem(tmp_path)
     specs = [spec_of("fedavg", 1), spec_of("fedavg", 2, learning_rate=0.1, rounds=9)]
-    with pytest.raises(DataError, match="may differ in their seed alone, not in rounds, learning_rate"):
+    with pytest.raises(DataError, match="may only differ in their seed, not in rounds, learning_rate"):
         train_together(specs, data, [dealt] * 2, folders(tmp_path, "together")[:2], device="cpu")

@@ -179,7 +179,7 @@ def test_a_run_tells_the_weights_it_began_with_and_does_not_go_on_from_others(tm
     assert record["weights_digest"] == second != first and len(record["sessions"]) == 1
     with pytest.raises(DataError, match="nowhere: cannot be read as weights"):
         job(tmp_path, "fedavg", "none", **changes | {"weights": tmp_path / "nowhere"})
-    with pytest.raises(DataError, match=r"model.weights of the run is 'constant', but no file of them was given"):
+    with pytest.raises(DataError, match=r"model.weights of the run is 'constant', but their file is missing"):
         job(tmp_path, "fedavg", "none", **changes | {"weights": None})
-    with pytest.raises(DataError, match=r"model.weights of the run is None, but the file .*weights was given"):
+    with pytest.raises(DataError, match=r"model.weights of the run is None, but there is the file .*weights"):
         job(tmp_path, "fedavg", "none", weights=tmp_path / "weights")

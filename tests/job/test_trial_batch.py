@@ -41,7 +41,8 @@ def adds_in_place(x):
 
 def check(name: str, model: nn.Module) -> None:
     model.requires_grad_(False)
-    batch_of_two.check(executors.kind(name)(model, Layout.of(model)), (1, 4, 4), 0, torch.float32, torch.device("cpu"))
+    executor = executors.executor_class(name)(model, Layout.of(model))
+    batch_of_two.check(executor, (1, 4, 4), 0, torch.float32, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", EXECUTORS)

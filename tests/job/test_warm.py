@@ -103,7 +103,7 @@ def test_a_job_that_is_ended_ends_its_fork(folder, number, status):
     assert job.wait(timeout=30) == status
     wait_for(lambda: len(servers()) == 1)
     said = job.stderr.read()
-    assert ("the same command goes on from it" in said) == (number != signal.SIGKILL)
+    assert ("the same command resumes from it" in said) == (number != signal.SIGKILL)
     assert "without a status" not in said and (folder / "out" / checkpoint.NAME).exists()
 
 

@@ -72,7 +72,7 @@ VARIATE_SIGN = (
 VARIATE_NONE = ("algorithms/scaffold.py", 'return g.add_(ctx.scratch["correction"])', "return g", "no correction")
 VARIATE_N = (
     "algorithms/scaffold.py",
-    "alpha=1 / ctx.clients)",
+    "alpha=1 / ctx.client_count)",
     'alpha=1 / len(uploads["w"]))',
     "c averages changes over active instead of all clients",
 )
@@ -95,7 +95,7 @@ DUAL_SIGN = (
 DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["pull"])', "return g", "the dual is dropped")
 DUAL_N = (
     "algorithms/feddyn.py",
-    'len(uploads["w"]) / ctx.clients',
+    'len(uploads["w"]) / ctx.client_count',
     "1.0",
     "h is averaged over active instead of all clients",
 )
@@ -130,15 +130,15 @@ DELTA_STEPS = (
 
 LESAM_SIGN = (
     "algorithms/_lesam.py",
-    'away = ctx.scratch["previous"] - ctx.received',
-    'away = ctx.received - ctx.scratch["previous"]',
+    'direction = ctx.scratch["previous"] - ctx.received',
+    'direction = ctx.received - ctx.scratch["previous"]',
     "w^t - w_old",
 )
 LESAM_NONE = ("algorithms/_lesam.py", 'return ctx.scratch["e"]', "return None", "no perturbation")
 LESAM_SERVER = (
     "algorithms/_lesam.py",
-    'away = -ctx.server["step"]',
-    'away = ctx.server["step"]',
+    'direction = -ctx.server["step"]',
+    'direction = ctx.server["step"]',
     "the server's step without its minus",
 )
 LESAM_STEP = (
@@ -249,7 +249,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             'uploads["gradient"].sum(',
             "full gradients are summed",
         ),
-        ("engine/full_gradient.py", "1 / len(own)", "1 / len(part)", "the full gradient adds up means of pieces"),
+        ("engine/full_gradient.py", "1 / len(images)", "1 / len(part)", "the full gradient adds up means of pieces"),
     ),
     "fedrobust": (
         NO_CLIP,
@@ -383,7 +383,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "super().update(w, d, ctx)\n        w.mul(",
             "steps leave the mask",
         ),
-        ("algorithms/dispfl.py", "_first(size, moved)", "_first(-size, moved)", "the largest weights are pruned"),
+        ("algorithms/dispfl.py", "_smallest(size, moved)", "_smallest(-size, moved)", "the largest weights are pruned"),
         (
             "algorithms/dispfl.py",
             "masked_fill_(mask == 0, math.inf)",

@@ -145,7 +145,7 @@ def test_nodes_are_what_a_slow_second_evaluation_finds(tmp_path, monkeypatch, na
         return found
 
     monkeypatch.setattr(run.algorithm, "finish", noted)
-    order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
+    order = batches.longest_first(np.arange(run.client_count), run.sizes, run.schedule)
     for _ in range(2):
         assert run.advance() is None, "only rounds that are evaluated have numbers"
         line = run.advance()

@@ -173,7 +173,7 @@ def test_what_cannot_be_combined_is_refused_by_name(tmp_path):
     class PrivateScaffold(Shift, algorithms.load("scaffold")):
         pass
 
-    with pytest.raises(ConfigError, match="PrivateScaffold: private coordinates go with no client"):
+    with pytest.raises(ConfigError, match="PrivateScaffold: private coordinates exclude client"):
         simulation(tmp_path, description("fedavg"), algorithm=PrivateScaffold())
     with pytest.raises(ConfigError, match="Gossip is decentralised, but split 'test' has no topology"):
         simulation(tmp_path, description("fedavg"), algorithm=Gossip())
@@ -199,9 +199,9 @@ def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, 
 def test_a_file_of_client_state_is_announced_and_refused_where_the_disk_has_no_room(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(homes, "available", lambda: 0)
     job(tmp_path, "fedsmoo", "run")
-    assert "69 kB of client state lie in a file in /" in capsys.readouterr().err
+    assert "69 kB of client state in a file in /" in capsys.readouterr().err
     monkeypatch.setattr(homes.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
-    with pytest.raises(Shortage, match=r"client state: 69 kB .* more than /.* has \(1 kB\).*TMPDIR"):
+    with pytest.raises(Shortage, match=r"client state: 69 kB .* space in /.* \(1 kB\).*TMPDIR"):
         job(tmp_path, "fedsmoo", "other")
 
 

@@ -35,7 +35,7 @@ def masks(run) -> torch.Tensor:
 
 
 def layout(*shapes: tuple[int, ...]) -> Layout:
-    return Layout(tuple(map(str, range(len(shapes)))), shapes, tuple(math.prod(shape) for shape in shapes))
+    return Layout(tuple(map(str, range(len(shapes)))), shapes)
 
 
 @EXECUTORS
@@ -193,8 +193,8 @@ def test_a_node_that_does_not_train_shares_its_mixed_model(tmp_path):
     store = run.state.store
     for t in range(T):
         run.advance()
-        trained = active_clients(run.description["sampling"], run.clients, run.seed, t)
-        assert 0 < len(trained) < run.clients
+        trained = active_clients(run.description["sampling"], run.client_count, run.seed, t)
+        assert 0 < len(trained) < run.client_count
         moved = (store["mask"] != store["shared"]).any(dim=1)
         assert np.flatnonzero(moved.numpy()).tolist() == sorted(trained)
         assert not store["model"][store["shared"] == 0].any()

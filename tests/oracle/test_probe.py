@@ -172,7 +172,7 @@ def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
     run = simulation(tmp_path, spec)
     run.advance()
     newcomers = set(active_clients(sampling, 6, 3, 1)) - set(active_clients(sampling, 6, 3, 0))
-    order = batches.by_length(active_clients(sampling, 6, 3, 1), run.sizes, run.schedule)
+    order = batches.longest_first(active_clients(sampling, 6, 3, 1), run.sizes, run.schedule)
     assert 0 < len(newcomers) < 3
     new, old = (order[[(client in newcomers) == which for client in order]] for which in (True, False))
     assert run.probe.drift(new) == pytest.approx(0.5, abs=1e-12)
@@ -193,7 +193,7 @@ def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
     place = {**needs("centralised_sam"), "probe": spec["probe"]}
     one = simulation(tmp_path, {**description("centralised_sam"), **place})
     several.server["w"].copy_(one.server["w"])
-    found = [run.probe.measured() for run in (several, one)]
+    found = [run.probe.measures() for run in (several, one)]
     assert found[0]["images_sha256"] == found[1]["images_sha256"] == several.probe.digest
     assert found[0]["sharpness"] == found[1]["sharpness"]
     other = simulation(tmp_path, {**description("centralised_sam"), **place, "seed": 4})

@@ -18,17 +18,17 @@ from harness import description, needs, simulation, write_problem
 RESNET = {"stem": "imagenet", "groups": 2}
 #: kernel, stride, padding, image, and the form that it takes
 SMALL = [
-    (1, 1, 0, (4, 4), products.Points),
-    (1, 2, 0, (5, 4), products.Points),
-    (2, 1, 0, (2, 2), products.Once),
-    (1, 1, 0, (1, 1), products.Points),
-    ((2, 1), 1, 0, (2, 1), products.Once),
-    (3, 1, 1, (1, 1), products.Dense),
-    (3, 1, 1, (2, 2), products.Dense),
-    (3, 2, 1, (2, 2), products.Dense),
-    (3, (2, 1), 1, (1, 4), products.Dense),
-    (5, 1, 2, (2, 2), products.Dense),
-    ((3, 5), (1, 2), (1, 2), (2, 2), products.Dense),
+    (1, 1, 0, (4, 4), products.PointwiseProduct),
+    (1, 2, 0, (5, 4), products.PointwiseProduct),
+    (2, 1, 0, (2, 2), products.SinglePositionProduct),
+    (1, 1, 0, (1, 1), products.PointwiseProduct),
+    ((2, 1), 1, 0, (2, 1), products.SinglePositionProduct),
+    (3, 1, 1, (1, 1), products.DenseProduct),
+    (3, 1, 1, (2, 2), products.DenseProduct),
+    (3, 2, 1, (2, 2), products.DenseProduct),
+    (3, (2, 1), 1, (1, 4), products.DenseProduct),
+    (5, 1, 2, (2, 2), products.DenseProduct),
+    ((3, 5), (1, 2), (1, 2), (2, 2), products.DenseProduct),
 ]
 LARGE = [(3, 1, 1, (4, 4)), (3, 1, 1, (2, 3)), (7, 1, 3, (4, 4)), (1, 1, 1, (2, 2)), (1, 1, 0, (9, 8))]
 
@@ -166,7 +166,7 @@ def test_what_a_user_may_build(kind):
     torch.manual_seed(0)
     model = kind().double()
     small = products.with_products(model, (4, 2, 2))
-    assert form_of(small.one) is products.Dense and form_of(model.one) is None
+    assert form_of(small.one) is products.DenseProduct and form_of(model.one) is None
     assert [name for name, _ in small.named_parameters()] == [name for name, _ in model.named_parameters()]
     images = torch.randn(3, 4, 2, 2, dtype=torch.float64)
     tensors = {name: torch.randn_like(value) for name, value in model.named_parameters()}
@@ -218,7 +218,8 @@ def test_a_resnet_takes_fewer_operations():
             module(torch.zeros(50, *shape))
         return counter.get_total_flops()
 
-    dense = [layer for layer in products.with_products(model, shape).modules() if form_of(layer) is products.Dense]
+    layers = products.with_products(model, shape).modules()
+    dense = [layer for layer in layers if form_of(layer) is products.DenseProduct]
     assert len(dense) == 3
     assert operations(products.with_products(model, shape)) < 0.9 * operations(model)
 

@@ -49,7 +49,7 @@ def test_models_of_one_shape_see_the_same_draw():
 
 
 def test_filters_without_length_or_room():
-    layout = Layout(("single", "rows"), ((3, 1), (2, 4)), (3, 8))
+    layout = Layout(("single", "rows"), ((3, 1), (2, 4)))
     weights = torch.tensor([1.0, -2, 0, *[0.0] * 4, *[1.0] * 4])
     first, second = draw(layout, weights, 0)
     assert first[:3].abs().tolist() == [1, 2, 0] and second[:3].tolist() == [0, 0, 0]

@@ -46,7 +46,7 @@ FORMS = [(name, {}) for name in algorithms.names()] + [
     for name in algorithms.names()
     for key, declared in algorithms.load(name).parameters().items()
     if isinstance(declared, algorithms.Choice)
-    for option in declared.shipped
+    for option in declared.public_code
 ]
 
 
@@ -104,7 +104,7 @@ def test_a_model_that_uses_its_kernels_otherwise_is_left_alone(tmp_path, monkeyp
 def test_rows_go_there_and_back():
     model = Deep()
     row = models.initial_weights(model, torch.Generator().manual_seed(1))
-    found = taps.find(model, (1, 8, 8), row)
+    found = taps.live_taps(model, (1, 8, 8), row)
     assert torch.equal(found.expand(found.reduce(row)), row)
     scaled = found.expand(2 * found.reduce(row.double()))
     assert (scaled - 2 * row).abs().max() < 1e-12
@@ -117,7 +117,7 @@ def test_rows_go_there_and_back():
 def test_resnet_on_small_images(stem, side, live):
     """62 % of the 11,181,642 weights are dead with the 7x7 stem on 32 x 32 images, none otherwise."""
     model = models.build("resnet18_gn", (3, side, side), 10, {"stem": stem, "groups": 2})
-    found = taps.find(model, (3, side, side), models.initial_weights(model, torch.Generator().manual_seed(1)))
+    found = taps.live_taps(model, (3, side, side), models.initial_weights(model, torch.Generator().manual_seed(1)))
     assert (found is None) == (live is None)
     if live:
         assert found.layout.size == live + 1 and found.full.size == 11_181_642
@@ -141,5 +141,5 @@ def test_files_hold_the_full_model(tmp_path, deep):
 
 def test_a_convolution_that_sees_nothing_but_padding_stays_whole():
     model = nn.Sequential(nn.Conv2d(1, 1, 1, (1, 3), (0, 4)))  # one pixel wide: no output lies on it
-    assert taps.sizes(model, (1, 2, 1)) == {"0": (2, 1)}
+    assert taps.image_sizes(model, (1, 2, 1)) == {"0": (2, 1)}
     assert taps.cropped(model, (1, 2, 1)) is None

@@ -39,7 +39,7 @@ def distance(folder: Path, name: str, kind: str, rounds: int = 3, **changes) -> 
     initial = theirs.w.clone()
     for round_ in range(rounds):
         ours.advance()
-        theirs.advance(active_clients(spec["sampling"], ours.clients, spec["seed"], round_).tolist())
+        theirs.advance(active_clients(spec["sampling"], ours.client_count, spec["seed"], round_).tolist())
     found = torch.cat([value.reshape(-1) for value in ours.weights.tensors(ours.server["w"][0]).values()])
     return float((found - theirs.w).abs().max()), float((theirs.w - initial).abs().max())
 

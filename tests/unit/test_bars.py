@@ -36,7 +36,7 @@ def train(number, done, accuracy=None, pace=None, run="a-protocol/a-split/{}/see
     folder = Path("runs", str(number))
     folder.mkdir(parents=True, exist_ok=True)
     state = {"run": run.format(f"method{number}"), "round": done, "rounds": 20, "unseen": "test"}
-    (folder / "progress.json").write_text(json.dumps({**state, "accuracy": accuracy, "pace": pace, "host": "h"}))
+    (folder / "progress.json").write_text(json.dumps({**state, "accuracy": accuracy, "pace": pace}))
 """
 
 

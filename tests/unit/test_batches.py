@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flatfed.engine.batches import Schedule, by_length, plan
+from flatfed.engine.batches import Schedule, longest_first, plan
 
 DATA = [np.arange(0, 7), np.arange(10, 22), np.arange(30, 35)]
 SIZES = np.array([7, 12, 5])
@@ -23,7 +23,7 @@ def test_step_counts_take_the_last_small_batch():
 
 
 def test_rows_are_sorted_by_length_and_narrow_correctly():
-    order = by_length(np.array([0, 1, 2]), SIZES, Schedule(4, 3))
+    order = longest_first(np.array([0, 1, 2]), SIZES, Schedule(4, 3))
     assert order.tolist() == [1, 0, 2]
     dealt = make(order)
     assert dealt.steps.tolist() == [9, 6, 6] and dealt.length == 9

@@ -53,5 +53,6 @@ def test_the_index_of_images_on_the_host_stays_there(mapped):
     feed = Feed(data, None)
     one = np.arange(1)
     plan = batches.plan(one, [np.arange(7)], batches.Schedule(4, 1), seed=1, round_=0, augmented=True)
-    index, *others = feed.dealt(plan, device)
-    assert np.array_equal(index, plan.index) and all(part.device == device for part in others)
+    inputs = feed.inputs(plan, device)
+    assert np.array_equal(inputs.pop("index"), plan.index)
+    assert all(values.device == device for values in inputs.values())

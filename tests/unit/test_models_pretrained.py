@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from flatfed import cli, experiment, models
 from flatfed.engine.layout import Layout
-from flatfed.engine.weights import Weights, drawn
+from flatfed.engine.weights import Weights, initial_model
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import run_specs
 from flatfed.models import pretrained
@@ -67,7 +67,7 @@ def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_
     }
     rows, path = [], tmp_path / "out.safetensors"
     for seed in (5, 5, 6):
-        weights = Weights(*drawn({**description, "seed": seed}, path), torch.device("cpu"), torch.float64)
+        weights = Weights(*initial_model({**description, "seed": seed}, path), torch.device("cpu"), torch.float64)
         rows.append(weights.layout.views(weights.initial))
     for name, value in theirs.state_dict().items():
         if name.startswith("heads."):

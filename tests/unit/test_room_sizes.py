@@ -17,11 +17,11 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
     "": 670,
-    "algorithms": 1008,
+    "algorithms": 993,
     "analysis": 861,
     "commands": 1287,
     "data": 1003,
-    "engine": 2895,
+    "engine": 2832,
     "experiment": 2197,
     "figures": 793,
     "models": 433,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import time
 from pathlib import Path
 
@@ -101,13 +100,13 @@ def test_an_unknown_table_is_named(here, capsys):
     assert "did you mean 'fedsmoo2023_T1'?" in capsys.readouterr().err
 
 
-def under_way(run, host=None, age=0.0, done=310, pace=3.0):
+def under_way(run, age=0.0, done=310, pace=3.0):
     """Have the folder of ``run`` say what its training says of itself."""
     folder = Path(run.path)
     folder.mkdir(parents=True, exist_ok=True)
     at = {"run": "x/y/fedcm/seed1", "round": done, "rounds": 800, "pace": pace, "accuracy": 0.625, "unseen": "test"}
-    (folder / progress.STATE).write_text(json.dumps({**at, "host": host or socket.gethostname()}))
-    os.utime(folder / progress.STATE, (time.time() - age,) * 2)
+    (folder / progress.PROGRESS_FILE).write_text(json.dumps(at))
+    os.utime(folder / progress.PROGRESS_FILE, (time.time() - age,) * 2)
 
 
 def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
@@ -205,6 +204,6 @@ def test_a_timing_that_fails_is_listed(here, capsys):
 def test_a_broken_state_is_none(here, content):
     run = run_of(here, "fedcm")
     under_way(run)
-    Path(run.path, progress.STATE).write_text(content)
+    Path(run.path, progress.PROGRESS_FILE).write_text(content)
     assert progress.read(Path(run.path)) is None
     assert state(here, run).name == "waiting"

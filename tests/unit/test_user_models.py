@@ -12,7 +12,7 @@ from torch import nn
 from flatfed import algorithms, experiment, models
 from flatfed.commands import describe
 from flatfed.engine import versions
-from flatfed.engine.weights import drawn
+from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.experiment import run_specs
 
@@ -72,7 +72,7 @@ def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
     description = run(folder).description
     assert description["model"] == {"name": "perceptron", "options": {"width": 32}}
     before = torch.random.get_rng_state()
-    (model, first), (_, again), (_, other) = (drawn({**description, "seed": seed}) for seed in (1, 1, 2))
+    (model, first), (_, again), (_, other) = (initial_model({**description, "seed": seed}) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert len(first) == 64 * 32 + 32 + 32 * 10 + 10 and model(torch.zeros(3, 1, 8, 8)).shape == (3, 10)

@@ -1,9 +1,10 @@
-"""The registry: one file an algorithm, the file's name is its id. Nothing here imports torch.
+"""The registry of algorithms: one file per algorithm, whose name is the id. Nothing here imports torch.
 
-The algorithm's class has the file's name, capitals and underscores aside (``fedlesam_s.py``: ``FedLESAMS``); a file may
-define others beside it. Names beginning with an underscore are building blocks.
+The class has the file's name, ignoring capitals and underscores (``fedlesam_s.py``: ``FedLESAMS``). Files that begin
+with an underscore are building blocks. ``algorithm_folders`` in config.yaml adds files.
 
-``algorithm_folders`` in config.yaml adds files of other folders (:mod:`flatfed.user_files`).
+"Evidence: tests" means golden values, rounds by hand, a second implementation and identities; "tests only", that no run
+at a paper's setting is finished.
 """
 
 from __future__ import annotations
@@ -19,23 +20,8 @@ from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
 
-__all__ = [
-    "FILES",
-    "Algorithm",
-    "Choice",
-    "Claims",
-    "Number",
-    "Reduction",
-    "Whole",
-    "known",
-    "load",
-    "look_in",
-    "made",
-    "names",
-    "own_files",
-]
+__all__ = ["FILES", "Algorithm", "Choice", "Claims", "Number", "Reduction", "Whole", "build", "load", "names"]
 
-#: FlatFed's algorithms, and those of the user's folders.
 FILES = UserFiles(
     "algorithm", __name__, (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 )
@@ -45,32 +31,29 @@ look_in, names, own_files = FILES.look_in, FILES.names, FILES.own_files
 def load(name: str) -> type[Algorithm]:
     """Return the class of algorithm ``name``.
 
-    Raises ConfigError if there is no such file, none that can be imported, or one with a slip in a hook's name or
-    parameters (:mod:`flatfed.algorithms._hooks`).
+    :raises ConfigError: the file is missing, cannot be imported, or has a wrong hook
+        (:mod:`flatfed.algorithms._hooks`).
     """
     return _load(name, tuple(__path__))
 
 
 @functools.cache
 def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
-    """Load from ``folders``, once: a configuration asks thousands of times, and listing folders takes long."""
+    """Load from ``folders``, cached: a configuration asks thousands of times."""
     if name not in names():
         raise FILES.unknown(name, names(), "algorithms")
     module = FILES.load(name)
-    wanted = name.replace("_", "")
+    class_name = name.replace("_", "")
     for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == wanted:
+        if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == class_name:
             _hooks.check(value)
             return value
     raise ConfigError(
-        f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside; a "
-        f"file that is no algorithm has a name that begins with an underscore"
+        f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any "
+        f"capitals); if the file is no algorithm, begin its name with an underscore"
     )
 
 
-def made(name: str, params: Mapping[str, Any]) -> Algorithm:
-    """Return the algorithm ``name`` with the hyper-parameters ``params``, as ``update`` of a run description has them.
-
-    :raises ConfigError: there is no such algorithm, no such parameter, or a value that it cannot have.
-    """
+def build(name: str, params: Mapping[str, Any]) -> Algorithm:
+    """Return the algorithm ``name`` with hyper-parameters ``params``; ConfigError if one of them is invalid."""
     return load(name)(**params)

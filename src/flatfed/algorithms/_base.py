@@ -1,19 +1,18 @@
-"""What an algorithm is: a handful of hooks on rows, every one with FedAvg's behaviour as its default.
+"""The base of all algorithms: hooks on rows, with FedAvg's behaviour as defaults.
 
-Every model that trains together is a row of one matrix ``w`` of shape (rows, parameters); a row is one client.
-Norms, clips and inner products are per row. A client's round is ``start``, local steps, ``finish``; the server's is
-``aggregate``. One local step, in the order of the official code:
+The models that train together are the rows of a matrix ``w`` (rows, parameters), one row per client. Norms, clips and
+inner products are per row. A client's round is ``start``, local steps, ``finish``; the server's is ``aggregate``. A
+local step, in the order of the official code:
 
-    e = perturbation(w, gradient, ctx)             None, or where to take the gradient instead: w + e
+    e = perturbation(w, gradient, ctx)             None, or the gradient is taken at w + e
     update_dual(e, ctx)                            dual variables of the perturbation, if there is one
     g = gradient(w + e)                            mean cross-entropy of the step's batch, per row
     G = correct(g, w, ctx)                         linear corrections: control variates, duals, momentum
-    d = clip(G) + (weight_decay + proximal) * w    the clip sees neither the decay nor the proximal quadratic
+    d = clip(G) + (weight_decay + proximal) * w    the clip excludes decay and proximal quadratic
     update(w, d, ctx)                              w <- w - lr d
 
-The rules that keep every executor possible: no Python branch on data, round or client inside a step; the learning
-rate is a tensor of ``ctx``; state changes only in place, in the rows given; server vectors are rows that broadcast;
-no module, loader or device is ever seen. ``g`` belongs to the algorithm until it asks for the next gradient.
+In a local step: do not branch on data, round or client; use ``ctx.lr``, a tensor; change state only in place, in the
+given rows. Server vectors are rows that broadcast. ``g`` may be changed until the next gradient.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
     Mixing = Callable[[int], Tensor]
 
-#: Kinds of vectors that an algorithm declares, and names that are taken: the engine keeps those itself.
-STATE = {
+#: Kind of vectors that an algorithm declares -> names that the engine uses.
+VECTOR_KINDS = {
     "client_state": ("model", "private"),
     "server_state": ("w",),
     "scratch": ("previous", "full_gradient"),
@@ -44,36 +43,32 @@ STATE = {
 
 
 def check_state(kind: str, names: Any, where: str) -> None:
-    """Refuse ``names`` of vectors of a ``kind`` that are no names or taken; ConfigError beginning with ``where``."""
-    if not isinstance(names, tuple) or not all(isinstance(one, str) for one in names):
+    """Refuse ``names`` of a ``kind`` of vectors that are no names, or that the engine uses."""
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"{where}: {kind} is {names!r}; wanted: a tuple of names")
-    for one in names:
-        if one in STATE[kind]:
-            raise ConfigError(f"{where}: {kind} may not have {one!r}, which the engine keeps itself")
+    for name in names:
+        if name in VECTOR_KINDS[kind]:
+            raise ConfigError(f"{where}: {kind} may not have {name!r}, which the engine uses")
 
 
 class Algorithm:
     """Base of all algorithms; hyper-parameters are class attributes of type Number, Whole or Choice.
 
-    ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
-    ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
-    ``scratch``: names of row matrices that live from ``start`` to ``finish``, zero at first: ``ctx.scratch[name]``.
-    These three are joined along the inheritance: a class declares its own vectors, and has those of its bases before
-    them. Two bases that declare one name independently are refused, unless the class repeats it: then they share the
-    vector.
+    Vectors are zero at first; a class also has those of its bases. If two bases declare one name independently, the
+    class must repeat it, and they share the vector. ``client_state``: kept by each client between rounds:
+    ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``. ``scratch``: row matrices from
+    ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``: ``ctx.scratch["previous"]`` is the model that the
+    client received last.
 
-    ``remembers``: ``ctx.scratch["previous"]`` is the model that the client received last, 0 before its first round.
-    ``communication``: (download, upload) in model sizes, of one active client in one round; decentralised, both ends of
-    one link in one gossip step.
-    ``counted``: the model sizes each way that its paper's tables count in place of the larger of these, where they do.
-    ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: 1 if
-    ``ctx.scratch["full_gradient"]`` is the gradient on all of the client's data at the received model, unaugmented.
-    ``central``: trains on one client that has all data, in a split of scheme central, and nowhere else.
-    ``decentralised``: no server; every client keeps a model of its own and mixes it with its neighbours' after local
-    training, or before it if ``mix_first``; ``gossip_steps`` mixes a round.
-    ``whole_rows``: weights are treated by sums, scalings, norms and inner products of whole rows only, none coordinate
-    by coordinate. Only what the class itself says counts, never a base: a wrong "yes" would be silent. ``claims``: what
-    the contract test holds it to. ``version``: increased when its numbers change (:mod:`flatfed.engine.versions`).
+    ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
+    link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
+    of these. ``gradients_per_step``: gradients of a local step. ``full_passes``: 1 if ``ctx.scratch["full_gradient"]``
+    is the unaugmented gradient on all of the client's data at the received model.
+
+    ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
+    neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
+    weights only in sums, scalings, norms and inner products of whole rows. Not inherited: each class must declare it.
+    ``claims``: checked by the contract test. ``version``: increase it when results change.
     """
 
     version: int = 1
@@ -94,7 +89,7 @@ class Algorithm:
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
-        for kind in STATE:
+        for kind in VECTOR_KINDS:
             setattr(cls, kind, _joined(cls, kind))
 
     def __init__(self, **values: Any):
@@ -103,108 +98,99 @@ class Algorithm:
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Number | Whole | Choice]:
-        """Return name -> declaration of all hyper-parameters, inherited ones included."""
-        found = {}
-        for base in reversed(cls.__mro__):
-            found.update(
-                {name: value for name, value in vars(base).items() if isinstance(value, Number | Whole | Choice)}
-            )
-        return found
+        """Return name -> declaration of all hyper-parameters, including inherited ones."""
+        attributes = ((name, value) for base in reversed(cls.__mro__) for name, value in vars(base).items())
+        return {name: value for name, value in attributes if isinstance(value, Number | Whole | Choice)}
 
     def keeps_rows_whole(self) -> bool:
-        """Return whether rows are treated as wholes: the class itself says so, and no option chosen is by place."""
-        options = {name: each for name, each in self.parameters().items() if isinstance(each, Choice)}
-        by_place = any(getattr(self, name) in each.by_place for name, each in options.items())
-        return bool(vars(type(self)).get("whole_rows")) and not by_place
+        """Return whether the class declares ``whole_rows`` and no chosen option acts by coordinate."""
+        choices = {name: choice for name, choice in self.parameters().items() if isinstance(choice, Choice)}
+        by_coordinate = any(getattr(self, name) in choice.by_coordinate for name, choice in choices.items())
+        return bool(vars(type(self)).get("whole_rows")) and not by_coordinate
 
     def filled_scratch(self) -> tuple[str, ...]:
-        """Return the names of the vectors of ``ctx.scratch`` that the engine fills."""
         return ("previous",) * self.remembers + ("full_gradient",) * bool(self.full_passes)
 
     def stored_vectors(self) -> int:
-        """Return how many vectors of the model's size a client holds: the model, its state, what comes beside it."""
+        """Return how many vectors of the model's size a client stores."""
         return round(1 + len(self.client_state) + self.remembers + max(0, self.communication[0] - 1))
 
     @property
     def proximal(self) -> float:
-        """Coefficient of a proximal term's quadratic half, added to the weight decay after the clip."""
+        """Coefficient of a proximal term's quadratic half."""
         return 0.0
 
     def start(self, w: Tensor, ctx: Context) -> None:
-        """Before the first local step: ``w`` (rows, parameters) holds the received model; fill scratch here."""
+        """Before the first local step: ``w`` (rows, parameters) is the received model; fill scratch vectors here."""
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
-        """Return e (rows, parameters), so that the step's gradient is taken at w + e; None for none."""
+        """Return e (rows, parameters) to take the step's gradient at w + e, or None."""
         return None
 
     def update_dual(self, e: Tensor, ctx: Context) -> None:
-        """Update dual variables of the perturbation ``e`` (rows, parameters) in place, before the gradient at w + e."""
+        """Update dual variables of ``e`` (rows, parameters) in place."""
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """Return the gradient (rows, parameters) with the linear corrections, which the engine then changes in place.
+        """Return the corrected gradient (rows, parameters), which the engine changes in place.
 
-        May change ``g`` in place and return it; not ``w``.
+        May change ``g`` in place and return it; must not change ``w``.
         """
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """Move ``w`` in place along the direction ``d``: w <- w - lr d."""
+        """Move ``w`` in place along ``d``."""
         w.addcmul_(d, ctx.lr, value=-1)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """After the last local step: update client state in place; return what is uploaded beside the model."""
+        """After the last local step: update client state in place; return further uploads besides the model."""
         return {}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """Update the server's vectors (1, parameters) in place from ``uploads`` (active clients, parameters).
 
-        ``uploads["w"]`` are the local models; ``server["w"]`` enters as w^t and leaves as w^{t+1}: here their mean.
+        ``uploads["w"]``: the local models; ``server["w"]`` changes from w^t to w^{t+1}.
         """
         server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
 
     def begin(self, models: Tensor, ctx: Context) -> None:
-        """Decentralised, once before the first round: ``models`` (clients, parameters) all hold the initial weights."""
+        """Decentralised, before the first round: all ``models`` (clients, parameters) are the initial weights."""
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
-        """Decentralised: move the clients' ``models`` X (clients, parameters) in place to W X.
+        """Decentralised: change ``models`` X (clients, parameters) in place to W X.
 
-        ``mixing(q)`` is W (clients, clients) of the round's gossip step q; ``ctx.client`` the state of all clients.
+        ``mixing(q)``: W (clients, clients) of gossip step q; ``ctx.client``: state of all clients.
         """
         gossip(models, mixing(0))
 
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
         """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.
 
-        They stand at the end of its row, are neither clipped nor decayed, and reach :meth:`transform`; images have
-        shape (C, H, W).
+        They follow its row, without clip and decay, and reach :meth:`transform`.
         """
         return 0
 
     def transform(self, images: Tensor, private: Tensor) -> Tensor:
-        """Return the batch (B, C, H, W) as this client's private coordinates (private_size,) show it to the model."""
+        """Return the images (B, C, H, W) transformed with the client's ``private`` coordinates."""
         return images
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return name -> model (1, parameters); the first is the one tables show, others are evaluated at the end."""
+        """Return name -> model (1, parameters); tables show the first."""
         return {"server": server["w"]}
 
 
 def _joined(kind: type, state: str) -> tuple[str, ...]:
-    """Return the names of vectors that ``kind`` and its bases declare, each once: from the last of the bases to itself.
-
-    :raises ConfigError: names that cannot be, or one that two bases have of which neither has it from the other.
-    """
+    """Return the names of vectors that ``kind`` and its bases declare, those of base classes first."""
     names: dict[str, None] = {}
     for base in reversed(kind.__mro__):
         check_state(state, vars(base).get(state, ()), f"algorithm {base.__name__}")
         names.update(dict.fromkeys(vars(base).get(state, ())))
-    own = vars(kind).get(state, ())
-    for one, other in combinations(kind.__bases__, 2):
-        both = set(getattr(one, state, ())) & set(getattr(other, state, ())) - set(own)
-        common = set(one.__mro__) & set(other.__mro__)
-        for name in sorted(both.difference(*(vars(base).get(state, ()) for base in common))):
+    repeated = vars(kind).get(state, ())
+    for left, right in combinations(kind.__bases__, 2):
+        shared = set(getattr(left, state, ())) & set(getattr(right, state, ())) - set(repeated)
+        common = set(left.__mro__) & set(right.__mro__)
+        for name in sorted(shared.difference(*(vars(base).get(state, ()) for base in common))):
             raise ConfigError(
-                f"algorithm {kind.__name__}: {state}: {one.__name__} and {other.__name__} both have a vector {name!r}; "
-                f"rename one of them, or declare it in {kind.__name__} too where they are to share it"
+                f"algorithm {kind.__name__}: {state}: {left.__name__} and {right.__name__} both have a vector "
+                f"{name!r}; rename one of them, or declare it in {kind.__name__} too to share it"
             )
     return tuple(names)

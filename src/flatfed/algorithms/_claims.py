@@ -1,4 +1,4 @@
-"""What an algorithm's file claims about it, so that one contract test can hold every algorithm to its word."""
+"""An algorithm's claims, which the contract test checks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reduction:
-    """With ``params`` the algorithm is algorithm ``to`` with ``to_params``, exactly, whatever data and participation.
+    """With ``params`` the algorithm equals algorithm ``to`` with ``to_params`` exactly, for all data and participation.
 
-    ``when``: keys of the run description the identity needs, such as {"sampling": {"scheme": "all"}}.
+    ``when``: keys of the run description that the identity needs, such as {"sampling": {"scheme": "all"}}.
     """
 
     params: Mapping[str, Any]
@@ -22,12 +22,11 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Claims:
-    """Exact reductions, and where the algorithm ends on a strongly convex quadratic.
+    """Exact reductions, and the limit on a strongly convex quadratic.
 
-    ``one_client``: the centralised algorithm that it is when there is one client. ``ends_at``: with everybody active,
-    no decay, no clip and a constant rate it ends at the ``optimum`` of the mean loss (drift is corrected) or at the
-    ``fixed point`` of its own linear round map, within ``per_rho`` times rho; None, with the ``reason``, where it
-    claims neither.
+    ``one_client``: the centralised algorithm that it equals with one client. ``ends_at``: with full participation, a
+    constant rate, no decay and no clip, it ends at the ``optimum`` of the mean loss or at the ``fixed point`` of its
+    linear round map, within ``per_rho`` times rho. None, with a ``reason``: no claim.
     """
 
     reductions: tuple[Reduction, ...] = ()

@@ -1,4 +1,4 @@
-"""Hyper-parameters of an algorithm, declared once with default, bounds and meaning."""
+"""Declarations of hyper-parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Number:
     exclusive_maximum: float | None = None
 
     def check(self, value: Any, where: str) -> float:
-        """Return ``value`` as a float inside the bounds; ConfigError otherwise."""
+        """Return ``value`` as a float; ConfigError outside the bounds."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ConfigError(f"{where}: {value!r} is not a finite number")
         tests = (
@@ -39,14 +39,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole-number hyper-parameter: ``gossip_steps = Whole(4, "Q: mixing steps after a round", minimum=1)``."""
+    """An integer hyper-parameter: ``gossip_steps = Whole(4, "Q: mixing steps after a round", minimum=1)``."""
 
     default: int
     doc: str
     minimum: int
 
     def check(self, value: Any, where: str) -> int:
-        """Return ``value`` if it is a whole number within the bound; ConfigError otherwise."""
+        """Return ``value``; ConfigError if it is no integer within the bound."""
         if isinstance(value, bool) or not isinstance(value, int):
             raise ConfigError(f"{where}: {value!r} is not a whole number")
         if value < self.minimum:
@@ -58,29 +58,28 @@ class Whole:
 class Choice:
     """A hyper-parameter with few values: ``s = Choice("official_code", ("official_code", "paper"), "...", "...")``.
 
-    ``reason``: why the default is what it is; tables print it where there is a choice against a paper or its code.
-    An option that is what some other public code does is called by its repository and commit: "FL-SAM@2c16149".
-    ``by_place``: options with which rows are treated coordinate by coordinate, whatever the algorithm says of itself.
+    ``reason`` of the default: tables print it for a choice between a paper and its code. Options of other public code
+    are named by repository and commit: "FL-SAM@2c16149". ``by_coordinate``: options that act on single coordinates.
     """
 
     default: str | int
     options: tuple[str, ...] | tuple[int, ...]
     doc: str
     reason: str = ""
-    by_place: tuple[str, ...] = ()
+    by_coordinate: tuple[str, ...] = ()
 
     @property
-    def parts(self) -> bool:
-        """Whether the choice is for or against a paper, or its official code."""
+    def concerns_paper(self) -> bool:
+        """Whether the options contain a paper or its official code."""
         return not {"paper", "official_code"}.isdisjoint(self.options)
 
     @property
-    def shipped(self) -> tuple[str, ...]:
-        """The options that are what some public code does, each named by its repository and commit."""
+    def public_code(self) -> tuple[str, ...]:
+        """The options of public code, named by repository and commit."""
         return tuple(option for option in self.options if "@" in str(option))
 
     def check(self, value: Any, where: str) -> str | int:
-        """Return the option that ``value`` is; ConfigError if it is none."""
+        """Return the matching option; ConfigError if there is none."""
         if isinstance(value, bool) or value not in self.options:
             raise ConfigError(unknown("value", value, self.options, where))
         return self.options[self.options.index(value)]
@@ -89,11 +88,11 @@ class Choice:
 def checked(
     declared: Mapping[str, Number | Whole | Choice], values: Mapping[str, Any], kind: str, where: str
 ) -> dict[str, Any]:
-    """Return a value for each name ``declared``, the default if ``values`` have none; a name is that of a ``kind``.
-
-    :raises ConfigError: a name is not declared, or a value impossible.
-    """
+    """Return each ``declared`` name's value or default; ConfigError for an undeclared name or invalid value."""
     for name in values:
         if name not in declared:
             raise ConfigError(unknown(kind, name, declared, where))
-    return {name: each.check(values.get(name, each.default), f"{where}: {name}") for name, each in declared.items()}
+    return {
+        name: parameter.check(values.get(name, parameter.default), f"{where}: {name}")
+        for name, parameter in declared.items()
+    }

@@ -1,4 +1,4 @@
-"""The perturbation of sharpness-aware minimisation, to be composed with any algorithm."""
+"""The perturbation of sharpness-aware minimisation, for any algorithm."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class SharpnessAware(Algorithm):
-    """SAM (Foret et al. 2021): the gradient is taken at w + rho g / ||g||; same batch, norm over all weights."""
+    """SAM (Foret et al. 2021): the gradient at w + rho g / ||g||; same batch, norm over all weights."""
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient (twice)", minimum=0)
     gradients_per_step = 2
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """Return e = rho g(w) / ||g(w)||: neither weight decay nor clip nor corrections enter the ascent."""
+        """Return e, without weight decay, clip and corrections."""
         return along(gradient(w), self.rho)

@@ -1,4 +1,4 @@
-"""The number of local steps that an algorithm divides by."""
+"""The number of local steps K."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 
 class DividesBySteps(Algorithm):
-    """K is the true number of local steps, E ceil(n_i / B): then w^t - w_i over K eta is the mean direction of a step.
+    """K is the true number of local steps, E ceil(n_i / B), so (w^t - w_i) / (K eta) is the mean direction of a step.
 
-    The official FedSMOO code, and FedLESAM's after it, takes E n_0 / B for all clients, n_0 the images of the first.
-    That differs where B does not divide n_i (25 for 26 steps on CIFAR-100 with 200 clients), and where clients have
-    different numbers of images.
+    The official codes of FedSMOO and FedLESAM use E n_0 / B for all clients, which differs if B does not divide n_i or
+    if clients have different numbers of images.
     """
 
     steps = Choice(

@@ -1,10 +1,10 @@
-"""SAM (Foret et al. 2021) on all data at one place: the reference without federation.
+"""SAM (Foret et al. 2021) on all data, without federation.
 
     e = rho g(w) / ||g(w)||;   w <- w - eta [clip(g(w + e)) + weight_decay w]
 
-A round has as many steps as centralised SGD's.
+A round has as many steps as that of centralised SGD.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,5 @@ from flatfed.algorithms.centralised_sgd import CentralisedSGD
 
 
 class CentralisedSAM(SharpnessAware, CentralisedSGD):
-    """SAM on all data."""
-
     whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "centralised_sgd"),), ends_at="fixed point", per_rho=4.0)

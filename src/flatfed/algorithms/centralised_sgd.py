@@ -1,11 +1,11 @@
-"""SGD on all data at one place: the reference without federation.
+"""SGD on all data, without federation.
 
     w <- w - eta [clip(g) + weight_decay w]
 
-A round has as many gradient steps as the federated round it is compared with, n K (``steps_of`` of the split), so that
-rounds and the learning rate's decay mean the same for both.
+A round has the n K gradient steps of a federated round (``steps_of`` of the split), so rounds and learning rates
+correspond.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from flatfed.algorithms._claims import Claims, Reduction
 
 
 class CentralisedSGD(Algorithm):
-    """SGD on all data."""
-
     central = True
     communication = (0, 0)
     whole_rows = True

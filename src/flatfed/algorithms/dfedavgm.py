@@ -2,9 +2,9 @@
 
     v <- theta v + d;   x <- x - eta v;   v = 0 at the start of every round
 
-theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with its weight decay, as in torch's SGD.
+theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with weight decay, as in torch's SGD.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ if TYPE_CHECKING:
 
 
 class DFedAvgM(DFedAvg):
-    """Local SGD with momentum, and gossip."""
-
     momentum = Number(0.9, "theta: heavy-ball momentum; 0 is DFedAvg", minimum=0, exclusive_maximum=1)
     scratch = ("velocity",)
     whole_rows = True
     claims = Claims((Reduction({"momentum": 0.0}, "dfedavg"),), ends_at="fixed point")
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """Move along the velocity."""
         velocity = ctx.scratch["velocity"].mul_(self.momentum).add_(d)
         super().update(w, velocity, ctx)

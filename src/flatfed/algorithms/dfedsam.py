@@ -2,10 +2,10 @@
 
     e = rho g(y) / ||g(y)||;   y <- y - eta g(y + e);   z_i = y after K steps;   x_i <- sum_l w_il z_l
 
-Alg. 1 prints y <- x inside the loop over k; it belongs before it. rho = 0.01 (appendix B.3). On the full graph this is
-FedSAM with everybody active.
+Alg. 1 prints y <- x inside the loop over k; it belongs before it. rho = 0.01 (appendix B.3). On the full graph it
+equals FedSAM with full participation.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from flatfed.algorithms.dfedavg import FULL, DFedAvg
 
 
 class DFedSAM(SharpnessAware, DFedAvg):
-    """Local SAM and gossip."""
-
     whole_rows = True
     claims = Claims(
         (Reduction({"rho": 0.0}, "dfedavg"), Reduction({"rho": 0.3}, "fedsam", {"rho": 0.3}, when=FULL)),

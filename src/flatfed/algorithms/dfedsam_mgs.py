@@ -2,10 +2,10 @@
 
     z_i^{q+1} = sum_l w_il z_l^q,  q = 0 .. Q - 1;   x_i <- z_i^Q
 
-Q = 4 (section 5.2). Alg. 1 prints the single mix beside the loop; it is the loop's first step, not one more. Where the
-graph changes with time, every gossip step draws its own (appendix B.4: 10 Q clients without replacement).
+Q = 4 (section 5.2). The single mix that Alg. 1 prints is the loop's first step. On a time-varying graph every gossip
+step has its own draw (appendix B.4: 10 Q clients without replacement).
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class DFedSAMMGS(DFedSAM):
-    """Local SAM and several gossip steps."""
-
     gossip_steps = Whole(4, "Q: gossip steps a round; 1 is DFedSAM", minimum=1)
     whole_rows = True
     claims = Claims(

@@ -1,24 +1,20 @@
-"""DisPFL (Dai et al. 2022): every node trains a sparse model of its own, and its mask moves.
+"""DisPFL (Dai et al. 2022): every node trains a sparse model with a moving mask.
 
-    x_i <- m_i * sum_{j in N_i + i} x_j / sum_{j in N_i + i} s_j       (elementwise; 0 where no s_j is);   s_i <- m_i
+    x_i <- m_i * sum_{j in N_i + i} x_j / sum_{j in N_i + i} s_j       (elementwise; 0 if all s_j are 0);   s_i <- m_i
     K local SGD steps, the weights masked after every one
-    in every sparse layer of m_i: prune the ceil(r_t nnz) smallest |x_i|, regrow as many, x_i being left as trained;
+    in every sparse layer of m_i: prune the ceil(r_t nnz) smallest |x_i|, regrow as many, x_i unchanged;
     r_t = (anneal / 2)(1 + cos(pi t / T))
 
-A node has two masks: s_i, under which its weights were trained, and the new m_i, which acts in its next mixing and is
-never sent. This is the order of the official code (Dai et al.'s dispfl_api.py and client.py): neighbours receive the
-weights as trained and divide by the sum of the old masks. So a weight that is pruned counts once more in the averages,
-and one that regrows begins as the mean of those who trained it, or at zero.
+A node trains under mask s_i; its new mask m_i acts in its next mixing and is never sent. As in the official code
+(dispfl_api.py, client.py), neighbours receive the trained weights and divide by the sum of the old masks: a pruned
+weight counts once more, a regrown one starts as the mean of the nodes that trained it, or at zero.
 
-Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; tensors of one
-dimension are dense (in the official code, where that density comes to 1). ``regrow: gradient`` takes the places of the
-largest |gradient| of the round's last step in place of random ones (the official code, that of one more batch at the
-trained weights). A method of personal models: DFedSAM reports "global" accuracy without a definition; shown here is the
-plain mean of all nodes' models after local training, zeros included. A link carries x_j, ``density`` of a model; where
-its weights are, at most a bit for each of the model's, is not counted, as it is not in the official code. A density
-that the dense tensors use up is refused by the job itself: which it is depends on the model's tensors.
+Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; one-dimensional tensors
+are dense. ``regrow: gradient`` uses the largest |gradient| of the round's last step (the official code: of one more
+batch at the trained weights). DFedSAM does not define its "global" accuracy; here it is that of the mean of all nodes'
+models after local training. A link carries ``density`` of a model, without positions, as in the official code.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -41,8 +37,6 @@ if TYPE_CHECKING:
 
 
 class DisPFL(Algorithm):
-    """Sparse local SGD and masked gossip."""
-
     density = Number(
         0.5, "share of the weights that a node has; 1 is mixing, then local SGD", exclusive_minimum=0, maximum=1
     )
@@ -65,19 +59,17 @@ class DisPFL(Algorithm):
         self.communication = (self.density, self.density)
 
     def begin(self, models: Tensor, ctx: Context) -> None:
-        """Draw the first masks and apply them."""
         mask = ctx.client["mask"].fill_(1)
         for layer, (part, kept) in enumerate(self.sparse(ctx.layout)):
             draws = ctx.uniform(layer, (part.stop - part.start,))
             if self.masks == "same":
-                draws = draws.amin(dim=0, keepdim=True).expand_as(draws)  # of all nodes, in whatever order they stand
-            dropped = _first(-draws, draws.shape[1] - kept)
+                draws = draws.amin(dim=0, keepdim=True).expand_as(draws)  # independent of the nodes' order
+            dropped = _smallest(-draws, draws.shape[1] - kept)
             mask[:, part].scatter_(1, dropped.to(mask.device), 0)
         ctx.client["shared"].copy_(mask)
         models.mul_(mask)
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
-        """Average every weight over the neighbours that trained it, and keep those of the own new mask."""
         near = (mixing(0) > 0).to(models)
         parts = (rows.split(BLOCK, dim=1) for rows in (models, ctx.client["mask"], ctx.client["shared"]))
         for columns, mask, shared in zip(*parts, strict=True):
@@ -85,52 +77,54 @@ class DisPFL(Algorithm):
             shared.copy_(mask)
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """Remember the gradient, for regrowing."""
+        """Store the gradient for regrowing."""
         ctx.scratch["gradient"].copy_(g)
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """A step on the weights of the mask."""
         super().update(w, d, ctx)
         w.mul_(ctx.client["mask"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Prune and regrow every sparse layer of the mask; the weights are shared as they are."""
+        """Prune and regrow every sparse layer of the mask; the weights stay."""
         share = self.anneal / 2 * (1 + math.cos(math.pi * ctx.round / ctx.rounds))
         layers = self.sparse(ctx.layout)
         for layer, (part, kept) in enumerate(layers):
             mask, moved = ctx.client["mask"][:, part], math.ceil(share * kept)
             size = w[:, part].abs().masked_fill_(mask == 0, math.inf)
-            mask.scatter_(1, _first(size, moved), 0)
+            mask.scatter_(1, _smallest(size, moved), 0)
             if self.regrow == "random":
                 score = ctx.uniform(len(layers) + layer, (part.stop - part.start,))
             else:
                 score = ctx.scratch["gradient"][:, part].abs()
-            mask.scatter_(1, _first(-score.masked_fill(mask > 0, -1), moved), 1)
+            mask.scatter_(1, _smallest(-score.masked_fill(mask > 0, -1), moved), 1)
         return {}
 
     def sparse(self, layout: Layout) -> list[tuple[slice, int]]:
-        """Return (place in a row, number of weights kept) of every layer that is not dense."""
+        """Return (slice of the row, number of weights kept) of every sparse layer.
+
+        :raises ConfigError: the dense tensors use up the density.
+        """
         raw = [sum(shape) / math.prod(shape) if len(shape) > 1 else math.inf for shape in layout.shapes]
         parts, sizes = list(layout.slices().values()), layout.sizes
-        always = sum(size for size, shape in zip(sizes, layout.shapes, strict=True) if len(shape) == 1) / sum(sizes)
-        if self.density <= always:
+        vectors = sum(size for size, shape in zip(sizes, layout.shapes, strict=True) if len(shape) == 1) / sum(sizes)
+        if self.density <= vectors:
             raise ConfigError(
                 f"algorithm DisPFL: density {self.density} leaves nothing for sparse layers: tensors of one dimension, "
-                f"which are dense, are {always:.3f} of this model"
+                f"which are dense, are {vectors:.3f} of this model"
             )
         dense = {layer for layer, value in enumerate(raw) if value == math.inf}
         while True:
-            others = [layer for layer in range(len(raw)) if layer not in dense]
+            sparse = [layer for layer in range(len(raw)) if layer not in dense]
             budget = self.density * sum(sizes) - sum(sizes[layer] for layer in dense)
-            scale = budget / sum(raw[layer] * sizes[layer] for layer in others) if others else 0.0
-            full = {layer for layer in others if scale * raw[layer] >= 1}
+            scale = budget / sum(raw[layer] * sizes[layer] for layer in sparse) if sparse else 0.0
+            full = {layer for layer in sparse if scale * raw[layer] >= 1}
             if not full:
                 break
             dense |= full
-        return [(parts[layer], int(scale * raw[layer] * sizes[layer])) for layer in others]
+        return [(parts[layer], int(scale * raw[layer] * sizes[layer])) for layer in sparse]
 
 
-def _first(values: Tensor, count: int) -> Tensor:
-    """Return the places (rows, count) of each row's smallest ``values``; of equal ones (zero weights) the first."""
+def _smallest(values: Tensor, count: int) -> Tensor:
+    """Return the positions (rows, count) of each row's smallest ``values``; the first of equal ones (zero weights)."""
     return values.argsort(dim=1, stable=True)[:, :count]

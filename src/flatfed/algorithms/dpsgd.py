@@ -1,11 +1,11 @@
-"""D-PSGD (Lian et al. 2017): every node mixes its neighbours' models and adds its own local step.
+"""D-PSGD (Lian et al. 2017): every node mixes its neighbours' models and adds its local step.
 
-    x_i <- sum_l w_il x_l + (x_i^K - x_i),   x_i^K after local steps from x_i itself
+    x_i <- sum_l w_il x_l + (x_i^K - x_i),   x_i^K after local steps from x_i
 
 With one step this is x_i <- sum_l w_il x_l - eta g_i(x_i). DFedSAM trains one epoch a round (appendix B.3). The code
-its group published with DisPFL mixes first and trains from the mixed model: ``order: official_code``.
+published with DisPFL mixes first, then trains: ``order: official_code``.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class DPSGD(Algorithm):
-    """Gossip with a local step."""
-
     order = Choice(
         "paper",
         ("paper", "official_code"),
@@ -44,21 +42,19 @@ class DPSGD(Algorithm):
     def __init__(self, **values: Any):
         super().__init__(**values)
         if self.mix_first:
-            self.client_state = ()  # no step to keep: the models that are mixed are trained ones
+            self.client_state = ()  # nodes mix trained models, so there is no step to keep
 
     @property
     def mix_first(self) -> bool:
-        """Whether nodes mix before they train."""
         return self.order == "official_code"
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Keep the local step x_i^K - x_i until the models are mixed."""
         if not self.mix_first:
             ctx.client["step"].copy_(w - ctx.received)
         return {}
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
-        """X <- W X + steps; the models come in with their steps taken. A node that did not train has none."""
+        """X <- W X + steps; ``models`` include their steps, which are 0 for a node that did not train."""
         if self.mix_first:
             return super().mix(models, mixing, ctx)
         steps = ctx.client["step"]

@@ -2,10 +2,10 @@
 
     m <- beta1 m + (1 - beta1) Dbar;  v <- beta2 v + (1 - beta2) Dbar^2;  w <- w + eta_g m / (sqrt(v) + tau)
 
-Dbar = mean_S (w_i - w^t). No bias correction, v^0 = 0 and tau = 0.01 as in the official FedSMOO code; Reddi et al. ask
-v^{-1} >= tau^2. eta_g = 0.1 (FedSMOO section 5.1).
+Dbar = mean_S (w_i - w^t). No bias correction, v^0 = 0 and tau = 0.01 as in the official FedSMOO code; Reddi et al.
+require v^{-1} >= tau^2. eta_g = 0.1 (FedSMOO section 5.1).
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class FedAdam(Algorithm):
-    """Local SGD with an Adam server."""
-
     server_learning_rate = Number(0.1, "eta_g: step of the server's Adam", exclusive_minimum=0)
     beta1 = Number(0.9, "decay of the first moment", minimum=0, exclusive_maximum=1)
     beta2 = Number(0.99, "decay of the second moment", minimum=0, exclusive_maximum=1)
@@ -33,7 +31,6 @@ class FedAdam(Algorithm):
     claims = Claims(ends_at="fixed point")
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """One Adam step along the mean update."""
         step = uploads["w"].mean(dim=0, keepdim=True) - server["w"]
         server["m"].lerp_(step, 1 - self.beta1)
         server["v"].lerp_(step.square(), 1 - self.beta2)

@@ -3,12 +3,12 @@
     client: w <- w - eta [alpha g + (1 - alpha) Delta]
     server: w <- w + eta_g mean_S (w_i - w^t);   Delta <- - mean_S (w_i - w^t) / (K eta)
 
-eta is the learning rate of the round that produced the update. ``scaling: paper`` is the papers' w <- w - eta_g Delta,
-with the new Delta: averaging only where eta_g = eta K. The default averages, as the official code. Delta = 0 in the
-first round. Weight decay stays outside the mix and returns through Delta, as in the official FedSMOO code, so that the
-effective decay is 1/alpha times larger.
+eta is the learning rate of the round of the update; Delta = 0 in the first round. ``scaling: paper`` is w <- w - eta_g
+Delta with the new Delta, which is averaging only if eta_g = eta K; the default averages, as the official code. Weight
+decay is outside the mix and returns through Delta, as in the official FedSMOO code: the effective decay is 1/alpha
+times larger.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 104 (paper 96).
+Evidence: tests; 68 % on path3-100: round 104 (paper 96).
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 
 class FedCM(DividesBySteps, FedAvg):
-    """Local SGD with client-level momentum."""
-
     alpha = Number(0.1, "weight of the fresh gradient; 1 is FedAvg", exclusive_minimum=0, maximum=1)
     scaling = Choice(
         "official_code",
@@ -43,11 +41,9 @@ class FedCM(DividesBySteps, FedAvg):
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = alpha g + (1 - alpha) Delta."""
         return g.mul_(self.alpha).add_(ctx.server["direction"], alpha=1 - self.alpha)
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Average the models; Delta is the mean direction of one local step."""
         server["direction"].copy_(mean_step(uploads["w"], server["w"], self.step_count(ctx)).div_(-ctx.lr))
         if self.scaling == "paper":
             server["w"].sub_(server["direction"], alpha=self.server_learning_rate)

@@ -3,15 +3,15 @@
     client: w <- w - eta [g + lambda (h_i - w^t) + lambda w];   h_i <- h_i + (w_i - w^t)
     server: w^{t+1} = mean_S w_i + (1/m) sum_{all i} h_i
 
-h_i = -lambda_i / lambda of the paper's dual. The clip sees the linear half lambda (h_i - w^t), not the quadratic one.
-lambda = 0 is not FedAvg: the server still adds the mean h. Official FedSMOO code; Acar et al. evaluate mean_S w_i, kept
-here as a second model, evaluated after the last round (``also`` in run.json).
+h_i = -lambda_i / lambda of the paper's dual. The clip contains the linear half lambda (h_i - w^t), not the quadratic
+one. With lambda = 0 the server still adds the mean h. This is the official FedSMOO code; Acar et al. evaluate mean_S
+w_i, evaluated here after the last round (``also`` in run.json).
 
-FL-SAM@2c16149 has (lambda/2) ||w - w^t|| in the loss, not squared: a pull (lambda/2) (w - w^t) / ||w - w^t|| of one
-length, 0 at the start, inside the clip: ``regulariser``. So do its FedSpeed, FedSMOO and FedLESAM-D, whose w has a
-rounding error at the start, of which torch makes a pull of that length; it is left out.
+``regulariser: FL-SAM@2c16149`` has (lambda/2) ||w - w^t||, not squared, in the loss, so its pull towards w^t has the
+constant length lambda/2 (0 at the start) and is inside the clip. So do its FedSpeed, FedSMOO and FedLESAM-D, whose
+initial w has a rounding error that torch turns into such a pull; FlatFed omits this.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 213 (paper 173).
+Evidence: tests; 68 % on path3-100: round 213 (paper 173).
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ NOT_SQUARED = "FL-SAM@2c16149"
 
 
 class FedDyn(Algorithm):
-    """Local SGD with dynamic regularisation."""
-
     penalty = Number(0.1, "lambda = 1/beta: strength of the proximal term", minimum=0)
     regulariser = Choice(
         "paper",
@@ -49,32 +47,28 @@ class FedDyn(Algorithm):
 
     @property
     def proximal(self) -> float:
-        """lambda w, the quadratic half of the proximal term."""
         return 0.0 if self.regulariser == NOT_SQUARED else self.penalty
 
     def start(self, w: Tensor, ctx: Context) -> None:
-        """The linear half lambda (h_i - w^t) is constant over the round."""
         super().start(w, ctx)
         pull = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.received
         ctx.scratch["pull"].copy_(self.penalty * pull)
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = g + lambda (h_i - w^t)."""
         if self.regulariser == NOT_SQUARED:
             g.add_(unit(w - ctx.received), alpha=self.penalty / 2)
         return g.add_(ctx.scratch["pull"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """h_i <- h_i + (w_i - w^t)."""
         ctx.client["h"].add_(w - ctx.received)
         return {}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """w = mean_S w_i + mean h; the server keeps the mean of h over all m clients by its changes."""
+        """The server updates the mean of h over all m clients by its changes."""
         mean = uploads["w"].mean(dim=0, keepdim=True)
-        server["h"].add_(mean - server["w"], alpha=len(uploads["w"]) / ctx.clients)
+        server["h"].add_(mean - server["w"], alpha=len(uploads["w"]) / ctx.client_count)
         server["w"].copy_(mean + server["h"])
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The server's model, and the mean of the active clients' models without h."""
+        """The server's model, and the mean of the active clients' models."""
         return {"server": server["w"], "mean": server["w"] - server["h"]}

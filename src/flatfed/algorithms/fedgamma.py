@@ -4,7 +4,7 @@
 
 rho = 0.1: FedLESAM appendix E.1.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from flatfed.algorithms.scaffold import Scaffold
 
 
 class FedGAMMA(SharpnessAware, Scaffold):
-    """SCAFFOLD on SAM's gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
     whole_rows = True
     claims = Claims(

@@ -2,10 +2,10 @@
 
     e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||;   w <- w - eta g(w + e_i);   after training w_i^old <- w^t
 
-One gradient a step, as FedAvg; rho = 0.01 (section 6.1). Alg. 1 sums the local models without 1/n; the mean is meant.
-It begins with w_i^old = 0, which would only shrink the model; here a client's first round is not perturbed: ``first``.
+One gradient a step; rho = 0.01 (section 6.1). Alg. 1 omits the 1/n of the mean of local models. A client's first round
+is not perturbed: ``first``.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,5 @@ from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedLESAM(LocallyEstimated, FedAvg):
-    """FedAvg on FedLESAM's perturbed gradient."""
-
     whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "fedavg"),), ends_at="fixed point", per_rho=4.0)

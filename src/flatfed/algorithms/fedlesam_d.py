@@ -2,10 +2,10 @@
 
     e_i as FedLESAM;   w <- w - eta [g(w + e_i) + lambda (h_i - w^t) + lambda w];   h_i and the server as FedDyn
 
-Alg. 4 adds the dual where it must be subtracted, leaves it out at the server and divides by K; FedDyn's form, which the
-official code has, is followed. rho = 0.1 (section 6.1). One model goes each way, where the paper's Table 7 counts two.
+Alg. 4 adds the dual instead of subtracting it, omits it at the server and divides by K. This is FedDyn's form, as in
+the official code. rho = 0.1 (section 6.1). One model goes each way; the paper's Table 7 counts two.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 147 (paper 141).
+Evidence: tests; 68 % on path3-100: round 147 (paper 141).
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from flatfed.algorithms.feddyn import FedDyn
 
 
 class FedLESAMD(LocallyEstimated, FedDyn):
-    """FedDyn on FedLESAM's perturbed gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     counted = 2  # Tables 5, 7 and 9
     whole_rows = True

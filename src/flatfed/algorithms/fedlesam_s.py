@@ -2,11 +2,11 @@
 
     e_i as FedLESAM;   w <- w - eta [g(w + e_i) - c_i + c];   c_i, c and the server as SCAFFOLD
 
-Alg. 3 prints SCAFFOLD's correction with the wrong sign and adds c_i itself to c; neither is followed. The official code
-multiplies the correction by 0.1 but not the update of c_i, which then no longer estimates the client's gradient:
+Alg. 3 prints SCAFFOLD's correction with the wrong sign and adds c_i itself to c; FlatFed does neither. The official
+code multiplies the correction by 0.1 but not the update of c_i, which then does not estimate the client's gradient:
 ``correction: official_code``. rho = 0.1 (section 6.1).
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ OFFICIAL_FACTOR = 0.1  # the official code's --lamb
 
 
 class FedLESAMS(LocallyEstimated, Scaffold):
-    """SCAFFOLD on FedLESAM's perturbed gradient."""
-
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
     correction = Choice(
         "paper",
@@ -40,7 +38,6 @@ class FedLESAMS(LocallyEstimated, Scaffold):
     claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)
 
     def start(self, w: Tensor, ctx: Context) -> None:
-        """Both e_i and the correction are constant over the round."""
         super().start(w, ctx)
         if self.correction == "official_code":
             ctx.scratch["correction"].mul_(OFFICIAL_FACTOR)

@@ -2,10 +2,10 @@
 
     w <- w - eta [g - mu w^t + mu w]
 
-The clip sees the linear half -mu w^t, the quadratic one joins the weight decay: the official FedSMOO code. Where the
-clip is idle this is g + mu (w - w^t). Not in the four papers' tables; mu = 0.1 is that code's default.
+The clip contains the linear half -mu w^t; the quadratic one joins the weight decay, as in the official FedSMOO code.
+Without an active clip this is g + mu (w - w^t). Not in the four papers' tables; mu = 0.1 is that code's default.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -23,17 +23,13 @@ if TYPE_CHECKING:
 
 
 class FedProx(FedAvg):
-    """Local SGD with a proximal term."""
-
     mu = Number(0.1, "strength of the proximal term; 0 is FedAvg", minimum=0)
     whole_rows = True
     claims = Claims((Reduction({"mu": 0.0}, "fedavg"),), ends_at="fixed point")
 
     @property
     def proximal(self) -> float:
-        """mu w, the quadratic half of the proximal term."""
         return self.mu
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = g - mu w^t."""
         return g.sub_(ctx.received, alpha=self.mu)

@@ -2,10 +2,10 @@
 
     e = rho g(w) / ||g(w)||;   w <- w - eta g(w + e)
 
-Both gradients come from the same batch (and the same dropout masks). Qu et al.'s eq. 3 carries a spurious sign factor;
-eq. 4 is followed. Default rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5.
+Both gradients use the same batch and dropout masks. Qu et al.'s eq. 3 has a wrong sign factor; eq. 4 is used. Default
+rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedSAM(SharpnessAware, FedAvg):
-    """FedAvg on SAM's gradient."""
-
     whole_rows = True
     claims = Claims(
         (Reduction({"rho": 0.0}, "fedavg"),), one_client="centralised_sam", ends_at="fixed point", per_rho=4.0

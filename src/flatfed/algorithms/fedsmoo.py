@@ -7,9 +7,9 @@
 Parameter ``s``: mbar = mean_S mu_i in the official code, as repaired in FL-Simulator's commit 502bec6 (the default);
 mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. Before the repair that code gave every tensor the
 first coordinates of mu_i and s (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The signs
-are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is FedDyn exactly.
+are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is exactly FedDyn.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 216 (paper 144).
+Evidence: tests; 68 % on path3-100: round 216 (paper 144).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import along
-from flatfed.algorithms._shipped import heads
+from flatfed.algorithms._unpacking import heads
 from flatfed.algorithms.feddyn import FedDyn
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ UNREPAIRED = "FL-Simulator@653ebb5"
 
 
 class FedSMOO(FedDyn):
-    """Dynamic regularisation of weights and of SAM's perturbation."""
-
     rho = Number(0.1, "radius of the perturbation (the paper's r)", minimum=0)
     s = Choice(
         "official_code",
@@ -45,7 +43,7 @@ class FedSMOO(FedDyn):
         "paper",
         ("paper", UNREPAIRED),
         "mu_i and s by the tensors' own places, or as that code unpacks them",
-        by_place=(UNREPAIRED,),
+        by_coordinate=(UNREPAIRED,),
     )
     client_state = ("mu",)
     server_state = ("s",)
@@ -56,26 +54,22 @@ class FedSMOO(FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """Return e of length rho along g - mu_i - s."""
         return along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
 
     def update_dual(self, e: Tensor, ctx: Context) -> None:
-        """mu_i <- mu_i + e - s."""
         ctx.client["mu"].add_(e).sub_(ctx.server["s"])
         if self.s == "paper":
             ctx.scratch["e"].copy_(e)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
         super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
-        sent = ctx.client["mu"] - last  # a copy in any case: mu_i may be a view of the store
-        if self.unpacking == UNREPAIRED:  # as it will be read in the client's next round
+        sent = ctx.client["mu"] - last  # a copy: mu_i may be a view of the store
+        if self.unpacking == UNREPAIRED:  # as the client's next round reads it
             ctx.client["mu"].copy_(heads(ctx.client["mu"], ctx.layout))
         return {"mu": sent}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """FedDyn's server, and the global perturbation s of length rho."""
         super().aggregate(server, uploads, ctx)
         s = along(uploads["mu"].mean(dim=0, keepdim=True), self.rho)
         server["s"].copy_(heads(s, ctx.layout) if self.unpacking == UNREPAIRED else s)

@@ -1,14 +1,13 @@
-"""MimeLite with SGD's momentum (Karimireddy et al. 2021): clients apply the server's momentum and leave it as it is.
+"""MimeLite with SGD's momentum (Karimireddy et al. 2021): clients apply the server's momentum without changing it.
 
-    client: w <- w - eta [alpha g + (1 - alpha) s], s frozen over the round
+    client: w <- w - eta [alpha g + (1 - alpha) s], s constant over the round
     server: w <- w + eta_g mean_S (w_i - w^t);   s <- alpha mean_S grad F_i(w^t) + (1 - alpha) s
 
-grad F_i is the gradient on all of client i's images: one pass over its data more than FedAvg. alpha is FedSAM's beta,
-the weight of the fresh gradient (0.1, section 5.1). FedSAM prints no pseudo-code: weight decay stays outside momentum
-and mix, as for every row, and the full gradient is neither augmented nor clipped; both ends are the same stationary
-point as decay inside both.
+grad F_i is the gradient on all of client i's images. alpha is FedSAM's beta, the weight of the fresh gradient (0.1,
+section 5.1). FedSAM prints no pseudo-code: here weight decay is outside momentum and mix, and the full gradient has no
+augmentation and no clip; decay inside both has the same stationary point.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 
 class MimeLite(FedAvg):
-    """Local SGD with the server's momentum."""
-
     alpha = Number(
         0.1, "weight of the fresh gradient, 1 minus the momentum; 1 is FedAvg", exclusive_minimum=0, maximum=1
     )
@@ -38,14 +35,11 @@ class MimeLite(FedAvg):
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = alpha g + (1 - alpha) s."""
         return g.mul_(self.alpha).add_(ctx.server["momentum"], alpha=1 - self.alpha)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Upload the gradient of all the client's data at the received model."""
         return {"gradient": ctx.scratch["full_gradient"]}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Average the models; s moves towards the mean full gradient."""
         super().aggregate(server, uploads, ctx)
         server["momentum"].lerp_(uploads["gradient"].mean(dim=0, keepdim=True), self.alpha)

@@ -2,11 +2,11 @@
 
     e = rho g(w) / ||g(w)||;   w <- w - eta [alpha g(w + e) + (1 - alpha) Delta]
 
-alpha is Qu et al.'s beta: the weight of the fresh gradient. The server averages, as FedCM; Alg. 2's
-w <- w - eta_g Delta equals that only where eta K = 1, and appendix D.1 prints Delta with the opposite sign.
-FedLESAM@d6663cc passes alpha to a step that does not use it: g(w + e) + (1 - alpha) Delta, ``fresh``.
+alpha is Qu et al.'s beta: the weight of the fresh gradient. The server averages, as FedCM; Alg. 2's w <- w - eta_g
+Delta equals that only if eta K = 1, and appendix D.1 prints Delta with the opposite sign. FedLESAM@d6663cc ignores
+alpha for the gradient, g(w + e) + (1 - alpha) Delta: ``fresh``.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
     from flatfed.engine.context import Context
 
-WHOLE = "FedLESAM@d6663cc"
+UNWEIGHTED = "FedLESAM@d6663cc"
 
 
 class MoFedSAM(SharpnessAware, FedCM):
-    """FedCM on SAM's gradient."""
-
-    fresh = Choice("paper", ("paper", WHOLE), "weight of the fresh gradient: alpha, or 1")
+    fresh = Choice("paper", ("paper", UNWEIGHTED), "weight of the fresh gradient: alpha, or 1")
     whole_rows = True
     claims = Claims(
         (
@@ -41,7 +39,6 @@ class MoFedSAM(SharpnessAware, FedCM):
     )
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = alpha g(w + e) + (1 - alpha) Delta, or with the fresh gradient whole."""
-        if self.fresh == WHOLE:
+        if self.fresh == UNWEIGHTED:
             return g.add_(ctx.server["direction"], alpha=1 - self.alpha)
         return super().correct(g, w, ctx)

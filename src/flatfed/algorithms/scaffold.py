@@ -3,11 +3,11 @@
     client: w <- w - eta (g - c_i + c);   c_i^+ = c_i - c + (w^t - w_i) / (K eta)
     server: w <- w + eta_g mean_S (w_i - w^t);   c <- c + (1/m) sum_S (c_i^+ - c_i)
 
-eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so that c_i estimates the
-client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither
-is followed.
+eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so c_i estimates the
+client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; FlatFed
+does neither.
 
-Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
+Evidence: tests only.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from flatfed.engine.context import Context
 
 
-IDLE = {"clip_norm": None}  # with an active clip c - c_i does not cancel
+IDLE = {"clip_norm": None}  # with an active clip, c - c_i does not cancel
 
 
 class Scaffold(DividesBySteps, FedAvg):
-    """Local SGD with control variates."""
-
     client_state = ("c",)
     server_state = ("c",)
     scratch = ("correction",)
@@ -42,21 +40,18 @@ class Scaffold(DividesBySteps, FedAvg):
     )
 
     def start(self, w: Tensor, ctx: Context) -> None:
-        """The correction c - c_i is constant over the round."""
         super().start(w, ctx)
         ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """G = g + c - c_i."""
         return g.add_(ctx.scratch["correction"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); delta is uploaded."""
+        """Upload c_i^+ - c_i."""
         delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
         ctx.client["c"].add_(delta)
         return {"delta": delta}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Average the models; c stays the mean of all clients' c_i."""
         super().aggregate(server, uploads, ctx)
-        server["c"].add_(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.clients)
+        server["c"].add_(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.client_count)

@@ -20,7 +20,7 @@ from flatfed.data.streams import stream
 from flatfed.engine.job.inputs import load_data
 from flatfed.engine.job.machine import pick_device, set_up
 from flatfed.engine.layout import Layout
-from flatfed.engine.precision import STATE
+from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError
@@ -94,7 +94,7 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
         if digest != recorded:
             digests = f"digest {digest[:12]}, but the run was made with {recorded[:12]}"
             raise DataError(f"{getattr(inputs, key)}: not the {key} of {run} ({digests})")
-    dtype = STATE[precision or description["precision"]]
+    dtype = STATE_DTYPES[precision or description["precision"]]
     spec, dataset = description["model"], description["dataset"]
     shape = tuple(dataset["shape"])
     model = products.with_products(models.build(spec["name"], shape, dataset["classes"], spec["options"]), shape)

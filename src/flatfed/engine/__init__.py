@@ -1,1 +1,1 @@
-"""The round loop: rows, executors, clients, state, checkpoints."""
+"""Federated rounds."""

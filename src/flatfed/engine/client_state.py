@@ -1,4 +1,4 @@
-"""Client state: the vectors that clients keep between rounds, in one store."""
+"""The vectors that clients keep between rounds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from flatfed.engine.received import Received
-from flatfed.engine.transfer import sent
+from flatfed.engine.transfer import to_device
 
 
 class ClientState:
-    """Store of client vectors, name -> (clients, size), zero until a client participates for the first time.
+    """The clients' vectors: ``store`` maps name -> (clients, size), zero before a client's first participation.
 
-    ``received``: the models that clients received last, if the algorithm needs them. ``sizes``: name -> length of the
-    vector. ``home``: ``device``, host ``memory`` or a memory-mapped temporary ``file``. Host memory is reserved, not
-    filled: rows of clients that never participated take none. Rows go to and from a GPU through page-locked memory.
+    ``sizes``: name -> length. ``home``: ``device``, host ``memory`` (reserved, not filled) or a memory-mapped temporary
+    ``file``. ``received``: the models that clients received last, if the algorithm needs them.
 
     A round is a :meth:`transaction`. ``touched`` (clients,) bool: clients that have participated; ``changed``: clients
-    changed since the last checkpoint; ``active``: number of clients that the last round changed, all clients if
-    ``all_change``. ``consistent``: False between an :meth:`irreversible` change and the end of its round.
+    changed since the last checkpoint; ``active``: number of clients that the last round changed (all if
+    ``all_change``). ``consistent``: False between an :meth:`irreversible` change and the end of its round.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class ClientState:
     def transaction(self, clients: np.ndarray, server: dict[str, Tensor], round_: int) -> Iterator[None]:
         """Run ``round_`` of ``clients``; an exception restores their vectors and those of ``server``.
 
-        After :meth:`irreversible`, and while the round is stored at its end, it restores nothing.
+        It restores nothing after :meth:`irreversible` and while the round is being stored.
         """
         self._clients, before = clients, {name: value.clone() for name, value in server.items()}
         try:
@@ -69,11 +68,11 @@ class ClientState:
             raise
 
     @contextmanager
-    def rows(self, clients: np.ndarray) -> Iterator[dict[str, Tensor]]:
-        """Yield the vectors of ``clients``, name -> (n, size) on the device, to be changed in place; store them after.
+    def writable_rows(self, clients: np.ndarray) -> Iterator[dict[str, Tensor]]:
+        """Yield the vectors of ``clients``, name -> (n, size) on the device, to change in place; store them afterwards.
 
-        If all clients of the round, two or more, train at once, their rows are copies that are stored at its end. Else
-        the store changes during the round, and a copy of the old rows serves to restore it.
+        If all clients of the round, at least two, train at once, their rows are copies, stored at the end of the round.
+        Otherwise the store changes during the round; copies of the old rows can restore it.
         """
         at_once = 1 < len(clients) == len(self._clients)
         if not at_once:
@@ -85,13 +84,13 @@ class ClientState:
             self._write()
 
     def irreversible(self) -> None:
-        """Store all rows; until :meth:`settle` an exception leaves the state inconsistent."""
+        """Store all rows; an exception before :meth:`settle` leaves the state inconsistent."""
         self.consistent = False
         self._write()
         self._before.clear()
 
     def settle(self) -> None:
-        """Make the changes so far permanent: an exception in the rest of the round goes back to here."""
+        """Make the changes permanent: a later exception in the round restores this state."""
         changed = slice(None) if self.all_change else self._clients
         self.touched[changed] = self.changed[changed] = True
         self.active = len(self.touched[changed])
@@ -99,16 +98,16 @@ class ClientState:
         self._forget()
 
     def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
-        """Return name -> rows (n, size) of ``clients`` on the device; those of one client may be views of the store."""
-        if not self._apart:
+        """Return name -> rows (n, size) of ``clients`` on the device; rows of one client may be views of the store."""
+        if not self._off_device:
             if len(clients) == 1:
                 return {name: values[clients[0]][None] for name, values in self.store.items()}
-            return {name: values[_index(clients, values)] for name, values in self.store.items()}
+            return {name: values[to_device(clients, values.device)] for name, values in self.store.items()}
         rows = {}
         for name, values in self.store.items():
-            way = self._locked(len(clients), values)
-            torch.index_select(values, 0, _index(clients, values), out=way)
-            rows[name] = way.to(self.device, non_blocking=True)
+            locked = self._locked(len(clients), values)
+            torch.index_select(values, 0, to_device(clients, values.device), out=locked)
+            rows[name] = locked.to(self.device, non_blocking=True)
         return rows
 
     def copy(self, name: str, client: int) -> Tensor:
@@ -127,54 +126,45 @@ class ClientState:
             self.received.move_out()
 
     def row_bytes(self) -> int:
-        """Return the bytes of one client's rows."""
         return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
 
     def load(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
-        """Set vector ``name`` of ``clients`` to ``rows``, one (size,) for each, from a checkpoint."""
         self.touched[clients] = True
         for client, row in zip(clients, rows, strict=True):
             self.store[name][int(client)] = row.to(self.store[name])
 
     def _write(self) -> None:
-        """Store the rows that are not stored yet."""
         for clients, rows in self._unwritten:
-            if self._apart:
+            if self._off_device:
                 rows = {n: self._locked(len(clients), self.store[n]).copy_(rows[n], non_blocking=True) for n in rows}
                 if self.device.type == "cuda":
                     torch.cuda.current_stream(self.device).synchronize()
             elif len(clients) == 1:
                 continue  # a view of the store
             for name, values in self.store.items():
-                values[_index(clients, values)] = rows[name]
+                values[to_device(clients, values.device)] = rows[name]
         self._unwritten.clear()
 
     def _forget(self) -> None:
-        """Drop the copies of the round."""
         self._before.clear()
         self._unwritten.clear()
 
     @property
-    def _apart(self) -> bool:
-        """Whether the store is in other memory than the rows that train."""
+    def _off_device(self) -> bool:
         return self.home != "device" and self.device.type != "cpu"
 
     def _locked(self, rows: int, values: Tensor) -> Tensor:
-        """Return page-locked memory for some rows of ``values``; torch keeps it until a copy in progress ends."""
+        """Return page-locked memory for rows of ``values``; torch keeps it until pending copies end."""
         return torch.empty(rows, values.shape[1], dtype=values.dtype, pin_memory=self.device.type == "cuda")
 
 
-def _index(clients: np.ndarray, values: Tensor) -> Tensor:
-    """Return ``clients`` as an index on the device of ``values``."""
-    return sent(np.asarray(clients), values.device)
-
-
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros of ``shape`` in ``home``. A file has no name any more: it disappears with the process."""
+    """Return zeros of ``shape``; a file has no name and disappears with the process."""
     if home == "device":
         return torch.zeros(shape, dtype=dtype, device=device)
     if home == "memory":
-        return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))  # torch.zeros writes them all
+        # torch.zeros would fill the pages.
+        return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))
     count = shape[0] * shape[1]
     with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
         file.truncate(count * dtype.itemsize)

@@ -1,4 +1,4 @@
-"""The seconds that a run takes, by what they are spent on."""
+"""The seconds of a run's training and evaluation."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ import torch
 
 
 class Clock:
-    """``seconds`` of a run on ``device``, over all of its sessions: of its training and of its evaluation."""
-
     def __init__(self, device: torch.device):
         self.device = device
         self.seconds = {"training": 0.0, "evaluation": 0.0}
 
     def wait(self) -> None:
-        """Wait for the device, so that clocks measure work and not its submission."""
+        """Wait for the device, whose work is asynchronous."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     @contextmanager
     def counted_as(self, activity: str) -> Iterator[None]:
-        """Add the time that the body takes to that of ``activity``, but for what it counts as another one itself.
+        """Add the time of the body to ``activity``, without time that it counts as another activity.
 
-        A body that ends with an error is not counted.
+        A body that raises is not counted.
         """
         self.wait()
         began, before = time.monotonic(), sum(self.seconds.values())

@@ -1,4 +1,4 @@
-"""The context of an algorithm's hooks: state and constants of the rows that train together."""
+"""The context of an algorithm's hooks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 from flatfed.engine.layout import Layout
 from flatfed.errors import FlatFedError
 
-#: Gradient of a step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape. All calls of a step
-#: use the same batch, augmentation and dropout masks. The result belongs to the caller until the next call.
+#: Rows (rows, parameters) -> gradients of the mean cross-entropy, same shape. All calls of a step use the same batch,
+#: augmentation and dropout masks. The caller may change the result until the next call.
 Gradient = Callable[[Tensor], Tensor]
 
 
 def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
-    """Refuse to draw within a local step, which may be recorded."""
+    """Refuse random numbers in a local step, which may be recorded."""
     raise FlatFedError("ctx.uniform: a local step may not draw; draw in `start`, into a vector of ctx.scratch")
 
 
@@ -24,14 +24,13 @@ def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
 class Context:
     """State and constants of the rows that train together.
 
-    ``received`` (1, parameters): the model w^t that the clients received; (rows, parameters) without a server. In
-    ``aggregate`` it is ``server["w"]`` itself, which changes there, and ``client`` and ``scratch`` are empty.
-    ``server``: name -> (1, parameters). ``client`` and ``scratch``: name -> (rows, parameters), changed in place.
-    ``lr``: 0-d tensor. If rows of several seeds train together, ``received``, ``server`` and ``lr`` have one row each.
-    ``steps`` (rows, 1): local steps K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K.
-    ``round``, from 0, of ``rounds``. ``clients``: number m of all clients. ``layout``: layout of a row.
-    ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round, client and ``draw``;
-    not within a step.
+    ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). In ``aggregate`` it is
+    ``server["w"]`` itself, which changes there, and ``client`` and ``scratch`` are empty. ``server``: name -> (1,
+    parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor. If rows of
+    several seeds train together, ``received``, ``server`` and ``lr`` have one row each. ``steps`` (rows, 1): K_i.
+    ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``. ``client_count``:
+    all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round,
+    client and ``draw``; not in a local step.
     """
 
     received: Tensor
@@ -43,30 +42,34 @@ class Context:
     nominal_steps: Tensor
     round: int
     rounds: int
-    clients: int
+    client_count: int
     layout: Layout
     uniform: Callable[[int, tuple[int, ...]], Tensor]
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
 
     def narrow(self, rows: int) -> Context:
-        """Return the context of the first ``rows`` rows: views of the same state."""
+        """Return the context of the first ``rows`` rows, as views."""
         if rows == len(self.steps):
             return self
         if rows not in self._narrowed:
-            self._narrowed[rows] = replace(
-                self,
-                received=_first(self.received, rows),
-                server={name: _first(value, rows) for name, value in self.server.items()},
-                client={name: value[:rows] for name, value in self.client.items()},
-                scratch={name: value[:rows] for name, value in self.scratch.items()},
-                lr=self.lr if self.lr.ndim == 0 else self.lr[:rows],
-                steps=self.steps[:rows],
-                nominal_steps=self.nominal_steps[:rows],
-                _narrowed={},
+            self._narrowed[rows] = self.mapped(
+                lambda values: values[:rows],
+                lambda values: values if values.ndim == 0 or len(values) == 1 else values[:rows],
             )
         return self._narrowed[rows]
 
-
-def _first(values: Tensor, rows: int) -> Tensor:
-    """Return the first ``rows`` rows of ``values``, or its only row if all rows share it."""
-    return values if len(values) == 1 else values[:rows]
+    def mapped(self, rows: Callable[[Tensor], Tensor], shared: Callable[[Tensor], Tensor]) -> Context:
+        """Return a local step's context: ``rows`` of vectors with a row per client, ``shared`` of the server's."""
+        server = {name: shared(values) for name, values in self.server.items()}
+        return replace(
+            self,
+            received=server["w"] if self.received is self.server["w"] else rows(self.received),
+            server=server,
+            client={name: rows(values) for name, values in self.client.items()},
+            scratch={name: rows(values) for name, values in self.scratch.items()},
+            lr=shared(self.lr),
+            steps=rows(self.steps),
+            nominal_steps=rows(self.nominal_steps),
+            uniform=no_draws,
+            _narrowed={},
+        )

@@ -1,4 +1,4 @@
-"""What a run has cost so far: local steps, gradient evaluations and bytes sent."""
+"""The cost of a run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from flatfed.engine.batches import Schedule
 
 
 class Cost:
-    """Counts by name: ``local_steps``, ``gradient_evaluations``, ``download`` and ``upload`` in bytes.
+    """Counts ``local_steps``, ``gradient_evaluations``, and bytes of ``download`` and ``upload``.
 
-    A model takes ``size`` bytes. A gradient evaluation is one of a mini-batch; a full pass over a client's data is as
-    many as an epoch has steps.
+    A model has ``size`` bytes. A full pass over a client's data counts as many gradients as an epoch has steps.
     """
 
     def __init__(self, algorithm: Algorithm, schedule: Schedule, size: int):
@@ -18,7 +17,6 @@ class Cost:
         self.counts = {"local_steps": 0, "gradient_evaluations": 0, "download": 0, "upload": 0}
 
     def round(self, sizes: list[int], steps: int) -> None:
-        """Add one round in which clients with ``sizes`` images each made ``steps`` local steps together."""
         passes = self.algorithm.full_passes * sum(self.schedule.batches(size) for size in sizes)
         self.counts["local_steps"] += steps
         self.counts["gradient_evaluations"] += steps * self.algorithm.gradients_per_step + passes
@@ -26,7 +24,7 @@ class Cost:
             self.links(len(sizes))
 
     def links(self, count: int) -> None:
-        """Add what goes between the server and ``count`` clients, or along as many links of a topology."""
+        """Add the traffic with ``count`` clients, or of ``count`` links."""
         down, up = self.algorithm.communication
         self.counts["download"] += int(count * down * self.size)
         self.counts["upload"] += int(count * up * self.size)

@@ -1,4 +1,4 @@
-"""What a local step is fed with: the images, labels, weights and dropout masks of its plan, on the device."""
+"""The batches of local steps on the device, made from a round's plan."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from flatfed.engine import dropout
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.executors import Batch
 from flatfed.engine.resident import Resident
-from flatfed.engine.transfer import sent
+from flatfed.engine.transfer import to_device
 
 
 @dataclass
 class Feed:
-    """Batches of ``data`` for ``model``."""
-
     data: Resident
     model: nn.Module
 
-    def dealt(self, plan: RoundPlan, device: torch.device) -> list[Tensor]:
-        """Return index, labels, weights and, where images are augmented, draws of a round, each (rows, K, B, ...).
+    def inputs(self, plan: RoundPlan, device: torch.device) -> dict[str, Tensor]:
+        """Return name -> tensor (rows, K, ...) of a round: index, labels, weight and, if present, draws and keys.
 
-        The index lies where the images are, the others on ``device``.
+        The index is on the device of the images, the others on ``device``.
         """
-        index = sent(plan.index, device)
-        weight = sent(plan.weight, device, self.data.dtype)
-        draws = [] if plan.draws is None else [sent(plan.draws, device)]
-        there = self.data.images.device.type == device.type
-        return [index if there else torch.from_numpy(plan.index), self.data.labels[index], weight, *draws]
+        index = to_device(plan.index, device)
+        weight = to_device(plan.weight, device, self.data.dtype)
+        optional = {name: getattr(plan, name) for name in ("draws", "keys")}
+        return {
+            "index": index if self.data.images.device.type == device.type else torch.from_numpy(plan.index),
+            "labels": self.data.labels[index],
+            "weight": weight,
+            **{name: to_device(values, device) for name, values in optional.items() if values is not None},
+        }
 
-    def keys(self, plan: RoundPlan, device: torch.device) -> Tensor | None:
-        """Return the keys (rows, K, sites, 2) of a round's dropout masks, None where there are none."""
-        return None if plan.keys is None else sent(plan.keys, device)
-
-    def batch(self, dealt: list[Tensor], keys: Tensor | None) -> Batch:
-        """Return the batch of one step's part of :meth:`dealt`, each (rows, B, ...), and :meth:`keys`."""
-        index, labels, weight, *draws = dealt
+    def batch(self, inputs: dict[str, Tensor], width: int | None = None) -> Batch:
+        """Return the batch of one step of :meth:`inputs`, each (rows, B, ...), narrowed to ``width`` images."""
+        keys = inputs.get("keys")
+        index, labels, weight, *draws = (values[:, :width] for name, values in inputs.items() if name != "keys")
         masks = [] if keys is None else dropout.masks(keys, self.model.dropout, index.shape[1], self.data.dtype)
         return Batch(self.data.batch(index, *draws), labels, weight, masks)
 
@@ -46,7 +45,7 @@ class Feed:
 def blank_batch(
     model: nn.Module, rows: int, images: int, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device
 ) -> Batch:
-    """Return ``images`` black images of ``shape`` (C, H, W) a row, with all that a step of ``model`` reads, zero."""
+    """Return an all-zero batch of ``images`` images of ``shape`` (C, H, W) per row."""
 
     def zeros(*sizes: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.zeros(rows, images, *sizes, dtype=dtype, device=device)

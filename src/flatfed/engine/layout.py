@@ -1,57 +1,49 @@
-"""Where each tensor of a model lies in its flat row of parameters."""
+"""The flat row of a model's parameters."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Names, shapes and sizes of a model's parameters, in the order of the flat row (that of ``parameters()``).
+    """Names and shapes of a model's parameters, in the order of ``parameters()`` and of the flat row.
 
-    ``extra`` coordinates at the end of the row belong to no tensor (see :mod:`flatfed.engine.speed.taps`).
+    ``extra`` coordinates at the end of the row belong to no tensor (:mod:`flatfed.engine.speed.taps`).
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    sizes: tuple[int, ...]
     extra: int = 0
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
-        """Return the layout of ``module``."""
-        named = list(module.named_parameters())
-        return cls(
-            tuple(name for name, _ in named),
-            tuple(tuple(p.shape) for _, p in named),
-            tuple(p.numel() for _, p in named),
-        )
+        names, parameters = zip(*module.named_parameters(), strict=True)
+        return cls(names, tuple(tuple(parameter.shape) for parameter in parameters))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(map(math.prod, self.shapes))
 
     @property
-    def tensors(self) -> int:
-        """Number of the tensors' coordinates."""
+    def tensor_size(self) -> int:
         return sum(self.sizes)
 
     @property
     def size(self) -> int:
-        """Length of a row: the number of parameters, and the extra coordinates."""
-        return self.tensors + self.extra
+        return self.tensor_size + self.extra
 
     def slices(self) -> dict[str, slice]:
-        """Return name -> slice of the flat row."""
-        ends, end = {}, 0
-        for name, size in zip(self.names, self.sizes, strict=True):
-            ends[name] = slice(end, end + size)
-            end += size
-        return ends
+        parts = zip(self.names, self.sizes, accumulate(self.sizes), strict=True)
+        return {name: slice(end - size, end) for name, size, end in parts}
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> view of the flat ``row`` (parameters,), shaped as the model's tensor.
-
-        What ``row`` has beyond the model's tensors is left out. One split, no slices: the gradient of a slice is a
-        pass over all parameters more.
-        """
-        *parts, _ = row.split([*self.sizes, len(row) - self.tensors])
+        """Return name -> view of the flat ``row`` (parameters,) in the tensor's shape, without extra coordinates."""
+        # Not slices: the gradient of each slice is a pass over all parameters.
+        *parts, _ = row.split([*self.sizes, len(row) - self.tensor_size])
         return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}

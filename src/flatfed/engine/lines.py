@@ -1,4 +1,4 @@
-"""A line of metrics.csv: the results of a round's training and evaluation, in the order of its columns."""
+"""The lines of metrics.csv."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from flatfed.engine.simulation import ClientUpdates, Simulation
 
-#: Columns that every run has; ``unseen`` is "test", or "validation" where images are held out to choose by.
+#: Columns of every run; ``unseen`` is "test", or "validation" for a tuning run.
 COLUMNS = (
     *("round", "learning_rate", "train_loss", "{unseen}_loss", "{unseen}_accuracy", "clients", "consistency"),
     *("download_bytes", "upload_bytes", "seconds"),
@@ -18,12 +18,11 @@ COLUMNS = (
 
 
 def columns(unseen: str) -> list[str]:
-    """Return the names of the columns that every run has."""
     return [name.format(unseen=unseen) for name in COLUMNS]
 
 
 def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, float]:
-    """Return the columns of ``run``'s round that its ``updates`` determine.
+    """Return the columns that the round's ``updates`` determine.
 
     ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
     """
@@ -32,7 +31,7 @@ def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, floa
         "round": run.round + 1,
         "learning_rate": run.learning_rate(),
         "train_loss": float(updates.losses) / updates.steps,
-        "clients": updates.clients,
+        "clients": updates.participants,
         "consistency": float(torch.stack(gaps).mean()),
     }
     for name in dict.fromkeys(name for accuracy in updates.accuracies for name in accuracy):
@@ -41,11 +40,10 @@ def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, floa
 
 
 def evaluated(run: Simulation, line: dict[str, float]) -> dict[str, Any]:
-    """Return ``line`` with losses and accuracies of the model that tables show, in the order of metrics.csv."""
+    """Return ``line`` with losses and accuracies of the model that tables show."""
     with run.clock.counted_as("evaluation"):
         shown = next(iter(run.algorithm.evaluated(run.server).values()))[0]
         scores = run.evaluate(shown)
-    sent = {f"{way}_bytes": run.cost.counts[way] for way in ("download", "upload")}
-    values = {**scores, **line, **sent, "seconds": round(run.clock.seconds["training"], 3)}
-    first = {name: values[name] for name in columns(run.evaluate.unseen)}
-    return first | values
+    traffic = {f"{direction}_bytes": run.cost.counts[direction] for direction in ("download", "upload")}
+    values = {**scores, **line, **traffic, "seconds": round(run.clock.seconds["training"], 3)}
+    return {name: values[name] for name in columns(run.evaluate.unseen)} | values

@@ -1,4 +1,4 @@
-"""The local update of a block of clients: the step that all algorithms share."""
+"""The local step that all algorithms share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from flatfed.engine.feed import Feed
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
 
 
+@dataclass
 class StepGradient:
     """The gradient of a step's batch; ``losses`` (rows,) are those of its first call."""
 
-    def __init__(self, executor: Executor, batch: Batch):
-        self.executor = executor
-        self.batch = batch
-        self.losses: Tensor | None = None
+    executor: Executor
+    batch: Batch
+    losses: Tensor | None = None
 
     def __call__(self, w: Tensor) -> Tensor:
         losses, gradients = self.executor.step(w, self.batch)
@@ -35,10 +35,9 @@ class StepGradient:
 
 @dataclass
 class LocalUpdate:
-    """Runs the local steps of the rows that train together.
+    """Runs the local steps of the rows that train together. Wrappers in ``speed`` have the same methods.
 
-    ``pause``: called before every step; may raise. ``together``: number of runs that train together, None if this one
-    trains alone. The folder ``speed`` has wrappers with the same methods.
+    ``pause``: called before every step; may raise. ``together``: number of runs that train together, None for one run.
     """
 
     together: ClassVar[int | None] = None
@@ -51,24 +50,23 @@ class LocalUpdate:
     pause: Callable[[], None]
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Run the local steps of all rows of ``w`` (rows, parameters), in place; return the sums of their losses.
+        """Run the local steps of ``w`` (rows, parameters) in place; return the sums (rows,) of each step's first loss.
 
-        The sums (rows,) are over the first loss of every step. They stay on the device, so that nothing waits for it.
+        The sums stay on the device, so nothing waits for it.
         """
         ctx = replace(ctx, uniform=no_draws, _narrowed={})
-        dealt, keys = self.feed.dealt(plan, w.device), self.feed.keys(plan, w.device)
+        inputs = self.feed.inputs(plan, w.device)
         total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
         for step in range(plan.length):
             self.pause()
             rows = plan.rows(step)
-            width = dealt[0].shape[2] if self.executor.whole else int(plan.width[step])
-            part = [values[:rows, step, :width] for values in dealt]
-            batch = self.feed.batch(part, None if keys is None else keys[:rows, step])
+            width = None if self.executor.full_width else int(plan.width[step])
+            batch = self.feed.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))
         return total
 
     def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
-        """Run one local step of all rows, in the official order; return the first losses (rows,)."""
+        """Run one local step of all rows, in the order of the official code; return the first losses (rows,)."""
         gradient = StepGradient(self.executor, batch)
         e = self.algorithm.perturbation(w, gradient, ctx)
         if e is None:
@@ -77,7 +75,7 @@ class LocalUpdate:
             self.algorithm.update_dual(e, ctx)
             g = gradient(w + e)
         d = self.algorithm.correct(g, w, ctx)
-        shared = d[:, : self.executor.layout.size]  # private coordinates follow: neither clipped nor decayed
+        shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
         if self.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
             shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
@@ -89,8 +87,7 @@ class LocalUpdate:
 
     @property
     def plain(self) -> LocalUpdate:
-        """The local update without wrappers."""
         return self
 
     def release(self) -> None:
-        """Free the memory that is kept from round to round: here none."""
+        """Free the memory kept between rounds."""

@@ -1,4 +1,4 @@
-"""Rounds without a server: every client keeps a model of its own and mixes it with its neighbours' models."""
+"""Rounds without a server: every node has a model and mixes it with its neighbours' models."""
 
 from __future__ import annotations
 
@@ -12,30 +12,28 @@ from flatfed.engine.context import Context
 from flatfed.engine.precision import full_precision
 from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 from flatfed.engine.topology import Topology
-from flatfed.engine.transfer import sent
+from flatfed.engine.transfer import to_device
 
 
 class PeerSimulation(Simulation):
-    """A run without a server; ``server["w"]`` is the mean of the nodes' models, which no node has."""
+    """A run without a server; ``server["w"]`` is the mean of the nodes' models."""
 
     def __init__(self, *parts: Any):
         super().__init__(*parts)
-        self.topology = Topology(self.description["topology"], self.clients, self.seed)
+        self.topology = Topology(self.description["topology"], self.client_count, self.seed)
         models = self.state.store["model"]
         models[:] = self.weights.initial
         self.algorithm.begin(models, self._context_of_all())
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def state_sizes(self) -> dict[str, int]:
-        """Every node keeps its model."""
         return {**super().state_sizes(), "model": self.layout.size}
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
-        """Every node receives its own model."""
         return replace(super().context(clients, rows), received=rows["model"])
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Mix before local training if the algorithm does; an exception in training goes back to the mixed models."""
+        """Mix before training if the algorithm does; an exception in training then restores the mixed models."""
         if self.algorithm.mix_first and not self.mixed:
             self.mix()
             self.state.settle()
@@ -43,36 +41,33 @@ class PeerSimulation(Simulation):
         return super().run_clients(clients)
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
-        """Every node keeps its trained model, and is evaluated with it."""
         rows["model"].copy_(uploads["w"])
         if self.evaluates() and "nodes" in self.evaluate.sets:
             with self.clock.counted_as("evaluation"):
                 updates.accuracies += self.evaluate.nodes(clients, uploads["w"])
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        """Mix the models of all nodes, unless they were mixed before training."""
-        first, models = self.algorithm.mix_first, self.state.store["model"]
+        mix_first, models = self.algorithm.mix_first, self.state.store["model"]
         self.state.irreversible()
-        if self.evaluates():  # mixing moves the trained models, so copy them
-            updates.models = [models[c] if first else self.state.copy("model", c) for c in map(int, clients)]
-        if not first:
+        if self.evaluates():  # mixing changes the trained models, so copy them
+            updates.models = [models[c] if mix_first else self.state.copy("model", c) for c in map(int, clients)]
+        if not mix_first:
             self.mix()
         self.mixed = False
-        self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
+        self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def mix(self) -> None:
-        """Let the algorithm mix the models of all nodes; count the links of every gossip step."""
+        """Mix the models and count the links of every gossip step."""
         models = self.state.store["model"]
 
         def mixing(step: int) -> Tensor:
             matrix = self.topology.mixing(self.round, step)
             self.cost.links(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
-            return sent(matrix, models.device, models.dtype)
+            return to_device(matrix, models.device, models.dtype)
 
         self.state.irreversible()
         with full_precision():
             self.algorithm.mix(models, mixing, self._context_of_all())
 
     def _context_of_all(self) -> Context:
-        """Return the context of all clients; their state is the store itself."""
-        return self.context(np.arange(self.clients), self.state.store)
+        return self.context(np.arange(self.client_count), self.state.store)

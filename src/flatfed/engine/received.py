@@ -1,4 +1,4 @@
-"""The models that clients received last, for algorithms that remember them."""
+"""The models that clients received last."""
 
 from __future__ import annotations
 
@@ -10,38 +10,34 @@ from torch import Tensor
 
 
 class Received:
-    """The model that every client received last: a round number per client and one shared snapshot per round.
+    """A round number per client and one snapshot per round.
 
-    :meth:`ClientState.transaction` records the model at the end of a round. Snapshots without clients are dropped.
-    ``rounds`` (clients,): the last round of each client, -1 before its first. ``snapshots``: round -> (1, size), on the
-    device only if ``home`` is.
+    ``rounds`` (clients,): each client's last round, -1 before its first. ``snapshots``: round -> (1, size), on the
+    device only if ``home`` is; unused ones are dropped.
     """
 
     def __init__(self, clients: int, device: torch.device, home: str):
         self.rounds = np.full(clients, -1, dtype=np.int64)
         self.snapshots: dict[int, Tensor] = {}
         self.device = device
-        self.place = device if home == "device" else torch.device("cpu")
+        self.memory = device if home == "device" else torch.device("cpu")
 
     def gather(self, clients: np.ndarray, w: Tensor) -> Tensor:
-        """Return (n, size) the models that ``clients`` received last, 0 before their first round; ``w`` (1, size)."""
+        """Return the last models (n, size) of ``clients``, 0 before their first round; ``w`` (1, size)."""
         zero, rounds = torch.zeros_like(w), self.rounds[clients].tolist()
         return torch.cat([self.snapshots[r].to(self.device) if r >= 0 else zero for r in rounds])
 
     def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
-        """Note that ``clients`` received ``w`` (1, size) in ``round_``, and keep this tensor."""
-        self.snapshots[round_] = w.to(self.place)
+        self.snapshots[round_] = w.to(self.memory)
         self.rounds[clients] = round_
         for old in set(self.snapshots) - set(self.rounds.tolist()):
             del self.snapshots[old]
 
     def load(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
-        """Set the last ``rounds`` of all clients, and the ``snapshot`` of each, from a checkpoint."""
         self.rounds[:] = rounds
-        self.snapshots = {round_: snapshot(round_).to(self.place) for round_ in sorted(set(rounds) - {-1})}
+        self.snapshots = {round_: snapshot(round_).to(self.memory) for round_ in sorted(set(rounds) - {-1})}
 
     def move_out(self) -> None:
-        """Move the snapshots from the device to the host."""
-        self.place = torch.device("cpu")
+        self.memory = torch.device("cpu")
         for round_, w in self.snapshots.items():
-            self.snapshots[round_] = w.to(self.place)
+            self.snapshots[round_] = w.to(self.memory)

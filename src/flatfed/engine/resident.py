@@ -1,4 +1,4 @@
-"""The data set on the device, for whole batches at a time."""
+"""The dataset on the device, normalised and augmented in batches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from torch import Tensor
 
 from flatfed.data import augment
 from flatfed.data.dataset import Dataset
-from flatfed.engine.transfer import sent
+from flatfed.engine.transfer import to_device
 
 
 @dataclass
 class Resident:
-    """``images`` (N, C, H, W) uint8 and ``labels`` (N,), normalised and augmented on the fly.
-
-    Images may lie on the host instead (:func:`placed`); batches of them are then gathered there.
-    """
+    """``images`` (N, C, H, W) uint8 and ``labels`` (N,)."""
 
     images: Tensor
     labels: Tensor
@@ -30,24 +27,24 @@ class Resident:
 
     @classmethod
     def of(
-        cls, data: Dataset, about: dict[str, Any], scheme: str, device: torch.device, dtype: torch.dtype
+        cls, data: Dataset, description: dict[str, Any], scheme: str, device: torch.device, dtype: torch.dtype
     ) -> Resident:
-        """Return ``data`` on ``device``, normalised by ``mean`` and ``std`` of the description's ``about`` them."""
-        mean, std = (torch.tensor(about[name], dtype=dtype, device=device) for name in ("mean", "std"))
+        """Return ``data`` on ``device``, with ``mean`` and ``std`` from the ``description``."""
+        mean, std = (torch.tensor(description[name], dtype=dtype, device=device) for name in ("mean", "std"))
         labels = torch.from_numpy(np.asarray(data.labels)).to(device)
         return cls(placed(data.images, device), labels, mean, std, dtype, scheme)
 
     def batch(self, index: Tensor, draws: Tensor | None = None) -> Tensor:
-        """Return normalised images (*index.shape, C, H, W), augmented where ``draws`` are given."""
+        """Return normalised images (*index.shape, C, H, W), augmented if ``draws`` are given."""
         scheme = self.scheme if draws is not None else "none"
         images = self.images[index.to(self.images.device)]
         if images.device != self.mean.device:
-            images = sent(images, self.mean.device)
+            images = to_device(images, self.mean.device)
         return augment.batch(images, self.mean, self.std, draws, scheme, self.dtype)
 
 
 def placed(images: np.ndarray, device: torch.device) -> Tensor:
-    """Return ``images`` on ``device``; on the host, memory-mapped, if they take over half of a GPU's free memory."""
+    """Return ``images`` on ``device``, or memory-mapped on the host if they need over half of a GPU's free memory."""
     mapped = torch.from_numpy(np.asarray(images))
     if device.type == "cuda" and images.nbytes > torch.cuda.mem_get_info(device)[0] // 2:
         return mapped

@@ -1,4 +1,4 @@
-"""Rounds with a server: it sends its model to the active clients and aggregates their uploads."""
+"""Rounds with a server, which aggregates the uploads of the active clients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ class ServerSimulation(Simulation):
     """A run with a server."""
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
-        """Keep the uploads until aggregation."""
         updates.add(uploads)
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        """Move the server's vectors."""
         with full_precision():
             self.algorithm.aggregate(self.server, updates.uploads, self.context(clients, {}))
         updates.models = list(updates.uploads["w"])

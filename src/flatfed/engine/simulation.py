@@ -1,8 +1,4 @@
-"""A federated run in memory: :meth:`Simulation.advance` is one communication round.
-
-:mod:`flatfed.engine.server` and, without a server, :mod:`flatfed.engine.peers` aggregate the clients' updates. The
-folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
-"""
+"""A federated run in memory: :meth:`Simulation.advance` runs one communication round."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from flatfed.engine.probe import Probe
 from flatfed.engine.received import Received
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
-from flatfed.engine.transfer import sent
+from flatfed.engine.transfer import to_device
 from flatfed.engine.weights import Weights
 
 Vectors = dict[str, Tensor]  # name -> (rows, parameters)
@@ -40,15 +36,14 @@ Vectors = dict[str, Tensor]  # name -> (rows, parameters)
 class ClientUpdates:
     """Results of a round's local training.
 
-    ``clients``: their number; ``count``: number of those whose results are in. ``losses`` (0-d): sum of the first
-    loss of every local step; ``steps``: number of these.
-    ``uploads``: name -> (clients, parameters). ``models``: the trained models, each (parameters,), for the consistency.
-    ``accuracies``: columns of each node's own model, if the protocol evaluates nodes.
+    ``participants``: number of clients; ``finished``: number of clients with results. ``losses`` (0-d): sum over
+    ``steps`` local steps of each step's first loss. ``uploads``: name -> (participants, parameters). ``models``: each
+    (parameters,). ``accuracies``: columns for each node's model, if the protocol evaluates nodes.
     """
 
-    clients: int
+    participants: int
     losses: Tensor
-    count: int = 0
+    finished: int = 0
     steps: int = 0
     uploads: Vectors = field(default_factory=dict)
     models: list[Tensor] = field(default_factory=list)
@@ -56,30 +51,25 @@ class ClientUpdates:
 
     def add(self, uploads: Vectors) -> None:
         """Add ``uploads``, name -> (n, parameters), of the next n clients."""
-        first, self.count = self.count, self.count + len(uploads["w"])
+        start, self.finished = self.finished, self.finished + len(uploads["w"])
         for name, values in uploads.items():
-            if len(values) == self.clients:
+            if len(values) == self.participants:
                 self.uploads[name] = values
                 continue
-            if name not in self.uploads:  # one matrix for all: to concatenate a list would take twice the memory
-                self.uploads[name] = values.new_empty(self.clients, values.shape[1])
-            self.uploads[name][first : self.count] = values
+            if name not in self.uploads:  # one matrix: concatenation would need twice the memory
+                self.uploads[name] = values.new_empty(self.participants, values.shape[1])
+            self.uploads[name][start : self.finished] = values
 
 
 class Simulation(ABC):
-    """State of a run: the server's vectors, the clients' vectors, the round; everything else is constant.
+    """The state of a run.
 
-    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds, so the
-    number, from 0, of the round under way. ``mixed``: the mixing of this round is done (algorithms that mix first).
-    ``pending``: the line of a finished round that is not evaluated yet. ``rows``: limit of the clients that train at a
-    time, None for the executor's own.
-
-    ``description``: a run description. ``local_update``: runs the local steps, perhaps through wrappers. ``counted``:
-    number of images by part. ``home``: returns where a number of bytes of client state go (:class:`ClientState`).
-    ``pause``: called wherever the run can stop without loss; may raise.
+    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
+    ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
+    evaluation. ``row_limit``: largest number of clients that train at a time, if limited. ``home``: returns the memory
+    for a number of bytes of client state. ``pause``: called wherever the run can stop without loss; may raise.
     """
 
-    #: Who exchanges models with whom, if there is no server.
     topology: Topology | None = None
 
     def __init__(
@@ -89,33 +79,33 @@ class Simulation(ABC):
         algorithm: Algorithm,
         weights: Weights,
         local_update: LocalUpdate,
-        counted: dict[str, int],
         home: Callable[[int], str],
         pause: Callable[[], None],
     ):
         self.description, self.algorithm, self.weights, self.pause = description, algorithm, weights, pause
-        self.local_update, self.counted = local_update, counted
+        self.local_update = local_update
         self.executor, self.data = local_update.plain.executor, local_update.plain.feed.data
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = int(description["seed"])
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
-        self.clients, self.sizes = len(self.members), np.diff(partition.offsets)
+        self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
         sets, size = description["evaluation"]["sets"], description["evaluation"]["batch_size"]
         self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, pause)
-        self.schedule = batches.Schedule.of(description)
+        training = description["batch_size"], description["local_epochs"], description.get("local_steps")
+        self.schedule = batches.Schedule(*training)
         self.private = algorithm.private_size(tuple(description["dataset"]["shape"]))
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
         sizes = self.state_sizes()
-        row = sum(sizes.values()) + self.layout.size * algorithm.remembers
-        place = home(row * self.clients * self.dtype.itemsize)
-        received = Received(self.clients, self.device, place) if algorithm.remembers else None
-        kind = self.dtype, self.device, place, algorithm.decentralised
-        self.state = ClientState(sizes, self.clients, *kind, received)
+        row_size = sum(sizes.values()) + self.layout.size * algorithm.remembers
+        memory = home(row_size * self.client_count * self.dtype.itemsize)
+        received = Received(self.client_count, self.device, memory) if algorithm.remembers else None
+        options = self.dtype, self.device, memory, algorithm.decentralised
+        self.state = ClientState(sizes, self.client_count, *options, received)
         self.round, self.mixed = 0, False
-        self.rows: int | None = None
+        self.row_limit: int | None = None
         self.pending: dict[str, Any] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(self.device)
@@ -123,45 +113,44 @@ class Simulation(ABC):
         self.probe = Probe(description["probe"], self) if "probe" in description else None
 
     def advance(self) -> dict[str, float] | None:
-        """Run one round; return its line of metrics.csv, None if the protocol does not evaluate it.
+        """Run one round; return its line of metrics.csv, or None for a round without evaluation.
 
-        An exception in steps 1 to 3 undoes them (for exceptions to this see :meth:`ClientState.transaction`); after one
-        in step 4 the next call evaluates.
+        An exception in steps 1 to 3 undoes them (but see :meth:`ClientState.transaction`). After an exception in step 4
+        the next call evaluates.
         """
         if self.pending is None:
             # 1. Sample clients.
             clients = self.sample()
             if self.probe is not None and self.probe.due():
-                self.probe.look(clients)
+                self.probe.measure(clients)
             with self.clock.counted_as("training"), self.state.transaction(clients, self.server, self.round):
                 # 2. Train locally.
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
                 self.aggregate(clients, updates)
                 line = lines.before_evaluation(self, updates) if self.evaluates() else None
-                self.clock.wait()  # an error of the device must come before the round counts
+                self.clock.wait()  # report errors of the device before the round counts
                 self.cost.round(self.sizes[clients].tolist(), updates.steps)
                 self.round, self.pending = self.round + 1, line
         # 4. Evaluate.
         if self.pending is None:
             return None
         if self.probe is not None and self.round == self.description["rounds"]:
-            self.probe.look()
+            self.probe.measure()
         line = lines.evaluated(self, self.pending)
         self.pending = None
         return line
 
     def sample(self) -> np.ndarray:
         """Return the clients of the round, those with most local steps first."""
-        chosen = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
-        return batches.by_length(chosen, self.sizes, self.schedule)
+        clients = active_clients(self.description["sampling"], self.client_count, self.seed, self.round)
+        return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Run the local updates of ``clients``, in blocks; return their results."""
         updates = ClientUpdates(len(clients), torch.zeros((), dtype=self.dtype, device=self.device))
         size = self.block(len(clients))
         for block in np.split(clients, range(size, len(clients), size)):
-            with self.state.rows(block) as rows:
+            with self.state.writable_rows(block) as rows:
                 plan = self.plan(block)
                 w, ctx = self.begin_clients(block, rows)
                 updates.losses += self.local_update.run(w, plan, ctx).sum()
@@ -173,14 +162,14 @@ class Simulation(ABC):
         return updates
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
-        """Return the models (n, parameters) that ``clients`` begin with, and their context on the state ``rows``."""
+        """Return the initial models (n, parameters) of ``clients`` and their context."""
         ctx = self.context(clients, rows)
         received = ctx.received.expand(len(clients), -1)
         w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
         if self.state.received is not None:
             ctx.scratch["previous"] = self.state.received.gather(clients, ctx.received)
         if self.algorithm.full_passes:
-            members = [sent(self.members[client], self.device) for client in clients]
+            members = [to_device(self.members[client], self.device) for client in clients]
             ctx.scratch["full_gradient"] = full_gradient(self, received, members)
         for name in self.algorithm.scratch:
             ctx.scratch[name] = torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
@@ -189,23 +178,23 @@ class Simulation(ABC):
 
     @abstractmethod
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
-        """Add the ``uploads`` of a block of ``clients`` to ``updates``, or write them to the clients' own ``rows``."""
+        """Add the ``uploads`` of ``clients`` to ``updates``, or write them to their state ``rows``."""
 
     @abstractmethod
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
         """Compute the new models from the ``updates`` of ``clients``."""
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
-        """Return the context of ``clients`` with state ``rows``, name -> (n, size), in this round."""
+        """Return the context of ``clients`` with state ``rows``, name -> (n, size)."""
 
         def column(values: list[float]) -> Tensor:
-            return sent(torch.tensor(values, dtype=self.dtype), self.device)[:, None]
+            return to_device(torch.tensor(values, dtype=self.dtype), self.device)[:, None]
 
         round_ = self.round
 
         def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
             draws = [stream(self.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
-            return sent(np.stack(draws), self.device, self.dtype)
+            return to_device(np.stack(draws), self.device, self.dtype)
 
         return Context(
             received=self.server["w"],
@@ -217,46 +206,41 @@ class Simulation(ABC):
             nominal_steps=column([self.schedule.nominal(int(self.sizes[0]))] * len(clients)),
             round=round_,
             rounds=self.description["rounds"],
-            clients=self.clients,
+            client_count=self.client_count,
             layout=self.layout,
             uniform=uniform,
         )
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the round, eta_0 gamma^t."""
         return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
 
     def evaluates(self) -> bool:
-        """Return whether the protocol evaluates the round: the last one, and every n-th."""
         number = self.round + 1
         return number == self.description["rounds"] or number % self.description["evaluation"]["every"] == 0
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
-        """Return the images that ``clients``, sorted by length, use in the round."""
         keyed = {"seed": self.seed, "round_": self.round, "masks": len(self.model.dropout)}
         return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
 
     def block(self, n: int) -> int:
-        """Return how many of a round's ``n`` clients train at a time."""
-        return min(self.executor.block or n, self.rows or n, n)
+        """Return how many of ``n`` clients train at a time."""
+        return min(self.executor.block or n, self.row_limit or n, n)
 
     def progress(self) -> dict[str, Any]:
-        """Return the part of the state that is no vector, as JSON, without the counts of the cost."""
-        attributes = ("round", "mixed", "pending", "probes", "rows")
-        return {**{name: getattr(self, name) for name in attributes}, "seconds": self.clock.seconds}
+        attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending", "probes")}
+        return {**attributes, "rows": self.row_limit, "seconds": self.clock.seconds}
 
     def resume(self, progress: dict[str, Any], counts: dict[str, int]) -> None:
-        """Set the part of the state that is no vector to the ``progress`` and ``counts`` of a checkpoint."""
         attributes = dict(progress)
         self.clock.seconds.update(attributes.pop("seconds"))
+        self.row_limit = attributes.pop("rows")
         self.cost.counts.update(counts)
         vars(self).update(attributes)
 
     def limit_rows(self, rows: int) -> None:
-        """Train at most ``rows`` clients at a time from now on."""
-        self.rows = rows
+        self.row_limit = rows
 
     def state_sizes(self) -> dict[str, int]:
-        """Return name -> length of the vectors that every client keeps between rounds."""
+        """Return name -> length of each client's vectors."""
         sizes = {name: self.layout.size for name in self.algorithm.client_state}
         return sizes | ({"private": self.private} if self.private else {})

@@ -1,8 +1,7 @@
-"""Who exchanges models with whom: graphs of decentralised training and their mixing matrices.
+"""Topologies of decentralised training and their mixing matrices.
 
-W[i, j] > 0 only between neighbours (and on the diagonal), rows sum to one. Weights are 1 / (degree + 1): DFedSAM
-(Definition 4.1) asks for symmetric weights and states none, and on a regular graph these are also the Metropolis
-weights.
+W[i, j] > 0 only between neighbours and on the diagonal; rows sum to one. Weights are 1 / (degree + 1): DFedSAM
+(Definition 4.1) requires symmetric weights and states none. On a regular graph these are the Metropolis weights.
 """
 
 from __future__ import annotations
@@ -15,24 +14,22 @@ import numpy as np
 from flatfed.data.streams import sequence, stream
 from flatfed.runs.graphs import STATIC, check, check_steps, torus
 
-DRAWS = 100  # graphs over which the spectral gap of a time-varying topology is averaged
+DRAWS = 100  # rounds in the expectation of a time-varying topology's spectral gap
 
 
 class Topology:
-    """A graph on ``clients`` nodes, the same in every round or drawn anew, keyed by (seed, round).
+    """A graph on ``clients`` nodes, fixed or drawn in every round with the key (seed, round).
 
-    ``spec``: ``graph`` and, for the time-varying ones, ``neighbours`` n.
+    Graphs of ``spec`` (the last three with ``neighbours`` n):
 
-    - ring; grid: a torus as square as possible; exponential: 2^k hops in both directions (in one direction, as Ying et
-      al. 2021, W would not be symmetric); full.
-    - clique: n random clients average, the others keep their models; every gossip step of a round has n clients that
-      none before it had. DFedSAM appendix B.4 allows three readings; only this one mixes as little as its Table 1
-      shows.
-    - neighbours: every client averages with n random others, whether or not they do with it: not symmetric, does not
-      preserve the mean (the code of DisPFL).
+    - ring; grid: a torus as square as possible; exponential: 2^k hops in both directions (one direction, as in Ying et
+      al. 2021, is not symmetric); full.
+    - clique: n random clients average; each gossip step of a round has n other clients. Of three readings of DFedSAM
+      appendix B.4, only this one mixes as little as its Table 1 shows.
+    - neighbours: every client averages with n random others, not symmetric (the code of DisPFL).
     - regular: a random graph in which every client has n neighbours.
 
-    Raises ConfigError for an unknown graph and where it does not fit the number of clients.
+    :raises ConfigError: an unknown graph, or one that does not fit the number of clients.
     """
 
     def __init__(self, spec: dict[str, Any], clients: int, seed: int):
@@ -42,9 +39,9 @@ class Topology:
         self._fixed = _weights(_adjacency(self.graph, clients)) if self.graph in STATIC else None
 
     def mixing(self, round_: int, step: int = 0) -> np.ndarray:
-        """Return W (clients, clients) float64 of gossip step ``step`` of round ``round_``, both from 0.
+        """Return W (clients, clients) float64 of gossip step ``step`` in round ``round_``, both from 0.
 
-        Raises ConfigError where a clique has no clients left for so many gossip steps.
+        :raises ConfigError: too few clients for a clique.
         """
         if self._fixed is not None:
             return self._fixed
@@ -58,21 +55,20 @@ class Topology:
         elif self.graph == "neighbours":
             generator = stream(self.seed, "topology", round_, step)
             for client in range(self.clients):
-                chosen = generator.choice(self.clients - 1, self.neighbours, replace=False)
-                near[client, chosen + (chosen >= client)] = 1
+                others = generator.choice(self.clients - 1, self.neighbours, replace=False)
+                near[client, others + (others >= client)] = 1
         else:
             import networkx
 
-            drawn = int(sequence(self.seed, "topology", round_, step).generate_state(1)[0])
-            graph = networkx.random_regular_graph(self.neighbours, self.clients, seed=drawn)
+            seed = int(sequence(self.seed, "topology", round_, step).generate_state(1)[0])
+            graph = networkx.random_regular_graph(self.neighbours, self.clients, seed=seed)
             near = networkx.to_numpy_array(graph, nodelist=range(self.clients))
         return _weights(near)
 
     def spectral_gap(self) -> float:
-        """Return 1 - lambda, where one gossip step shrinks the distance from the mean to lambda of it at most.
+        """Return 1 - lambda; one gossip step multiplies the distance from the mean by at most lambda.
 
-        lambda^2 is the largest eigenvalue of E[W' W] - 11'/m: for a fixed symmetric W, lambda is its second largest
-        absolute eigenvalue. Time-varying graphs: expectation over the first 100 rounds.
+        lambda^2 is the largest eigenvalue of E[W' W] - 11'/m; for time-varying graphs E is over the first 100 rounds.
         """
         rounds = 1 if self._fixed is not None else DRAWS
         product = sum(w.T @ w for w in map(self.mixing, range(rounds))) / rounds
@@ -81,20 +77,19 @@ class Topology:
 
 
 def _adjacency(graph: str, clients: int) -> np.ndarray:
-    """Return the adjacency matrix (clients, clients) of a fixed graph."""
     import networkx
 
     if graph == "ring":
-        made = networkx.cycle_graph(clients)
+        network = networkx.cycle_graph(clients)
     elif graph == "grid":
-        made = networkx.grid_2d_graph(*torus(clients), periodic=True)
+        network = networkx.grid_2d_graph(*torus(clients), periodic=True)
     elif graph == "exponential":
-        made = networkx.circulant_graph(clients, [1 << k for k in range((clients - 1).bit_length())])
+        network = networkx.circulant_graph(clients, [1 << k for k in range((clients - 1).bit_length())])
     else:
-        made = networkx.complete_graph(clients)
-    return networkx.to_numpy_array(made)
+        network = networkx.complete_graph(clients)
+    return networkx.to_numpy_array(network)
 
 
 def _weights(near: np.ndarray) -> np.ndarray:
-    """Return the mixing matrix of an adjacency matrix: 1 / (degree + 1) for every neighbour and for oneself."""
+    """Return 1 / (degree + 1) for neighbours and the node itself."""
     return (near + np.eye(len(near))) / (near.sum(axis=1, keepdims=True) + 1)

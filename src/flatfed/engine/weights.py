@@ -1,4 +1,4 @@
-"""A run's model, and how its tensors become the rows that algorithms work on."""
+"""A run's model and its initial weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from flatfed.engine.layout import Layout
 from flatfed.models import pretrained
 
 
-def drawn(
+def initial_model(
     description: dict[str, Any], pretrained_file: str | os.PathLike[str] | None = None
 ) -> tuple[nn.Module, Tensor]:
-    """Return a description's model and its first weights (parameters,), float32: drawn, keyed by the run's seed.
+    """Return a description's model and its initial weights (parameters,), float32, drawn with the seed's key.
 
-    ``pretrained_file``: the weights that they start from in place of drawn ones (:mod:`flatfed.models.pretrained`).
+    ``pretrained_file``: initial weights to use instead.
     """
     spec, data = description["model"], description["dataset"]
     seed = torch_seed(int(description["seed"]), "weights")
@@ -34,9 +34,9 @@ def drawn(
 
 
 class Weights:
-    """``model`` the module that executors call; ``layout`` of its rows; ``initial`` (size,) the first row.
+    """``model``, ``layout`` of its rows, and ``initial`` (size,), the first row.
 
-    ``parameters``: how many numbers the model has, which files hold and communication counts.
+    ``parameters``: size of the model in files and in communication.
     """
 
     def __init__(self, model: nn.Module, initial: Tensor, device: torch.device, dtype: torch.dtype):
@@ -45,5 +45,5 @@ class Weights:
         self.initial = initial.to(device, dtype)
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> tensor of the model whose row (size,) is ``row``."""
+        """Return name -> tensor of the model with the flat ``row`` (size,)."""
         return self.layout.views(row)

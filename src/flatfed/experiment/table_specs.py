@@ -204,6 +204,6 @@ def source_followed(name: str, value: str | int, choice: registry.Choice) -> str
     option = str(value).replace("_", " ")
     if value in ("paper", "official_code"):
         return f"the {option} is followed in {name},"
-    if value in choice.shipped:
+    if value in choice.public_code:
         return f"{name} is that of {value}, not the paper's:"
     return f"{name} is {option!r}, not the {'paper' if 'paper' in choice.options else 'official code'}'s:"

@@ -35,8 +35,8 @@ class Cell:
 
     ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
     (:func:`flatfed.runs.uncertainty.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
-    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``: run ->
-    :func:`flatfed.tables.readings.rounding`.
+    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``:
+    run -> :func:`flatfed.tables.readings.rounding`.
     """
 
     table: str

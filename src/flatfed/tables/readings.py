@@ -49,7 +49,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
     if sources.empty:
         return []
     if metric.source == "declared":
-        return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
+        return [RunReading(Reading(algorithm=algorithms.build(*sources.update)))]
     if metric.source == "given":
         return [RunReading(Reading(given=sources.given))]
     timing = _timing(sources.timed) if sources.timed else RunReading(Reading())
@@ -68,7 +68,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
             target=spec.target,
             accuracy=spec.accuracy,
             timing=timing.reading.timing,
-            algorithm=algorithms.made(**run.description["update"]) if metric.declares else None,
+            algorithm=algorithms.build(**run.description["update"]) if metric.declares else None,
         )
         measured = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
         return replace(of_run, reading=reading, **measured)

@@ -54,7 +54,7 @@ def estimate(products: Products, seed: int, key: int, *, tolerance: float, error
     except (RuntimeError, MemoryError) as problem:
         if not shortage.is_shortage(problem):
             raise
-        raise Unfit(f"not enough memory{shortage.asked(problem)}") from None
+        raise Unfit(f"not enough memory{shortage.requested(problem)}") from None
     row = torch.cat([part.detach().reshape(-1) for part in vector])
     row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
     residual = float((products(row[None])[0] - value * row).norm())

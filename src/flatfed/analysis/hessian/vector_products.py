@@ -134,7 +134,7 @@ class Products:
     def _graphs(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
         """Return H v of ``vectors`` on shared graphs, and the number of images."""
         # Freed memory stays reserved: without this, before and after, vectors and graphs would each keep some.
-        available.give_back()
+        available.trim_memory()
         self._images = 1  # of the present graph; before the first, fewer would not save memory
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
@@ -155,5 +155,5 @@ class Products:
                 for part, product in zip(total[number].split(self.sizes), products, strict=True):
                     part.add_(product.reshape(-1), alpha=len(inputs))
             count += len(inputs)
-        available.give_back()
+        available.trim_memory()
         return total.div_(count), count

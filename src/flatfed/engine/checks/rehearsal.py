@@ -1,15 +1,13 @@
-"""A rehearsal of an algorithm's hooks before the first round, on few clients with made-up gradients.
+"""A rehearsal of an algorithm's hooks before the first round, on few clients with artificial gradients.
 
-A hook that returns a value instead of writing it, or writes a vector that nothing reads, would silently train something
-else. The rehearsal finds this from returned values and from the identity of vectors.
+A hook that returns a value instead of writing it, or writes an unused vector, would silently change the algorithm.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import traceback
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -17,36 +15,35 @@ import torch
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
-from flatfed.algorithms._base import STATE
+from flatfed.algorithms._base import VECTOR_KINDS
 from flatfed.algorithms._hooks import file_of, hook_of
 from flatfed.engine.context import Context, no_draws
-from flatfed.engine.layout import Layout
 from flatfed.engine.memory.shortage import is_shortage
+from flatfed.engine.weights import Weights
 from flatfed.errors import ConfigError, FlatFedError
 
 CLIENTS = 2  # in the local steps
-AGGREGATED = 1 << 30  # bytes of the models that are aggregated, at most
-KINDS = {kind.removesuffix("_state"): kind for kind in STATE}  # name in a context -> name in an algorithm
+AGGREGATED = 1 << 30  # largest size in bytes of the aggregated models
+KINDS = {kind.removesuffix("_state"): kind for kind in VECTOR_KINDS}  # name in a context -> name in an algorithm
 VALUE = "returned {}; wanted: {}"
 
 
 def private_size(algorithm: Algorithm, shape: tuple[int, int, int]) -> int:
-    """Return the number of private coordinates of a client for images of ``shape`` (C, H, W)."""
     return _call(algorithm, "private_size", shape)
 
 
 def rehearse(
-    algorithm: Algorithm, description: dict[str, Any], layout: Layout, initial: Tensor, private: int, clients: int
+    algorithm: Algorithm, description: dict[str, Any], weights: Weights, private: int, participants: int
 ) -> None:
-    """Call every hook of a copy of ``algorithm`` as a round does, on copies of the ``initial`` weights (size,).
+    """Call every hook of a copy of ``algorithm`` as a round does, on copies of the initial ``weights``.
 
-    ``private`` coordinates of a client; ``clients`` in the first round.
+    ``private``: private coordinates of a client; ``participants`` in the first round.
 
-    :raises FlatFedError: naming file and hook, which returns a wrong value, leaves unchanged what it should change,
-        binds a vector of the context to another tensor, or fails.
-    :raises ConfigError: the perturbation is lost in bfloat16.
+    :raises FlatFedError: naming file and hook, which fails, returns a wrong value, leaves a vector unchanged that it
+        should change, or replaces a vector of the context.
+    :raises ConfigError: bfloat16 would lose the perturbation.
     """
-    algorithm = copy.deepcopy(algorithm)
+    algorithm, initial = copy.deepcopy(algorithm), weights.initial
 
     def filled(rows: int, names: tuple[str, ...], value: float = 0.0) -> dict[str, Tensor]:
         return {name: initial.new_full((rows, len(initial)), value) for name in names}
@@ -76,8 +73,8 @@ def rehearse(
         nominal_steps=steps,
         round=0,
         rounds=description["rounds"],
-        clients=CLIENTS,
-        layout=layout,
+        client_count=CLIENTS,
+        layout=weights.layout,
         uniform=uniform,
     )
     if algorithm.decentralised:
@@ -90,7 +87,7 @@ def rehearse(
     e = _call(algorithm, "perturbation", w, gradient, step)
     if e is not None:
         if description["precision"] == "bfloat16":
-            _check_rounding(algorithm, description["model"]["name"], initial[: layout.tensors], e)
+            _check_rounding(algorithm, description["model"]["name"], initial[: weights.layout.tensor_size], e)
         _call(algorithm, "update_dual", e, step)
     d = _call(algorithm, "correct", gradient(w), w, step)
     before, version = w.clone(), w._version
@@ -100,7 +97,7 @@ def rehearse(
     uploads = _call(algorithm, "finish", w, ctx)
     if not algorithm.decentralised:
         uploads["w"] = w[:, : len(initial)]
-        rows = max(CLIENTS, min(clients, AGGREGATED // initial.nbytes))
+        rows = max(CLIENTS, min(participants, AGGREGATED // initial.nbytes))
         uploads = {name: values[:1].repeat(rows, 1) for name, values in uploads.items()}
         steps = steps[:1].repeat(rows, 1)
         ctx_of_server = replace(ctx, client={}, scratch={}, steps=steps, nominal_steps=steps)
@@ -113,21 +110,20 @@ def rehearse(
 def _check_rounding(algorithm: Algorithm, model: str, weights: Tensor, e: Tensor) -> None:
     """Refuse bfloat16 if it rounds the ``weights`` of ``model`` by more than four times the norm of ``e``.
 
-    On ResNet-18 a quarter of the rounding's norm keeps a cosine of 0.97 with float32's change of the gradient
-    (benchmarks/perturbation.py).
+    Below that, the gradient's change on ResNet-18 keeps a cosine of 0.97 with float32's (benchmarks/perturbation.py).
     """
     radius = float(e.norm(dim=1).max())
-    shortest = float((weights - weights.to(torch.bfloat16)).norm()) / 4
-    if 0 < radius < shortest:
+    minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4
+    if 0 < radius < minimum:
         raise ConfigError(
             f"algorithm {type(algorithm).__name__}: its perturbation has the norm {radius:.2g}, which is lost where "
             f"bfloat16 rounds the weights of {model}; allowed: precision: float32, or a "
-            f"perturbation of norm 0 or from {shortest:.2g} up"
+            f"perturbation of norm 0 or from {minimum:.2g} up"
         )
 
 
 def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
-    """Return what hook ``name`` returns; refuse a wrong value, and vectors that are not the engine's own."""
+    """Call hook ``name``; refuse wrong values and replaced vectors."""
     contexts = [argument for argument in arguments if isinstance(argument, Context)]
     vectors = [(kind, getattr(ctx, kind), dict(getattr(ctx, kind))) for ctx in contexts for kind in KINDS]
     try:
@@ -140,35 +136,33 @@ def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
     for kind, values, before in vectors:
         for vector, value in values.items():
             if vector not in before:
-                wanted = f"wanted: {vector!r} declared in {KINDS[kind]} of the class"
-                _refuse(algorithm, name, f"made {kind}[{vector!r}]; {wanted}")
+                remedy = f"{vector!r} declared in {KINDS[kind]} of the class"
+                _refuse(algorithm, name, f"made {kind}[{vector!r}]; wanted: {remedy}")
             if value is not before[vector]:
-                wanted = f"wanted: {kind}[{vector!r}].copy_(...), in place"
-                _refuse(algorithm, name, f"bound {kind}[{vector!r}] to another tensor; {wanted}")
+                vector = f"{kind}[{vector!r}]"
+                _refuse(algorithm, name, f"bound {vector} to another tensor; wanted: {vector}.copy_(...), in place")
     return returned
 
 
 def _failure(algorithm: Algorithm, name: str, error: Exception) -> str:
-    """Return the message of an ``error`` in hook ``name``, with the line of the algorithm's own file."""
     file = file_of(next(base for base in type(algorithm).__mro__ if name in vars(base)))
-    lines = [line for path, line in _lines(error.__traceback__) if path == file]
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     reason = next(iter(str(error).strip().splitlines()), "")
     at = f" failed in line {lines[-1]}" if lines else " failed"
     return f"{hook_of(type(algorithm), name)}{at}: {type(error).__name__}: {reason}"
 
 
-def _refuse(algorithm: Algorithm, name: str, what: str) -> None:
-    raise FlatFedError(f"{hook_of(type(algorithm), name)} {what}")
+def _refuse(algorithm: Algorithm, name: str, reason: str) -> None:
+    raise FlatFedError(f"{hook_of(type(algorithm), name)} {reason}")
 
 
 def _check_value(algorithm: Algorithm, name: str, returned: Any, arguments: tuple[Any, ...]) -> None:
-    """Refuse a returned value of the wrong kind."""
     if name in ("correct", "transform") or (name == "perturbation" and returned is not None):
         fits = isinstance(returned, Tensor) and _form(returned) == _form(arguments[0])
         text = _described(arguments[0]) + (" or None" if name == "perturbation" else "")
         vectors = [vector for kind in KINDS if name == "correct" for vector in getattr(arguments[-1], kind).values()]
         if any(returned is vector for vector in vectors):
-            fits, text = False, "a tensor of its own, because the engine clips it in place"
+            fits, text = False, "a new tensor, because the engine clips it in place"
     elif name == "finish":
         fits = _named(returned) and all(v.ndim == 2 and len(v) == CLIENTS for v in returned.values())
         fits = fits and "w" not in returned
@@ -181,20 +175,12 @@ def _check_value(algorithm: Algorithm, name: str, returned: Any, arguments: tupl
         fits = isinstance(returned, int) and not isinstance(returned, bool) and returned >= 0
         text = "a whole number from 0 up"
     else:
-        fits, text = returned is None, "nothing, what it changes it changes in place"
+        fits, text = returned is None, "nothing: hooks change vectors in place"
     if not fits:
         _refuse(algorithm, name, VALUE.format(_described(returned), text))
 
 
-def _lines(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
-    """Yield (file, line) of the calls of ``trace``, the outermost first."""
-    while trace is not None:
-        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
-
-
 def _named(value: Any) -> bool:
-    """Return whether ``value`` is a dictionary of tensors by name."""
     return isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in value.items())
 
 
@@ -203,9 +189,8 @@ def _form(value: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
 
 
 def _described(value: Any) -> str:
-    """Describe a value in few words."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}, {str(value.dtype).removeprefix('torch.')} on {value.device}"
     if isinstance(value, dict):
-        return f"a dict ({', '.join(f'{name!r}: {_described(each)}' for name, each in value.items()) or 'empty'})"
+        return f"a dict ({', '.join(f'{name!r}: {_described(entry)}' for name, entry in value.items()) or 'empty'})"
     return repr(value)[:80] if value is None or isinstance(value, int | float | str) else type(value).__name__

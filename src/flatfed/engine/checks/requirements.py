@@ -1,28 +1,25 @@
-"""Checks of an algorithm against a run description and its model."""
+"""Checks of an algorithm against its run."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flatfed.algorithms import Algorithm
-from flatfed.algorithms._base import STATE, check_state
+from flatfed.algorithms._base import VECTOR_KINDS, check_state
 from flatfed.errors import ConfigError
 
 
 def check(algorithm: Algorithm, description: dict[str, Any], clients: int, private: int) -> None:
-    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients.
-
-    :raises ConfigError: with the reason.
-    """
+    """Refuse ``algorithm`` with ``private`` coordinates per client and ``clients`` clients."""
     name, split = type(algorithm).__name__, description["split"]
-    for kind in STATE:
+    for kind in VECTOR_KINDS:
         check_state(kind, getattr(algorithm, kind), f"algorithm {name}")
     if algorithm.central and clients > 1:
-        raise ConfigError(f"algorithm {name} has all data at one place, but split {split!r} has {clients} clients")
+        raise ConfigError(f"algorithm {name} needs all data on one client, but split {split!r} has {clients} clients")
     if algorithm.decentralised and "topology" not in description:
         raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
     if algorithm.decentralised and algorithm.remembers:
-        raise ConfigError(f"algorithm {name}: without a server no model is received that could be remembered")
+        raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
     state = algorithm.client_state or algorithm.server_state or algorithm.scratch or algorithm.filled_scratch()
     if private and state:
-        raise ConfigError(f"algorithm {name}: private coordinates go with no client, server or scratch vectors")
+        raise ConfigError(f"algorithm {name}: private coordinates exclude client, server and scratch vectors")

@@ -1,8 +1,4 @@
-"""Checkpoints: of exactly one run, as of a whole round, and never trusted otherwise.
-
-One is a journal (:mod:`flatfed.engine.job.journal`) in a hidden folder beside the outputs of the run: the server's
-vectors and those of clients that took part since the one before. Random streams need no state, they are keyed.
-"""
+"""Checkpoints: the state of a run after a whole round, as a journal in a hidden folder of the run."""
 
 from __future__ import annotations
 
@@ -26,20 +22,15 @@ FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
 NAME = f"{FOLDER}/{MANIFEST}"
 
-#: Seconds that may be needed to write what is not written yet. Slurm gives 30 from SIGTERM to SIGKILL, of which the
-#: local step that is under way takes some, and so do the rows of the clients of the round that is stopped.
-GRACE = 10.0
-
-#: Bytes a second that the disk is taken to write, until a checkpoint has measured it.
-SPEED = 200e6
+GRACE = 10.0  # seconds to write a checkpoint, of Slurm's 30 between SIGTERM and SIGKILL
+SPEED = 200e6  # assumed bytes per second of the disk until a checkpoint has measured it
 
 
 class Checkpoint:
-    """The checkpoint of a run in folder ``out``; ``identity``: all that the run is made of.
+    """The checkpoint of a run in folder ``out``; ``identity``: all inputs of the run.
 
-    ``executor`` that it was made with, None if there is none of this run: one of another run (other parameters, code,
-    data) or a damaged one is set aside as ``.checkpoint.stale``, and so is one in bfloat16 of other ``units``
-    (:func:`flatfed.engine.precision.units`), whose sums go on in another order.
+    ``executor``: the executor that wrote it, None without a checkpoint. A damaged one, and one of another run or other
+    bfloat16 hardware (``units``), is renamed to ``.checkpoint.stale``.
     """
 
     def __init__(
@@ -59,18 +50,18 @@ class Checkpoint:
             self.set_aside(reason)
 
     def _differences(self, about: dict[str, Any], description: dict[str, Any]) -> str:
-        """Return in what the run of the checkpoint ``about`` is another than this one, "" where it is not."""
-        theirs = about.get("identity", self.identity)
-        different = {key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)}
+        """Return the differences between the run of the checkpoint ``about`` and this run."""
+        identity = about.get("identity", self.identity)
+        different = {key for key in {**identity, **self.identity} if identity.get(key) != self.identity.get(key)}
         words = []
         if "description_digest" in different:
-            words = difference_texts(*(_without_neutral_keys(each) for each in (about["description"], description)))
+            words = difference_texts(*(_without_free_keys(each) for each in (about["description"], description)))
             different.remove("description_digest")
         words = [*(f"another {key.removesuffix('_digest')}" for key in sorted(different)), *words]
-        its, ours = about.get("units"), self.units
-        if its != ours and its is not None and ours is not None:
-            its, ours = (" and ".join(units) or "a CPU without units for it" for units in (its, ours))
-            words.append(f"bfloat16 was multiplied by {its}, here by {ours}")
+        hardware = about.get("units"), self.units
+        if None not in hardware and hardware[0] != hardware[1]:
+            before, here = (" and ".join(units) or "a CPU without units for it" for units in hardware)
+            words.append(f"bfloat16 was multiplied by {before}, here by {here}")
         return "; ".join(words)
 
     @property
@@ -78,16 +69,15 @@ class Checkpoint:
         return self.journal.about.get("executor")
 
     def set_aside(self, reason: Damaged) -> None:
-        """Begin anew, and keep what is there under another name."""
         print(f"{self.out / FOLDER} is set aside as {STALE}: {reason}", file=sys.stderr)
         shutil.rmtree(self.out / STALE, ignore_errors=True)
         (self.out / FOLDER).replace(self.out / STALE)
         self.journal = Journal(self.out / FOLDER)
 
     def restore(self, simulation: Simulation) -> dict[str, Any]:
-        """Set the state of ``simulation`` to that of the checkpoint; return the caller's progress.
+        """Restore the state of ``simulation``; return the caller's progress.
 
-        Raises Damaged, with part of the state set, where a vector is not what was written.
+        :raises Damaged: a vector differs from its checksum; part of the state is then set.
         """
         about, state = self.journal.about, simulation.state
         with self.journal.reader() as get:
@@ -102,25 +92,22 @@ class Checkpoint:
         return about["progress"]
 
     def overdue(self, simulation: Simulation) -> bool:
-        """Return whether clients of this round and the next take longer to write than a signal's grace, together only.
+        """Return whether changed clients of this and the next round take longer than ``GRACE`` to write.
 
-        Where every round changes the same clients, as without a server, nothing adds up.
+        Only if they add up over rounds: without a server, every round changes the same clients.
         """
         state = simulation.state
-        waiting = min(int(state.changed.sum()) + state.active, simulation.clients)
+        waiting = min(int(state.changed.sum()) + state.active, simulation.client_count)
         return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
 
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
-        """Write what changed in ``simulation`` since the last checkpoint, and ``progress`` (JSON); return the bytes."""
+        """Write the changes since the last checkpoint and ``progress`` (JSON); return the bytes."""
         began = time.monotonic()
         state = simulation.state
         vectors = _vectors(simulation)
         changed = {f"client/{name}/{client}" for client in np.flatnonzero(state.changed) for name in state.store}
-        fresh = {
-            key: value
-            for key, value in vectors.items()
-            if key in changed or key not in self.journal.index or key.startswith("server/")
-        }
+        written_again = {*changed, *(key for key in vectors if key.startswith("server/"))}
+        fresh = {key: vectors[key] for key in vectors if key in written_again or key not in self.journal.index}
         about = {
             "identity": self.identity,
             "description": simulation.description,
@@ -132,32 +119,29 @@ class Checkpoint:
             "counts": simulation.cost.counts,
             "progress": progress,
         }
-        written = self.journal.commit(fresh, vectors, about)
+        size = self.journal.commit(fresh, vectors, about)
         state.changed[:] = False
-        if written > self.speed:  # less says nothing about the disk
-            self.speed = written / (time.monotonic() - began)
-        return written
+        if size > self.speed:  # smaller writes do not measure the disk
+            self.speed = size / (time.monotonic() - began)
+        return size
 
     def compact(self, simulation: Simulation) -> None:
-        """Bring together what is left in files that are mostly of the past; a signal stops it, and nothing is lost."""
+        """Rewrite the valid vectors of mostly outdated files; a signal interrupts it without loss."""
         if keys := self.journal.scattered():
             vectors = _vectors(simulation)
-            again = {key: vectors[key] for key in keys}
-            self.journal.commit(again, vectors, self.journal.about, interruption.check)
+            self.journal.commit({key: vectors[key] for key in keys}, vectors, self.journal.about, interruption.check)
 
     def discard(self) -> None:
-        """Remove the checkpoint of a finished run, and one that was set aside."""
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)
 
 
-def _without_neutral_keys(description: dict[str, Any]) -> dict[str, Any]:
+def _without_free_keys(description: dict[str, Any]) -> dict[str, Any]:
     """Return a description without the keys that change no number."""
     return {key: value for key, value in description.items() if key not in NEUTRAL_KEYS}
 
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
-    """Return all vectors of ``simulation`` by name, as they lie in memory."""
     state = simulation.state
     vectors = {f"server/{name}": value for name, value in simulation.server.items()}
     for client in np.flatnonzero(state.touched):

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: noted when they come, acted on where a run can stop and lose nothing."""
+"""SIGTERM and SIGINT: noted on arrival, obeyed where a run can stop without loss."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-TOGETHER = 1.0  # seconds in which signals are one request: Ctrl-C, Snakemake and Slurm send several at a time
+BURST = 1.0  # seconds in which signals count as one: Ctrl-C, Snakemake and Slurm send several
 
-_asked: list[int] = []
+_requests: list[int] = []
 
 
 class Stopped(Exception):
-    """A run stopped because it was told to; ``number`` of the signal. What it had done is in its checkpoint."""
+    """A signal ``number`` stopped the run, which wrote a checkpoint."""
 
     def __init__(self, number: int):
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -25,31 +25,26 @@ class Stopped(Exception):
 
     @property
     def status(self) -> int:
-        """Exit status: 128 + the signal's number, as a shell gives it.
-
-        Anything but 0 makes Snakemake try again. Slurm requeues a job that it preempts at once, or that somebody
-        requeues, whatever its status; one that leaves within a preemption's grace time has failed, and is Snakemake's.
-        """
+        """Exit status as in a shell; Snakemake retries after any status but 0."""
         return 128 + self.number
 
 
-def ask(number: int = signal.SIGTERM) -> None:
-    """Ask the runs of this process to stop, as the signal ``number`` would."""
-    if not _asked:
-        _asked.append(number)
+def request_stop(number: int = signal.SIGTERM) -> None:
+    """Stop the runs of this process as the signal ``number`` would."""
+    if not _requests:
+        _requests.append(number)
 
 
 def check() -> None:
-    """Raise Stopped if a signal asked for it."""
-    if _asked:
-        raise Stopped(_asked[0])
+    if _requests:
+        raise Stopped(_requests[0])
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """Note the first SIGTERM or SIGINT, for :func:`check`; a later one ends the process at once.
+def signals_noted() -> Iterator[None]:
+    """Note the first SIGTERM or SIGINT for :func:`check`; a later one ends the process at once.
 
-    Handlers belong to a process's main thread: in any other this does nothing.
+    Does nothing outside the main thread, to which handlers belong.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -58,10 +53,10 @@ def heeded() -> Iterator[None]:
 
     def note(number: int, _: Any) -> None:
         nonlocal first
-        if not first:  # the first signal, whether or not something else asked before
+        if not first:
             first = time.monotonic()
-            ask(number)
-        elif time.monotonic() - first > TOGETHER:
+            request_stop(number)
+        elif time.monotonic() - first > BURST:
             os._exit(128 + number)
 
     before = {number: signal.signal(number, note) for number in SIGNALS}
@@ -70,4 +65,4 @@ def heeded() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        _asked.clear()
+        _requests.clear()

@@ -1,7 +1,7 @@
-"""Named vectors on disk, of which only those that changed are written: what checkpoints are made of.
+"""Checksummed vectors on disk; each commit writes only the changed ones.
 
-A folder holds numbered safetensors files and ``manifest.json``, which says where the last of every vector is. A commit
-writes one more file, then the manifest, by renaming: a process that dies at any moment leaves the commit before, whole.
+A folder has numbered safetensors files and ``manifest.json``, which locates each vector. A commit writes one file, then
+replaces the manifest by renaming: after a crash the last commit is intact.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DTYPES = {torch.float32: "F32", torch.float64: "F64"}
 
 
 class Damaged(Exception):
-    """What is on the disk is not what was written."""
+    """The files differ from the written ones."""
 
 
 class Journal:
@@ -40,19 +40,19 @@ class Journal:
 
     @classmethod
     def read(cls, folder: Path) -> Journal:
-        """Return the last commit in ``folder``, nothing in it if there is none; what came after it is removed.
+        """Return the last commit in ``folder``, an empty one if there is none; remove later files.
 
-        Raises Damaged for a manifest that is not whole, and for files that are absent or of another length.
+        :raises Damaged: the manifest is damaged, or a file is missing or has another length.
         """
         journal = cls(folder)
         try:
             written = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             content = written["content"]
             if written["sha256"] != _digest(content):
-                raise Damaged(f"{folder / MANIFEST} is not what was written")
+                raise Damaged(f"{folder / MANIFEST} differs from its checksum")
             journal.index, journal.files, journal.about = content["index"], content["files"], content["about"]
             if any((folder / name).stat().st_size != size for name, size in journal.files.items()):
-                raise Damaged(f"files in {folder} are of another length than was written")
+                raise Damaged(f"files in {folder} have another length than the written ones")
         except FileNotFoundError as error:
             if journal.files:
                 raise Damaged(f"{error.filename} is missing") from error
@@ -68,10 +68,9 @@ class Journal:
         about: dict[str, Any],
         check: Callable[[], None] = lambda: None,
     ) -> int:
-        """Write ``vectors``, forget others that are not ``alive``, store ``about`` (JSON); return the bytes written.
+        """Write ``vectors``, drop others that are not ``alive``, store ``about`` (JSON); return the bytes written.
 
-        Vectors go to the file one by one: nothing is copied but one of them from a device. ``check`` is called between
-        two and may raise, which leaves everything as it was.
+        ``check`` is called before each vector and may raise, which changes nothing.
         """
         name = f"{1 + max((int(Path(file).stem) for file in self.files), default=0):06}.safetensors"
         index = {key: self.index[key] for key in alive if key not in vectors}
@@ -88,9 +87,9 @@ class Journal:
                 data = value.cpu().contiguous().numpy().data
                 file.write(data)
                 index[key] = [name, data.nbytes, zlib.crc32(data)]
-        used = {entry[0] for entry in index.values()}
+        needed = {entry[0] for entry in index.values()}
         sizes = {**self.files, name: 8 + len(head) + end}
-        files = {file: size for file, size in sizes.items() if file in used}
+        files = {file: size for file, size in sizes.items() if file in needed}
         content = {"index": index, "files": files, "about": about}
         with write_whole(self.folder / MANIFEST, "w") as file:
             json.dump({"sha256": _digest(content), "content": content}, file)
@@ -99,25 +98,22 @@ class Journal:
         return sizes[name]
 
     def scattered(self) -> list[str]:
-        """Return which vectors to write again so that the files take at most twice what is alive in them.
-
-        They are those of the files with the smallest part alive: most is freed for what is written.
-        """
-        alive = dict.fromkeys(self.files, 0)
+        """Return the vectors to rewrite so that files have at most twice the size of their valid vectors."""
+        valid = dict.fromkeys(self.files, 0)
         for file, size, _ in self.index.values():
-            alive[file] += size
-        taken, limit = sum(self.files.values()), 2 * sum(alive.values())
+            valid[file] += size
+        total, limit = sum(self.files.values()), 2 * sum(valid.values())
         emptied = set()
-        for file in sorted(self.files, key=lambda file: alive[file] / self.files[file]):
-            if taken <= limit:
+        for file in sorted(self.files, key=lambda file: valid[file] / self.files[file]):  # most waste first
+            if total <= limit:
                 break
-            taken -= self.files[file] - alive[file]
+            total -= self.files[file] - valid[file]
             emptied.add(file)
         return [key for key, entry in self.index.items() if entry[0] in emptied]
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[Callable[[str], Tensor]]:
-        """Give a function from name to vector; it raises Damaged where the bytes are not those that were written."""
+        """Yield a function from name to vector; it raises Damaged if the bytes differ from their checksum."""
         with contextlib.ExitStack() as stack:
             opened: dict[str, Any] = {}
 
@@ -130,13 +126,12 @@ class Journal:
                 except (SafetensorError, OSError, KeyError) as error:
                     raise Damaged(f"{key} in {self.folder} cannot be read: {error}") from error
                 if zlib.crc32(value.numpy().data) != crc:
-                    raise Damaged(f"{key} in {self.folder / file} is not what was written")
+                    raise Damaged(f"{key} in {self.folder / file} differs from its checksum")
                 return value
 
             yield get
 
     def _sweep(self) -> None:
-        """Remove files that the manifest does not name: of interrupted commits, and with nothing alive in them."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 if path.name not in self.files and path.name != MANIFEST:
@@ -144,5 +139,4 @@ class Journal:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of ``content`` as JSON, the same before it is written and after it is read."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a process trains on: the device, what torch does there, and what is recorded of both."""
+"""The device and settings of a process."""
 
 from __future__ import annotations
 
@@ -12,51 +12,49 @@ import torch
 
 import flatfed
 from flatfed.engine.memory.available import reuse_memory
-from flatfed.engine.precision import set_tensor_floats, tensor_floats
+from flatfed.engine.precision import set_tensor_floats
 from flatfed.errors import FlatFedError
 from flatfed.runs import host
 
 
-def pick_device(wanted: str) -> torch.device:
-    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError where cuda is asked for and absent."""
-    if wanted == "cuda" and not torch.cuda.is_available():
+def pick_device(name: str) -> torch.device:
+    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError without a GPU for cuda."""
+    if name == "cuda" and not torch.cuda.is_available():
         raise FlatFedError(
-            "device: cuda was asked for, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
+            "device: cuda was requested, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
             "CUDA_VISIBLE_DEVICES and the driver fit this build of torch"
         )
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(wanted)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 def set_up(threads: int) -> None:
-    """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic; memory is reused."""
+    """Configure torch as the official code does (TF32 on, cuDNN deterministic), and reuse memory."""
     torch.set_num_threads(threads)
-    # cuBLAS takes other algorithms from call to call where streams share its workspace; it reads this when it starts.
+    # Otherwise cuBLAS can change its algorithm between calls of several streams.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     reuse_memory()
     set_tensor_floats()
     torch.backends.cudnn.deterministic = True
 
 
-def machine(place: torch.device, threads: int) -> dict[str, Any]:
-    """Return what a session of training runs on: device, threads, libraries and host, as run.json has them."""
-    cuda = place.type == "cuda"
+def machine(device: torch.device, threads: int) -> dict[str, Any]:
+    """Return a training session's device, threads, libraries and host, as in run.json."""
+    cuda = device.type == "cuda"
     return {
-        "device": place.type,
+        "device": device.type,
         "threads": threads,
-        "tf32": cuda and tensor_floats(),
+        "tf32": cuda and torch.backends.cudnn.conv.fp32_precision == "tf32",
         "libraries": {
             "flatfed": flatfed.__version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "safetensors": safetensors.__version__,
+            **{module.__name__: module.__version__ for module in (torch, np, safetensors)},
         },
         "host": {
             "system": platform.platform(),
             "processor": host.processor(),
             "instructions": list(host.instructions()),
-            "gpu": torch.cuda.get_device_name(place) if cuda else None,
+            "gpu": torch.cuda.get_device_name(device) if cuda else None,
         },
     }

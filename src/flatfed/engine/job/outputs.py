@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, written whole: finished, or as far as it is; and the run that it replaces."""
+"""The files of a run, finished or not."""
 
 from __future__ import annotations
 
@@ -22,78 +22,71 @@ from flatfed.files import remove_parts, write_whole
 from flatfed.runs import record as records
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 
-PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
+PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 
 
 class Outputs:
-    """The files of a run in its folder ``out``, and what they are written from beside its simulation.
+    """The files of a run in folder ``out``.
 
-    ``identity``: all that the run is made of; ``lines`` of metrics.csv so far; ``sessions`` in which the run was
-    trained, as run.json has them.
+    ``identity``: all inputs of the run; ``images``: their number per part; ``lines`` of metrics.csv; ``sessions`` of
+    training, as in run.json.
     """
 
-    def __init__(self, out: Path, identity: Identity):
-        self.out, self.identity = out, identity
+    def __init__(self, out: Path, identity: Identity, images: dict[str, int]):
+        self.out, self.identity, self.images = out, identity, images
         self.lines: list[dict[str, Any]] = []
         self.sessions: list[dict[str, Any]] = []
 
     def resume(self, lines: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
-        """Continue the ``lines`` and ``sessions`` of a checkpoint."""
         self.lines, self.sessions = lines, sessions
 
     def write(self, run: Simulation, diverged: int | None) -> None:
-        """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``.
+        """Write metrics.csv, model.safetensors and, last, run.json; keep a replaced run in ``.previous``.
 
-        ``diverged``: the round whose numbers were not finite, None where all are.
+        ``diverged``: the round with non-finite numbers, or None.
         """
         self._keep_previous()
         for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR):
             remove_parts(self.out / name)
         self._write_lines(METRICS, run)
         models = run.algorithm.evaluated(run.server)
-        shown, *others = models
+        shown, *further = models
         weights = run.weights.tensors(models[shown][0])
         with write_whole(self.out / MODEL) as file:
             file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
-        also = {name: run.evaluate(models[name][0]) for name in others} if diverged is None else {}
+        also = {name: run.evaluate(models[name][0]) for name in further} if diverged is None else {}
         record = replace(self._record(run, diverged), also=also, finished=now())
         records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))
         self.forget_so_far()
 
     def write_so_far(self, run: Simulation) -> None:
-        """Write what the run has come to, for whoever looks on: no finished run's files, and no part of its checkpoint.
-
-        Lines may be ahead of the checkpoint: a run that is killed makes those rounds again, and writes them again.
-        """
+        """Write the lines and the record so far; after a crash the run may repeat some of these rounds."""
         self._write_lines(LINES_SO_FAR, run)
         record = replace(self._record(run, None), written=now())
         records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))
 
     def forget_so_far(self) -> None:
-        """Remove what :meth:`write_so_far` left: the run is finished, or another begins."""
         for name in (RECORD_SO_FAR, LINES_SO_FAR):
             (self.out / name).unlink(missing_ok=True)
 
     def finished(self) -> bool:
-        """Return whether the finished run of this very identity is there."""
+        """Return whether ``out`` has the finished run with this identity."""
         try:
-            there = records.read(self.out / RECORD)
-            there.check_files(self.out, METRICS, MODEL)
-        except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
+            record = records.read(self.out / RECORD)
+            record.check_files(self.out, METRICS, MODEL)
+        except (OSError, DataError):
             return False
         complete = all((self.out / name).exists() for name in FILES)
-        return complete and all(getattr(there, name) == value for name, value in vars(self.identity).items())
+        return complete and all(getattr(record, name) == value for name, value in vars(self.identity).items())
 
     def touch(self) -> None:
-        """Make the files of the finished run as new as if it was trained now."""
         for name in FILES:
             os.utime(self.out / name)
 
     def _keep_previous(self) -> None:
-        """Have ``.previous`` hold the finished run that is there, if there is one, without moving it away.
+        """Link the finished run in ``out`` into ``.previous``, unless it is this run.
 
-        One of the same identity that began when this one did is this very run, ended after its last file and before its
-        checkpoint was removed. One that was forced to be made again began later: it may differ, and is kept.
+        With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
         if not (self.out / RECORD).exists():
             return
@@ -106,32 +99,31 @@ class Outputs:
             if (self.out / name).exists():
                 try:
                     os.link(self.out / name, staged / name)
-                except OSError:  # a file system without links
+                except OSError:  # the file system has no links
                     shutil.copy2(self.out / name, staged / name)
         shutil.rmtree(kept, ignore_errors=True)
         staged.rename(kept)
 
     def _write_lines(self, name: str, run: Simulation) -> None:
         with write_whole(self.out / name, "w") as file:
-            # A round in which no node has images of its own to be evaluated on lacks what the others have.
+            # A line lacks the nodes' columns if no node of the round has images for them.
             names = list(dict.fromkeys(name for line in self.lines for name in line)) or columns(run.evaluate.unseen)
             writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.lines)
 
     def _record(self, run: Simulation, diverged: int | None) -> RunRecord:
-        """Return what made the run, and what it took, as far as it is."""
         seconds, counts = run.clock.seconds, run.cost.counts
         session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
         return RunRecord(
             description=run.description,
             **vars(self.identity),
-            images=run.counted,
+            images=self.images,
             rounds_done=self.lines[-1]["round"] if self.lines else 0,
             diverged_at=diverged,
             probes=run.probes,
             executor=run.executor.name,
-            rows=run.rows,
+            rows=run.row_limit,
             row=run.layout.size,
             precision=run.description["precision"],
             parameters=run.weights.parameters,
@@ -140,8 +132,7 @@ class Outputs:
             stored_vectors=run.algorithm.stored_vectors(),
             spectral_gap=run.topology.spectral_gap() if run.topology else None,
             seconds=round(sum(seconds.values()), 3),
-            seconds_training=round(seconds["training"], 3),
-            seconds_evaluation=round(seconds["evaluation"], 3),
+            **{f"seconds_{activity}": round(value, 3) for activity, value in seconds.items()},
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             peak_device_memory_bytes=torch.cuda.max_memory_allocated(run.device) if run.device.type == "cuda" else None,
             client_state=run.state.home,
@@ -151,5 +142,4 @@ class Outputs:
 
 
 def now(timespec: str = "seconds") -> str:
-    """Return the day and time in UTC, as records have them."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=timespec)

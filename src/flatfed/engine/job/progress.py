@@ -1,11 +1,10 @@
-"""Progress of a training: lines for its log, and its present state in a file, for whoever looks on from outside."""
+"""Progress of a training: lines in its log, and a state file for progress bars and `flatfed status`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import shutil
-import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -16,12 +15,11 @@ from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_json
 
-#: File in a run's folder, there while it is trained (and after a SIGKILL); progress bars and `flatfed status` read it.
-STATE = "progress.json"
+PROGRESS_FILE = "progress.json"  # in a run's folder during its training, and after a SIGKILL
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a person would say it: ``48 s``, ``12 min``, ``3.4 h``."""
+    """Return ``48 s``, ``12 min`` or ``3.4 h``."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
@@ -29,10 +27,10 @@ def duration(seconds: float) -> str:
 
 @dataclass
 class Progress:
-    """How far the training of ``run``, its label, is: ``round`` of ``rounds`` are done, on ``host``.
+    """``round`` of ``rounds`` of the run with label ``run`` are done.
 
-    ``accuracy`` (0 to 1) is the last one on ``unseen`` images ("test", "validation"), both None before the first
-    evaluation; ``pace`` the seconds of a round since this session began, None before its first.
+    ``accuracy`` (0 to 1): the last one on ``unseen`` images ("test", "validation"); ``pace``: seconds per round of this
+    session. All are None before the first value.
     """
 
     run: str
@@ -41,45 +39,38 @@ class Progress:
     pace: float | None
     accuracy: float | None
     unseen: str | None
-    host: str
-
-    @property
-    def left(self) -> str | None:
-        """How long the rounds that are left will take, in words; None where the pace is not known."""
-        return None if self.pace is None else duration(self.pace * (self.rounds - self.round))
 
     def __str__(self) -> str:
-        """Round, accuracy, seconds of a round, time left."""
         accuracy = "" if self.accuracy is None else f"{self.unseen} accuracy {100 * self.accuracy:.2f} %  "
-        left = "time left not known yet" if self.pace is None else f"{self.pace:.3g} s a round  {self.left} left"
-        return f"round {self.round}/{self.rounds}  {accuracy}{left}"
+        pace = "time left not known yet"
+        if self.pace is not None:
+            pace = f"{self.pace:.3g} s a round  {duration(self.pace * (self.rounds - self.round))} left"
+        return f"round {self.round}/{self.rounds}  {accuracy}{pace}"
 
 
 def read(folder: Path) -> Progress | None:
-    """Return how far the training in ``folder`` is, None where there is none."""
+    """Return the progress of the training in ``folder``, if any."""
     try:
-        return forms.read(Progress, read_json(folder / STATE), "it")
-    except (OSError, DataError):  # gone since, or a disk so full that it is empty
+        return forms.read(Progress, read_json(folder / PROGRESS_FILE), "it")
+    except (OSError, DataError):  # removed, or empty because the disk is full
         return None
 
 
-def spent(seconds: dict[str, float]) -> str:
-    """Return what a finished run has spent its ``seconds`` on, by name, over all of its sessions."""
+def time_spent(seconds: dict[str, float]) -> str:
     total = sum(seconds.values())
     parts = ", ".join(f"{name} {100 * part / total:.0f} %" for name, part in seconds.items() if total)
     return f"done in {duration(total)}" + (f": {parts}" if parts else "")
 
 
 class Reporter:
-    """Reports the rounds of one run, ``done`` of them made before: on standard error, and in its ``folder``.
+    """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
 
-    On a terminal the line rewrites itself. In a log there is one every 15 s, later one each time 2 % of the run's time
-    have gone by: some three hundred for days of training. ``with`` it: the file is removed at the end.
+    On a terminal the line rewrites itself. A log has a line every 15 s, later each time 2 % of the run's time pass.
     """
 
-    interval = 15.0  # seconds between two lines of a log, at least
-    share = 0.02  # of the time since the beginning, between two lines of a log, at least
-    pulse = 1.0  # seconds between two states in the folder, at least
+    interval = 15.0  # least seconds between two lines of a log
+    share = 0.02  # least time between two lines of a log, relative to the time since the start
+    pulse = 1.0  # least seconds between two states in the folder
 
     def __init__(self, label: str, rounds: int, done: int, folder: Path):
         self.folder = folder
@@ -87,7 +78,7 @@ class Reporter:
         self.began = time.monotonic()
         self.logged = self.noted = float("-inf")
         self.terminal = sys.stderr.isatty()
-        self.progress = Progress(label, done, rounds, None, None, None, socket.gethostname())
+        self.progress = Progress(label, done, rounds, None, None, None)
 
     def __enter__(self) -> Reporter:
         self._note()
@@ -97,10 +88,9 @@ class Reporter:
         if self.terminal:
             print(file=sys.stderr)
         with contextlib.suppress(OSError):
-            (self.folder / STATE).unlink()
+            (self.folder / PROGRESS_FILE).unlink()
 
     def round(self, done: int, line: dict[str, Any] | None) -> None:
-        """Report that ``done`` rounds are finished; ``line`` is the round's line of metrics, if it has one."""
         progress = self.progress
         if line is not None:
             progress.unseen = "validation" if "validation_accuracy" in line else "test"
@@ -119,9 +109,8 @@ class Reporter:
             print(text, file=sys.stderr, flush=True)
 
     def _note(self) -> None:
-        """Write the state, whole; of a disk that takes no more the checkpoint complains, not this."""
-        part = self.folder / f".{STATE}.part"
+        part = self.folder / f".{PROGRESS_FILE}.part"
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             part.write_text(json.dumps(forms.plain(self.progress)), encoding="utf-8")
-            part.replace(self.folder / STATE)
+            part.replace(self.folder / PROGRESS_FILE)

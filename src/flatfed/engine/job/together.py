@@ -1,10 +1,10 @@
-"""All seeds of a run in one process: each in a thread of its own, one of which runs at a time."""
+"""All seeds of a run in one process."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flatfed.engine.job import interruption
@@ -20,19 +20,20 @@ def train_together(
     outs: Sequence[str | os.PathLike[str]],
     **common: Any,
 ) -> None:
-    """Train runs that differ in their seed alone in one process, all their clients as rows of one matrix.
+    """Train runs that differ only in their seed in one process, all clients as rows of one matrix.
 
-    Every run has its ``partitions`` file and its folder of ``outs``, where it leaves the same files as alone; it gets
-    the same numbers, too (:mod:`flatfed.engine.speed.seeds`). One that is finished already is left as it is. Where one
-    cannot go on, the others write their checkpoints and stop. ``common``: the other arguments of :func:`train`.
+    Each run has a file of ``partitions`` and a folder of ``outs``, with the same files and numbers as alone. Finished
+    runs stay as they are. If one run fails, the others write checkpoints and stop. ``common``: further arguments of
+    :func:`train`, whose errors it raises.
 
-    Raises DataError where they differ in more, and what :func:`train` raises.
+    :raises DataError: the runs differ in more than the seed.
     """
     first = descriptions[0]
-    for other in descriptions[1:]:
-        differing = [key for key in {**first, **other} if key != "seed" and first.get(key) != other.get(key)]
+    for description in descriptions[1:]:
+        keys = {**first, **description}
+        differing = [key for key in keys if key != "seed" and first.get(key) != description.get(key)]
         if differing:
-            raise DataError(f"runs that train together may differ in their seed alone, not in {', '.join(differing)}")
+            raise DataError(f"runs that train together may only differ in their seed, not in {', '.join(differing)}")
 
     def work(description: dict[str, Any], *files: str | os.PathLike[str]) -> Callable[[Meeting], None]:
         return lambda meeting: train(description, dataset, *files, meeting=meeting, **common)
@@ -41,10 +42,9 @@ def train_together(
 
 
 def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
-    """Do all ``works``, each a run that joins the meeting it is given; raise what the first that failed raised.
+    """Do all ``works``, each a run that joins the meeting; raise the first error.
 
-    Where one fails, the others are asked to stop as by a signal, so that they leave checkpoints. To have been stopped
-    is no failure where another failed, as to write its checkpoint.
+    After an error the others stop as by a signal. A Stopped is raised only without other errors.
     """
     meeting = Meeting(len(works))
     errors: list[BaseException] = []
@@ -55,15 +55,11 @@ def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
                 work(meeting)
             except BaseException as error:
                 errors.append(error)
-                interruption.ask()
+                interruption.request_stop()
             finally:
                 meeting.leave()
 
-    threads = [threading.Thread(target=attend, args=(work,)) for work in works]
-    with interruption.heeded():
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with interruption.signals_noted(), ThreadPoolExecutor(len(works)) as pool:
+        pool.map(attend, works)
     if errors:
         raise next((error for error in errors if not isinstance(error, interruption.Stopped)), errors[0])

@@ -1,1 +1,1 @@
-"""What a run will need of memory, and what is done where it is not there."""
+"""Memory that a run needs."""

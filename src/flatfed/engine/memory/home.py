@@ -11,15 +11,11 @@ from flatfed.engine.memory.available import available
 from flatfed.engine.memory.sizes import in_units
 from flatfed.errors import Shortage
 
-#: Client state goes to a memory that has this many times its size free.
-SPARE = 2
+SPARE = 2  # a home must have this many times the state's size free
 
 
 def choose(size: int, device: torch.device) -> str:
-    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``.
-
-    :raises Shortage: as :func:`on_host`.
-    """
+    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``."""
     if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
         return "device"
     return on_host(size)
@@ -28,14 +24,14 @@ def choose(size: int, device: torch.device) -> str:
 def on_host(size: int) -> str:
     """Return the home of ``size`` bytes of client state on the host: ``memory`` or ``file``.
 
-    :raises Shortage: the disk has less room than the file needs; a write would end the process without a message.
+    :raises Shortage: the disk is too small; a write would end the process without a message.
     """
     if size * SPARE <= available():
         return "memory"
     folder = tempfile.gettempdir()
     if size > (room := shutil.disk_usage(folder).free):
         raise Shortage(
-            f"client state: {in_units(size)} are more than half of what memory has free, and more than {folder} has "
+            f"client state: {in_units(size)} exceed half of the free memory and the space in {folder} "
             f"({in_units(room)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
         )
     return "file"

@@ -1,4 +1,4 @@
-"""Out of memory: a run goes on with less at a time, or ends with how much it wants and what helps; never a trace."""
+"""Out of memory: a run continues with smaller blocks, or stops with a message."""
 
 from __future__ import annotations
 
@@ -17,52 +17,45 @@ from flatfed.errors import Shortage
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
 
-#: What torch, its libraries and the C++ library say, in errors of no type of their own.
+#: Messages of errors without a special type.
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
-ASKED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
+REQUESTED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
 
 Result = TypeVar("Result")
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Return whether ``error``, or what it came of, says that memory ran out, on a GPU or on the host.
-
-    A CUDA graph that runs out while it is recorded ends with another error about the recording.
-    """
+    """Return whether ``error`` or its context reports a lack of memory, on a GPU or on the host."""
     if error is None or isinstance(error, torch.OutOfMemoryError | MemoryError):
         return error is not None
-    names_it = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
-    return names_it or is_shortage(error.__context__)
+    reported = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
+    return reported or is_shortage(error.__context__)
 
 
-def asked(error: BaseException) -> str:
-    """Return what ``error`` says was asked for, empty where it does not."""
-    amount = ASKED.search(str(error))
-    return f"; {amount[1]} more were asked for" if amount else ""
+def requested(error: BaseException) -> str:
+    """Return the requested amount that ``error`` reports, or ""."""
+    amount = REQUESTED.search(str(error))
+    return f"; {amount[1]} more were requested" if amount else ""
 
 
 @contextlib.contextmanager
-def explained(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
-    """Turn an error that says memory ran out during ``what`` into a Shortage.
-
-    :raises Shortage: naming the device, and what ``helps``, in a sentence; "" for what helps a training.
-    """
+def explained(device: torch.device, activity: str, remedy: str = "") -> Iterator[None]:
+    """Turn a lack of memory during ``activity`` into a Shortage; ``remedy``: a sentence, "" for a training's."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
-        short = f"{what}: not enough memory on {name_of(device)}{asked(error)}"
-        raise Shortage(f"{short}. {helps or remedies(device)}") from None
+        message = f"{activity}: not enough memory on {name_of(device)}{requested(error)}"
+        raise Shortage(f"{message}. {remedy or remedies(device)}") from None
 
 
 def retried(
     attempt: Callable[[], Result], spare: Callable[[str], None], unless: Callable[[], bool] = lambda: False
 ) -> Result:
-    """Return what ``attempt`` returns; where memory runs out, have ``spare`` make it take less, and try again.
+    """Return the result of ``attempt``; after a lack of memory, call ``spare`` and retry, except if ``unless()``.
 
-    ``spare`` is given what :func:`asked` says, and raises Shortage where there is nothing left to take less of.
-    ``unless``: whether an attempt that failed may not be made again.
+    ``spare`` receives :func:`requested` of the error, and reduces the memory of the next attempt or raises Shortage.
     """
     while True:
         try:
@@ -70,71 +63,64 @@ def retried(
         except (RuntimeError, MemoryError) as error:
             if unless() or not is_shortage(error):
                 raise
-            more = asked(error)
-        # Here and not above: while an error is handled, it holds on to what was computed so far.
-        spare(more)
+            amount = requested(error)
+        # After the except block: inside it, the error keeps its frames' tensors alive.
+        spare(amount)
 
 
 def advance(run: Simulation) -> dict[str, float] | None:
-    """Have ``run`` advance a round, and return what it returns; begin it again with less where memory runs out.
+    """Advance ``run`` by a round; after a lack of memory, retry with less."""
+    return retried(
+        run.advance,
+        lambda amount: spare(run, amount),
+        unless=lambda: not run.state.consistent or run.pending is not None,
+    )
 
-    :raises Shortage: there is nothing left to take less of.
+
+def spare(run: Simulation, amount: str) -> None:
+    """Reduce the memory of ``run``'s next round, and report it.
+
+    Client state as large as a matrix of the training rows moves from the device to the host first, which changes no
+    number. Otherwise half as many clients train at a time. Without a server the order is reversed: mixing on a CPU
+    rounds differently. ``amount``: result of :func:`requested`.
+
+    :raises Shortage: clients train one at a time already, or the host has no room for their state.
     """
-
-    def final() -> bool:
-        return not run.state.consistent or run.pending is not None
-
-    return retried(run.advance, lambda more: spare(run, more), unless=final)
-
-
-def spare(run: Simulation, more: str) -> None:
-    """Have ``run`` take less memory in its next round than in the one that failed; say so.
-
-    Client state goes from the device to the host, where it takes as much as one more matrix of the rows that trained at
-    a time, since no number changes by that; else half as many clients train at a time. Without a server it is the other
-    way round: the store is mixed where it lies, and a CPU rounds otherwise than a GPU. ``more``: what :func:`asked`
-    gave.
-
-    :raises Shortage: clients train one at a time as it is, or the host has no room for their state.
-    """
-    run.local_update.release()  # buffers have as many rows as the largest block so far
+    run.local_update.release()  # buffers have the size of the largest block so far
     release()
     rows = run.block(len(run.sample()))
     state, row = run.state, run.layout.size * run.dtype.itemsize
-    taken = state.row_bytes() * run.clients
+    state_bytes = state.row_bytes() * run.client_count
     mixed = run.algorithm.decentralised and rows > 1
-    if state.home == "device" and not mixed and taken >= rows * row:
-        state.move_out(home.on_host(taken))
-        now = f"client state ({sizes.in_units(taken)}) goes to the host's {state.home}"
+    if state.home == "device" and not mixed and state_bytes >= rows * row:
+        state.move_out(home.on_host(state_bytes))
+        change = f"client state ({sizes.in_units(state_bytes)}) goes to the host's {state.home}"
     elif rows > 1:
         run.limit_rows(-(-rows // 2))
-        now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
+        change = f"{run.row_limit} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         raise Shortage(
-            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{more}; "
-            f"client state takes {sizes.in_units(taken)} of the {state.home}. {remedies(run.device)}"
+            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{amount}; "
+            f"client state takes {sizes.in_units(state_bytes)} of the {state.home}. {remedies(run.device)}"
         )
-    print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{more}; {now}", file=sys.stderr)
+    print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{amount}; {change}", file=sys.stderr)
 
 
 def release() -> None:
-    """Give back what nothing refers to any more, so that the next attempt may have it."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def remedies(device: torch.device) -> str:
-    """Return what to change, by the names that the configuration has."""
-    other = "`device: cpu`, " if device.type == "cuda" else ""
+    cpu = "`device: cpu`, " if device.type == "cuda" else ""
     return (
-        f"What helps: nothing else on the device, one with more memory, {other}or in the protocol `executor: "
-        f"sequential`, a smaller `batch_size` (of `evaluation`, too), `precision: float32`"
+        f"What helps: no other process on the device, one with more memory, {cpu}or in the protocol `executor: "
+        f"sequential`, a smaller `batch_size` (also of `evaluation`), `precision: float32`"
     )
 
 
 def name_of(device: torch.device) -> str:
-    """Return the name of the device, with how much memory it has free."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)

@@ -1,10 +1,9 @@
-"""Sizes in words. Pure Python."""
+"""Sizes in words."""
 
 from __future__ import annotations
 
 
 def in_units(count: float) -> str:
-    """Return a number of bytes in GB, MB or kB."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

@@ -1,1 +1,1 @@
-"""The same numbers sooner: dead taps left out, small convolutions as products, recorded steps, seeds as rows."""
+"""Optimisations that keep the results."""

@@ -1,4 +1,4 @@
-"""The run's model as it is computed fastest: without its dead taps, small convolutions as products of matrices."""
+"""The run's model without dead taps and with small convolutions as products."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from flatfed.engine.weights import Weights
 
 
 class LiveWeights(Weights):
-    """Weights whose rows have one number in place of all dead ones (:mod:`flatfed.engine.speed.taps`).
-
-    ``parameters`` is still the number of the full model's, of which :meth:`tensors` tells.
-    """
+    """Weights with one coordinate for all dead taps; ``parameters`` and :meth:`tensors` are those of the full model."""
 
     def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
         super().__init__(live.model, live.reduce(initial.to(dtype)), device, dtype)
         self.taps, self.parameters, self.layout = live, len(initial), live.layout
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> tensor of the full model whose row (size,) is ``row``."""
         return self.taps.full.views(self.taps.expand(row))
 
 
@@ -38,9 +34,9 @@ def weights(
 ) -> Weights:
     """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
 
-    Dead taps are left out where ``algorithm`` says that it treats whole rows only, unless ``full_model``.
+    Without dead taps if ``algorithm`` treats whole rows only, unless ``full_model``.
     """
-    live = None if full_model or not algorithm.keeps_rows_whole() else taps.find(model, shape, initial)
+    live = None if full_model or not algorithm.keeps_rows_whole() else taps.live_taps(model, shape, initial)
     if live is None:
         return Weights(products.with_products(model, shape), initial, device, dtype)
     return LiveWeights(replace(live, model=products.with_products(live.model, shape)), initial, device, dtype)

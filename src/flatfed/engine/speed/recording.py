@@ -1,23 +1,18 @@
-"""Local steps recorded once and replayed: on a GPU, CUDA graphs, which launch a step's kernels all at once.
+"""Recorded local steps: on a GPU, CUDA graphs launch all kernels of a step at once.
 
-A recording reads and writes fixed places in memory. So a block of rows is copied into buffers, trained there, and
-copied back: some copies of the rows a round, against the thousand kernel launches of a step. One recording is made for
-every number of rows that train together, since rows whose client has fewer steps end early; batches have their full
-size, what a ragged one lacks has weight 0. What a step may not do is in :mod:`flatfed.algorithms._base`.
+A recording uses fixed memory, so a block of rows is copied into buffers, trained there and copied back. Each number of
+rows that train together has a recording. Batches have their full size; padding has weight 0.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-from flatfed.engine.context import no_draws
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
@@ -27,15 +22,13 @@ if TYPE_CHECKING:
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
 
-CONSTANTS = ("steps", "nominal_steps")  # of a context, a row each
-WARM_UP = 2  # steps before a recording, in which libraries choose their kernels and reserve their memory
+WARM_UP = 2  # steps in which libraries choose kernels and reserve memory
 
 
 class CudaGraphs:
-    """Records work on a GPU as CUDA graphs that share one pool of memory: nothing lives in it between two replays.
+    """Records work as CUDA graphs that share one memory pool.
 
-    Work is recorded on the stream on which it was done before: what libraries keep for every stream (cuBLAS its
-    workspaces) is there then, and does not come to lie in the graphs' pool.
+    Work warms up on the recording's stream, so the memory that cuBLAS keeps per stream does not come from the pool.
     """
 
     def __init__(self, device: torch.device):
@@ -44,12 +37,12 @@ class CudaGraphs:
         self.graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
 
     def __call__(self, work: Work) -> Work:
-        """Return what does ``work`` again; it is run ``WARM_UP`` times before."""
+        """Return a replay of ``work``, which runs ``WARM_UP`` times first."""
         main, graph = torch.cuda.current_stream(self.device), torch.cuda.CUDAGraph()
-        # That of graphs that are all gone cannot be used again: torch refuses a pool that nobody holds.
-        pool = next((other.pool() for other in self.graphs), None)
+        # A graph must hold the pool: torch refuses the pool of deleted graphs.
+        pool = next((existing.pool() for existing in self.graphs), None)
         self.stream.wait_stream(main)
-        with torch.cuda.stream(self.stream):  # left in any case, where a recording that fails does not leave it
+        with torch.cuda.stream(self.stream):  # a failed recording alone would not leave the stream
             for _ in range(WARM_UP):
                 work()
             with torch.cuda.graph(graph, pool=pool, stream=self.stream):
@@ -60,12 +53,12 @@ class CudaGraphs:
 
 
 def recorder(device: torch.device) -> Recorder:
-    """Return what records on ``device``; a CPU has no graphs, there the work itself is done again."""
+    """Return the recorder of ``device``; on a CPU it repeats the work."""
     return CudaGraphs(device) if device.type == "cuda" else lambda work: work
 
 
 class Recorded:
-    """A ``plain`` local update whose steps are recorded, one for every number of rows, on buffers (capacity, ...)."""
+    """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...)."""
 
     together = None
 
@@ -74,18 +67,14 @@ class Recorded:
         self.release()
 
     def release(self) -> None:
-        """Drop all recordings and the memory that they hold; the next block of rows makes new ones."""
         self.steps: dict[int, Work] = {}
         self.capacity, self.common = 0, True
-        self.w = self.total = self.ctx = None
-        self.buffers, self.drawn = [], None
+        self.w = self.total = self.ctx = self.inputs = None
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Run the local steps (:meth:`flatfed.engine.local_update.LocalUpdate.run`) by replaying recorded ones."""
-        feed = self.plain.feed
-        n, dealt, keys = len(w), feed.dealt(plan, w.device), feed.keys(plan, w.device)
-        self._reserve(w, dealt, keys, ctx)
-        # A recorder may run the steps, so the rows are loaded after it.
+        n, inputs = len(w), self.plain.feed.inputs(plan, w.device)
+        self._reserve(w, inputs, ctx)
+        # A recorder may run the steps, so load the rows afterwards.
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
             if rows not in self.steps:
                 self.steps[rows] = self.record(partial(self._step, rows))
@@ -96,31 +85,27 @@ class Recorded:
         for step in range(plan.length):
             self.plain.pause()
             rows = plan.rows(step)
-            for buffer, values in zip(self.buffers, dealt, strict=True):
+            for buffer, values in _pairs(self.inputs, inputs):
                 buffer[:rows].copy_(values[:rows, step])
-            if keys is not None:
-                self.drawn[:rows].copy_(keys[:rows, step])
             self.steps[rows]()
         for buffer, values in rows_of:
             values.copy_(buffer[:n])
         return self.total[:n].clone()
 
     def _step(self, rows: int) -> None:
-        batch = self.plain.feed.batch(
-            [part[:rows] for part in self.buffers], None if self.drawn is None else self.drawn[:rows]
-        )
+        batch = self.plain.feed.batch({name: buffer[:rows] for name, buffer in self.inputs.items()})
         self.total[:rows].add_(self.plain.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
-        """Return (buffer, values of ``ctx``) of what local steps only read."""
-        pairs = [(getattr(self.ctx, name), getattr(ctx, name)) for name in CONSTANTS]
+        """Return (buffer, values) of all that steps only read."""
+        pairs = [(self.ctx.steps, ctx.steps), (self.ctx.nominal_steps, ctx.nominal_steps)]
         pairs += [(self.ctx.lr.view(-1), ctx.lr.view(-1)), *_pairs(self.ctx.server, ctx.server)]
         if ctx.received is not ctx.server["w"]:
             pairs.append((self.ctx.received, ctx.received))
         return pairs
 
-    def _reserve(self, w: Tensor, dealt: list[Tensor], keys: Tensor | None, ctx: Context) -> None:
-        """Have buffers for the rows ``w``; recordings made for fewer, or for one server of all rows, are void."""
+    def _reserve(self, w: Tensor, inputs: dict[str, Tensor], ctx: Context) -> None:
+        """Reserve buffers for the rows ``w``; drop recordings for fewer rows or another sharing of the server."""
         common = len(ctx.server["w"]) == 1
         if len(w) <= self.capacity and common == self.common:
             return
@@ -131,20 +116,8 @@ class Recorded:
             return torch.zeros(capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
 
         self.w, self.total = buffer(w), w.new_zeros(capacity)
-        self.buffers = [buffer(values, 2) for values in dealt]
-        self.drawn = None if keys is None else buffer(keys, 2)
-        server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
-        self.ctx = replace(
-            ctx,
-            received=server["w"] if ctx.received is ctx.server["w"] else buffer(ctx.received),
-            server=server,
-            client={name: buffer(values) for name, values in ctx.client.items()},
-            scratch={name: buffer(values) for name, values in ctx.scratch.items()},
-            lr=torch.zeros_like(ctx.lr) if common else buffer(ctx.lr),
-            **{name: buffer(getattr(ctx, name)) for name in CONSTANTS},
-            uniform=no_draws,
-            _narrowed={},
-        )
+        self.inputs = {name: buffer(values, 2) for name, values in inputs.items()}
+        self.ctx = ctx.mapped(buffer, torch.zeros_like if common else buffer)
         self.common, self.capacity = common, capacity
 
 

@@ -1,10 +1,8 @@
-"""Taps of convolutions that only ever see padding, carried as one coordinate instead of millions.
+"""Dead taps: weights of convolutions that only see padding, stored as one coordinate.
 
-With the 7x7 stem, ResNet-18's last stage has images of one pixel: of its 3x3 kernels the middle tap alone meets
-anything but padding, and 62 % of all weights get no gradient from the loss. An algorithm that treats all weights alike
-moves such weights along their initial value u only: whatever it adds, scales, averages or normalises, their part of
-every vector is a number times u. That number times ||u|| is one coordinate, and norms, clips and inner products stay
-what they were.
+With the 7x7 stem, ResNet-18's last stage has images of one pixel: 62 % of all weights only see padding and get no
+gradient. An algorithm that treats all weights alike only scales their initial value u: their part of every vector is a
+number times u. That number times ||u|| is one coordinate; norms, clips and inner products stay the same.
 """
 
 from __future__ import annotations
@@ -18,37 +16,30 @@ from torch.nn.functional import conv2d, pad
 
 from flatfed.engine.layout import Layout
 
-CHECKED = 2  # random images on which both forms of a model are compared
-ALIKE = 1e-4  # largest difference of their float32 outputs, relative to the largest output
+CHECKED = 2  # random images in the comparison of both models
+TOLERANCE = 1e-4  # largest difference of their float32 outputs, relative to the largest output
 
 
 class Cropped(nn.Conv2d):
-    """A convolution without its dead taps: the kernel's live window, over the input padded or cut to fit it."""
+    """A convolution without its dead taps: the kernel's live window, on the padded or cropped input."""
 
     def __init__(self, full: nn.Conv2d, window: tuple[slice, slice], size: tuple[int, int]):
         kernel = tuple(part.stop - part.start for part in window)
-        super().__init__(
-            full.in_channels,
-            full.out_channels,
-            kernel,
-            full.stride,
-            groups=full.groups,
-            bias=full.bias is not None,
-        )
+        channels, bias = (full.in_channels, full.out_channels), full.bias is not None
+        super().__init__(*channels, kernel, full.stride, groups=full.groups, bias=bias)
         self.border: tuple[int, ...] = ()
         for side, count, part, width, step, low in zip(
-            size, outputs(full, size), window, kernel, full.stride, full.padding, strict=True
+            size, output_size(full, size), window, kernel, full.stride, full.padding, strict=True
         ):
             before = low - part.start
             after = (count - 1) * step + width - side - before
-            self.border = (before, after, *self.border)  # torch's pad begins with the last dimension
+            self.border = (before, after, *self.border)  # pad starts with the last dimension
         left, right, top, bottom = self.border
         self.even = left == right >= 0 and top == bottom >= 0
         if self.even:
             self.padding = (top, left)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the full kernel's convolution of ``images`` (batch, C, H, W)."""
         if self.even:
             return conv2d(images, self.weight, self.bias, self.stride, self.padding, groups=self.groups)
         return conv2d(pad(images, self.border), self.weight, self.bias, self.stride, groups=self.groups)
@@ -56,11 +47,10 @@ class Cropped(nn.Conv2d):
 
 @dataclass(frozen=True)
 class LiveTaps:
-    """A model without dead taps, and the way between its rows and those of the full model.
+    """A model without dead taps, and the conversion of its rows from and to the full model.
 
-    ``model`` the cropped module; ``layout`` of its rows, with one coordinate more than it has parameters; ``full`` the
-    layout of the full model; ``windows`` name -> live window of a cropped kernel; ``dead`` (n,) the dead weights'
-    initial values, in the order of the full row.
+    ``layout`` of the cropped ``model`` has one extra coordinate; ``full``: layout of the full model; ``windows``: name
+    -> live window of a kernel; ``dead`` (n,): initial values of the dead weights.
     """
 
     model: nn.Module
@@ -93,7 +83,7 @@ class LiveTaps:
         return self.dead.to(device).double(), norm.to(device)
 
     def _mask(self, device: torch.device) -> Tensor:
-        """Return (parameters,) True where a weight is dead."""
+        """Return (parameters,) True for dead weights."""
         mask = torch.zeros(self.full.size, dtype=torch.bool)
         views = self.full.views(mask)
         for name, window in self.windows.items():
@@ -101,26 +91,23 @@ class LiveTaps:
         return mask.to(device)
 
 
-def find(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> LiveTaps | None:
-    """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach; None where there are none.
+def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> LiveTaps | None:
+    """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach.
 
-    ``initial`` (parameters,) are its initial weights. A model whose cropped form gives other outputs, or whose dead
-    weights get a gradient after all (weights used outside their convolution), is left as it is.
+    None if it has no such taps, if the cropped model has other outputs, or if dead weights have a gradient. ``initial``
+    (parameters,): its initial weights.
     """
     taps = cropped(model, shape)
     if taps is None:
         return None
     taps = replace(taps, dead=initial.cpu()[taps._mask(torch.device("cpu"))])
-    return taps if _same(model, taps, shape, initial) else None
+    return taps if _equivalent(model, taps, shape, initial) else None
 
 
 def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
-    """Return what :func:`find` does before it compares both forms, without the values of ``dead``.
-
-    Needs no content: the model may be on torch's device "meta".
-    """
-    seen = sizes(model, shape)
-    windows = {name: _window(model.get_submodule(name), size) for name, size in seen.items()}
+    """Return :func:`live_taps` without its check and without ``dead``; the model may be on torch's device "meta"."""
+    sizes = image_sizes(model, shape)
+    windows = {name: _window(model.get_submodule(name), size) for name, size in sizes.items()}
     windows = {
         name: window
         for name, window in windows.items()
@@ -130,29 +117,26 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
         return None
     small = copy.deepcopy(model)
     for name, window in windows.items():
-        small.set_submodule(name, Cropped(model.get_submodule(name), window, seen[name]))
-    full, reduced = Layout.of(model), Layout.of(small)
-    layout = Layout(reduced.names, reduced.shapes, reduced.sizes, extra=1)
+        small.set_submodule(name, Cropped(model.get_submodule(name), window, sizes[name]))
+    layout, full = replace(Layout.of(small), extra=1), Layout.of(model)
     return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
 
 
 def border(layer: nn.Conv2d) -> tuple[int, ...]:
-    """Return the padding left, right, top and bottom of ``layer``."""
     if isinstance(layer, Cropped):
         return layer.border
     return layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]
 
 
-def outputs(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the (H, W) of what ``layer`` gives for images of ``size`` (H, W)."""
+def output_size(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
     left, right, top, bottom = border(layer)
     height, width = size[0] + top + bottom, size[1] + left + right
     taps, step = layer.kernel_size, layer.stride
     return (height - taps[0]) // step[0] + 1, (width - taps[1]) // step[1] + 1
 
 
-def sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
-    """Return name -> (H, W) of the images that reach every plain convolution, left out where several sizes do."""
+def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
+    """Return name -> (H, W) of the images that reach each plain convolution with one image size."""
     seen: dict[str, set[tuple[int, int]]] = {}
     handles = []
     for name, layer in model.named_modules():
@@ -172,23 +156,22 @@ def sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int,
 
 
 def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
-    """Return the live window of a kernel over images of ``size`` (H, W): taps that meet a pixel at some position."""
+    """Return the kernel's live window on images of ``size`` (H, W)."""
     parts = []
     for side, count, taps, step, low in zip(
-        size, outputs(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
+        size, output_size(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
     ):
         live = [tap for tap in range(taps) if any(0 <= out * step - low + tap < side for out in range(count))]
         parts.append(slice(live[0], live[-1] + 1) if live else slice(0, taps))
     return parts[0], parts[1]
 
 
-def _same(model: nn.Module, taps: LiveTaps, shape: tuple[int, int, int], initial: Tensor) -> bool:
-    """Return whether both forms give the same outputs and dead weights no gradient, on random images."""
+def _equivalent(model: nn.Module, taps: LiveTaps, shape: tuple[int, int, int], initial: Tensor) -> bool:
     images = torch.randn(CHECKED, *shape, generator=torch.Generator().manual_seed(0))
     row = initial.detach().cpu().float().clone().requires_grad_()
     outputs = torch.func.functional_call(copy.deepcopy(model).cpu().float(), taps.full.views(row), (images,))
     (gradient,) = torch.autograd.grad(outputs.square().sum(), row)
     small = taps.layout.views(taps.reduce(row.detach()))
-    others = torch.func.functional_call(copy.deepcopy(taps.model).cpu().float(), small, (images,))
-    close = (outputs - others).abs().max() <= ALIKE * outputs.abs().max()
+    live_outputs = torch.func.functional_call(copy.deepcopy(taps.model).cpu().float(), small, (images,))
+    close = (outputs - live_outputs).abs().max() <= TOLERANCE * outputs.abs().max()
     return bool(close) and not gradient[taps._mask(row.device)].any()
