@@ -72,12 +72,11 @@ def page(
     """Return the page of algorithm ``name`` in Markdown."""
     kind = algorithms.load(name)
     title, _, body = inspect.getdoc(inspect.getmodule(kind)).partition("\n\n")
-    text, _, evidence = body.rpartition("Evidence: ")
+    text = body.rpartition("Evidence: ")[0]
     return template.render(
         name=name,
         title=title.removesuffix("."),
         text=re.sub(r"``(.*?)``", r"`\1`", text).strip("\n"),
-        evidence=evidence[:1].upper() + evidence[1:],
         kind=kind,
         stored=kind().stored_vectors(),
         parameters=[(key, value, isinstance(value, Choice)) for key, value in kind.parameters().items()],

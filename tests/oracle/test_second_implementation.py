@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from second import implementation
-from second_unpacking import CASES as SHIPPED
-from second_unpacking import Shipped
+from second_shipped import CASES as SHIPPED
+from second_shipped import Shipped
 
 from flatfed import algorithms
 from harness import description, needs, sizes, weights, write_problem

@@ -99,7 +99,7 @@ IDS = ("fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
     ("given", "said"),
     [
         ({"train": 60}, "data.cifar10.images: key 'test' is missing"),
-        ({"train": 0, "test": 1}, "data.cifar10.images.train: 0 is not allowed; at least 1"),
+        ({"train": 0, "test": 1}, "data.cifar10.images.train: 0 is not allowed; expected at least 1"),
         ({"train": 1, "test": 1, "tset": 1}, "'tset'"),
         (60, "images"),
     ],

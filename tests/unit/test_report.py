@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import html.parser
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from jinja2 import Environment, StrictUndefined
@@ -18,6 +20,7 @@ from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
 from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.experiment.report_spec import ReportFigure, ReportSpec, ReportTable
+from flatfed.figures import interactive
 from flatfed.runs import record as records
 from flatfed.runs.paths import Paths
 from flatfed.tables import report, reported_runs
@@ -111,7 +114,7 @@ def test_runs_are_listed_with_their_cost_and_files(page):
 
 
 def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
-    """Two seeds of one row, evaluated twice: their lines, the settings and the files of the table."""
+    """Two seeds of one row, evaluated twice: their curve, their lines, the settings and the files of the table."""
     folders = [make_run(tmp_path, "fedavg", seed) for seed in (1, 2)]
     for folder, ends in zip(folders, (0.9, 0.93), strict=True):
         made.run(
@@ -120,10 +123,13 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
             **vars(records.read_finished(folder)),
         )
     spec = specify(tmp_path, folders, seeds=2)
-    report.make(spec, tmp_path / "preview/report.html")
+    plotted = []
+    report.make(spec, tmp_path / "preview/report.html", lambda *plot: plotted.append(plot) or "<b>the curves</b>")
     page = (tmp_path / "preview/report.html").read_text()
-    figure, table = page.index('id="figure-fedsmoo2023_F7"'), page.index('id="fedsmoo2023_T1"')
-    assert page.index('class="opening"') < figure < table < page.index('class="summary"')
+    ((accuracy, curves),) = plotted
+    (label, accuracies) = curves["fedavg"]
+    assert (accuracy, label) == ("test accuracy", "FedAvg") and "<b>the curves</b>" in page
+    assert accuracies.to_dict() == {1: {20: 0.5, 40: 0.9}, 2: {20: 0.5, 40: 0.93}}
     place = "run/fedsmoo-cifar10/dir0.6-100/fedavg"
     assert (
         f'title="seed 1: 90.00, seed 2: 93.00" data-paper="79.52"><a href="#{place}">91.50 ± 2.12</a></td>'
@@ -186,6 +192,17 @@ def test_the_page_stays_under_5_mb_and_links_to_the_pictures_that_do_not_fit(tmp
     assert len(page) < 5e6
     sources = re.findall(rb'src="([^"]{12})', page)
     assert sources == [b"data:image/p", b"data:image/p"] and b'src="1.png"' in page
+
+
+def test_the_curves_need_no_network_and_little_room():
+    curves = {"fedavg": ("FedAvg </script>", pd.DataFrame({1: {1: 0.25, 2: 0.75}, 2: {1: 0.5}}))}
+    text = interactive.embedded("test accuracy", curves)
+    assert len(text) < 1.5e6 and not re.findall(r"<(script|link)[^>]+(src|href)=", text)
+    script = text.rpartition("<script>")[2]
+    assert "FedAvg \\u003c/script>" in script and script.count("</script>") == 1
+    drawn = json.loads(script.removeprefix("Bokeh.embed.embed_item(").removesuffix(");</script>"))
+    assert drawn["target_id"] == "curves" and '"click_policy": "hide"' in json.dumps(drawn)
+    assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
 
 
 def test_every_link_has_its_place(page):

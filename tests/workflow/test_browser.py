@@ -34,6 +34,7 @@ function look() {
     small: small(),
     sorted: sorted(),
     opened: opened(),
+    curves: curves(),
     switch: switched(),
     broken: all("a[href^='#']").filter(one => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length,
     over: wide.scrollWidth - wide.clientWidth,
@@ -67,6 +68,12 @@ function sorted() {
   for (const head of [number, number, table.tHead.querySelector("th.row-header")]) { head.click(); found.push(read()); }
   number.removeAttribute("aria-sort");
   return found;
+}
+// The lines of the drawn plot, by name, and the effect of a click on a name.
+function curves() {
+  const [plot] = Bokeh.documents[0].roots(), [legend] = plot.below.filter(one => one.type == "Legend");
+  const lines = plot.renderers.filter(one => one.visible && one.type == "GlyphRenderer").map(one => one.name);
+  return [lines, legend.items.map(one => one.label.value), legend.click_policy];
 }
 // How the paper's number is shown before and after the switch is set.
 function switched() {
@@ -153,6 +160,9 @@ def test_tables_and_pictures_are_really_there(pictured, tmp_path):
     assert falling == sorted(printed, reverse=True) and rising == sorted(printed) and again == printed
     assert printed == [float(value) for value in values]
     assert seen["opened"] == [True, f"seed 1: {values[0]}"]
+    lines, names, click = seen["curves"]
+    assert [name.lower() for name in lines] == ROWS and names == lines, "a line and a name for each row"
+    assert click == "hide"
     hidden, shown = seen["switch"]
     assert hidden == "none" and shown == "block", "the switch shows the paper's numbers"
     assert len(page.encode()) < 5e6

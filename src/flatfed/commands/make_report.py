@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     spec = report_spec.specification(experiment, options.scale or experiment.scale)
     configuration.check_digest(options, spec)
+    from flatfed.figures import interactive
     from flatfed.tables import report
 
-    report.make(spec, options.out)
+    report.make(spec, options.out, interactive.embedded)

@@ -185,7 +185,7 @@ def choice_notes(catalog: Catalog, scale: str, rows: Iterable[str], protocols: I
         for name, declared in registry.load(row.partition("~")[0]).parameters().items():
             default = parameters[name] == declared.default
             # Choices with options of other code are reported if they are not the default.
-            if isinstance(declared, registry.Choice) and declared.parts and not (declared.shipped and default):
+            if isinstance(declared, registry.Choice) and declared.concerns_paper and not (declared.public_code and default):
                 reason = f" ({declared.reason})" if declared.reason and default else ""
                 line = f"{source_followed(name, parameters[name], declared)} {declared.doc}{reason}."
                 made.append(((name, line), catalog.label(row)))

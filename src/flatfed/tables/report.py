@@ -6,12 +6,13 @@ import base64
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import yaml
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.experiment.model import TableSpec
@@ -19,7 +20,7 @@ from flatfed.experiment.report_spec import ReportSpec
 from flatfed.files import write_whole
 from flatfed.runs import source_code
 from flatfed.tables import blocks, filled_table, page_templates, reported_runs
-from flatfed.tables.blocks import CellText
+from flatfed.tables.blocks import CellText, TypesetTable
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
 
@@ -32,11 +33,15 @@ MOST = 4_800_000
 #: Start of a note on the paper's printed numbers: the id of an erratum.
 ERRATUM = re.compile(r"[A-Z]\d+: ")
 
+#: Row id -> (label, accuracy by round and seed).
+Curves = Mapping[str, tuple[str, pd.DataFrame]]
 
-def make(spec: ReportSpec, out: str | Path) -> None:
+
+def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
     """Write the report ``spec`` to ``out``.
 
-    Links are relative to ``out``. The report counts and names absent cells, runs and pictures.
+    Links are relative to ``out``. The report counts and names absent cells, runs and pictures. ``draw``
+    returns HTML that plots the curves of an accuracy.
 
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
@@ -52,14 +57,15 @@ def make(spec: ReportSpec, out: str | Path) -> None:
     # Without figures and printed numbers, no paper is involved.
     papers = bool(figures) or not tables or printed
     groups = reported_runs.groups(runs)
-    anchors = {run.folder: group.id for group in groups for run in group.runs}
+    groups_of_runs = {run.folder: group for group in groups for run in group.runs}
+    column, accuracy, curves = next(filter(None, (first_curves(t, groups_of_runs) for t in tables)), ("", "", {}))
     commit = source_code.commit()
 
     def address(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
     def links(cell: CellText) -> list[str]:
-        return list(dict.fromkeys(anchors[folder] for folder in cell.runs if folder in anchors))
+        return list(dict.fromkeys(groups_of_runs[folder].id for folder in cell.runs if folder in groups_of_runs))
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}
@@ -71,6 +77,8 @@ def make(spec: ReportSpec, out: str | Path) -> None:
         papers=papers,
         switch=printed and scale == "preview",
         left_out=spec.left_out,
+        plot=Markup(draw(accuracy, curves)) if draw and curves else "",
+        column=column,
         tables=[
             (table, html.fragment(table, links, files(of_table.files)))
             for table, of_table in zip(tables, spec.tables, strict=True)
@@ -111,3 +119,16 @@ def make(spec: ReportSpec, out: str | Path) -> None:
 def unprinted(table: TableSpec) -> TableSpec:
     """Return a table without the paper's columns and errata."""
     return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])
+
+
+def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group]) -> tuple[str, str, Curves] | None:
+    """Return headers, accuracy and curves of the first column with curves; ``groups``: folder of a run -> group."""
+    for column in table.spec.columns:
+        runs = [(row, table.by_column[column.id][row.id].runs) for row in table.spec.rows]
+        # A mean over several splits has no curve.
+        folders = [(row, paths[0]) for row, paths in runs if len({*map(os.path.dirname, paths)}) == 1]
+        shown = [(row, groups[folder]) for row, folder in folders if folder in groups]
+        curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
+        if curves:
+            return f"{table.spec.title}: {', '.join(column.headers)}", shown[0][1].accuracy, curves
+    return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from flatfed.runs.paths import RunIds
@@ -26,14 +26,19 @@ ACCURACIES = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "t
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """One run; ``state``: "finished", "diverged in round 12", "unfinished", "missing"; ``last``: its last accuracy."""
+    """One run; ``state``: "finished", "diverged in round 12", "unfinished", "missing"; ``accuracies``: by round."""
 
     folder: str
     ids: RunIds
     state: str
     record: RunRecord | None
     accuracy: str = ""
-    last: float | None = None
+    accuracies: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+
+    @property
+    def last(self) -> float | None:
+        """The last accuracy."""
+        return self.accuracies.iloc[-1] if len(self.accuracies) else None
 
     @property
     def seconds_per_round(self) -> float | None:
@@ -59,6 +64,11 @@ class Group:
         """The name of their accuracy, or ""."""
         return next((run.accuracy for run in self.runs if run.last is not None), "")
 
+    @property
+    def accuracies(self) -> pd.DataFrame:
+        """The accuracies by round and seed."""
+        return pd.DataFrame({run.ids.seed: run.accuracies for run in self.runs if len(run.accuracies)})
+
 
 def groups(runs: Iterable[ReportedRun]) -> list[Group]:
     """Return ``runs`` by protocol, split and algorithm, in their order."""
@@ -78,11 +88,11 @@ def read(run: Run) -> ReportedRun:
         return ReportedRun(run.path, run, "missing", None)
     history = read_history(Path(run.path), record, ("round",), every=True)
     accuracy = next((name for name in ACCURACIES if name in history), "")
-    finite = [number for number in history.get(accuracy, ()) if math.isfinite(number)]
+    accuracies = pd.Series(history.get(accuracy), history["round"], dtype=float)
     state = "finished" if record.ended else "unfinished"
     if record.diverged_at is not None:
         state = f"diverged in round {record.diverged_at}"
-    return ReportedRun(run.path, run, state, record, accuracy.replace("_", " "), finite[-1] if finite else None)
+    return ReportedRun(run.path, run, state, record, accuracy.replace("_", " "), accuracies[np.isfinite(accuracies)])
 
 
 def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
