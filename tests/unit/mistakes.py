@@ -236,7 +236,7 @@ FILES = {
     "printed, a byte order mark": (T1_CSV, "paper,table", "\ufeffpaper;table", [T1_CSV, "line 2: too many fields"]),
     "erratum's table": ("errata.yaml", "tables: [fedsam2022_T1, fedsam2022_T4]", "tables: [fedsam2022_T11]", ["errata.yaml", "A1.tables[0]: unknown table"]),
     "erratum's kind": ("errata.yaml", "kind: arithmetic", "kind: arithmetics", ["errata.yaml", "did you mean 'arithmetic'?"]),
-    "erratum's finding": ("errata.yaml", "    compared: 35\n", "    compared: many\n", ["errata.yaml", 'A1.finding.compared: "many" is a text; a whole']),
+    "erratum's finding": ("errata.yaml", "    compared: 35\n", "    compared: many\n", ["errata.yaml", 'A1.finding.compared: "many" is a text; expected a whole']),
     "key twice in config.yaml, though Snakemake reads it": ("config.yaml", "", "\nscale: paper\n", ["config/config.yaml: line", "key 'scale' is given twice, first in line"]),
 }
 
