@@ -291,7 +291,7 @@ def test_the_captions_of_probes_say_what_is_measured() -> None:
     for scale, images in (("preview", "500"), ("paper", "4,096")):
         said = figure_specs.figure_spec(EXP, scale, "fedlesam2024_F2").caption
         for words in (
-            *("ρ = 0.1, g the gradient", "one step of ascent, a lower bound", f"mean loss on the same {images} training"),
+            *("ρ = 0.1, g the gradient", "one step of ascent, a lower bound", f"loss on the same {images} training"),
             *("The virtual model averages all clients", "counts as 1/2"),
         ):
             assert said.count(words) == 1

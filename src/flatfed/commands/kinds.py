@@ -82,7 +82,7 @@ def _path(text: str, *suffixes: str, of_folder: bool = False) -> Path:
     return Path(text)
 
 
-file, folder = functools.partial(_path), functools.partial(_path, of_folder=True)
+file, folder = _path, functools.partial(_path, of_folder=True)
 
 
 def ending(*suffixes: str) -> Callable[[str], Path]:

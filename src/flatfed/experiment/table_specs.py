@@ -182,12 +182,12 @@ def choice_notes(catalog: Catalog, scale: str, rows: Iterable[str], protocols: I
     made = []
     for protocol, row in itertools.product(dict.fromkeys(protocols), rows):
         _, parameters = catalog.hyperparameters(scale, protocol, row)
-        for name, declared in registry.load(row.partition("~")[0]).parameters().items():
-            default = parameters[name] == declared.default
+        for name, choice in registry.load(row.partition("~")[0]).parameters().items():
+            default = parameters[name] == choice.default
             # Choices with options of other code are reported if they are not the default.
-            if isinstance(declared, registry.Choice) and declared.concerns_paper and not (declared.public_code and default):
-                reason = f" ({declared.reason})" if declared.reason and default else ""
-                line = f"{source_followed(name, parameters[name], declared)} {declared.doc}{reason}."
+            if isinstance(choice, registry.Choice) and choice.concerns_paper and not (choice.public_code and default):
+                reason = f" ({choice.reason})" if choice.reason and default else ""
+                line = f"{source_followed(name, parameters[name], choice)} {choice.doc}{reason}."
                 made.append(((name, line), catalog.label(row)))
     return [f"{', '.join(labels)}: {line}" for (_, line), labels in _grouped(made).items()]
 

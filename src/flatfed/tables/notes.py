@@ -106,9 +106,7 @@ def _times(cells: list[Cell]) -> list[str]:
     if machines := sorted({machine for cell in times for machine in cell.timed}):
         notes.append(f"Timed on {'; '.join(machines)}.")
     if any(cell.n and cell.n > 1 for cell in times):
-        notes.append(
-            "A round is timed once for all seeds: the deviation of a time is that of its number of rounds."
-        )
+        notes.append("A round is timed once for all seeds: the deviation of a time is that of its number of rounds.")
     if busy := sum(bool(cell.warnings) for cell in times):
         notes.append(
             f"In {busy} of {len(times)} cells with times the machine was busy, so they are too long; see the .csv."
@@ -152,9 +150,7 @@ def _beside(cells: list[Cell]) -> list[str]:
         "of the difference (99.73 %); both are means over seeds."
     ]
     if cautioned := sum(bool(cell.warnings) for cell in estimated):
-        notes.append(
-            f"In {cautioned} of {len(estimated)} cells an estimate has a warning; see the .csv."
-        )
+        notes.append(f"In {cautioned} of {len(estimated)} cells an estimate has a warning; see the .csv.")
     return notes
 
 

@@ -36,9 +36,7 @@ _final("client_test_accuracy", "Test accuracy, mean over clients")
 _final("node_train_accuracy", "Train accuracy of each node's own model on its own images, mean over nodes")
 
 # As in DisPFL's code, the basis of DFedSAM's experiments; DFedSAM's tables show test_accuracy.
-_final(
-    "node_test_accuracy", "Test accuracy of each node's own model on test images of its own labels, mean over nodes"
-)
+_final("node_test_accuracy", "Test accuracy of each node's own model on test images of its own labels, mean over nodes")
 
 # DFedSAM, Table 1: the nodes' models compared with their mean.
 _final(
