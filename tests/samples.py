@@ -13,6 +13,9 @@ full = pytest.mark.full
 #: One algorithm of each kind: adaptive server, control variates, dual variables, gossip, masks, all data at one place.
 ALGORITHMS = ("fedadam", "scaffold", "fedsmoo", "fedlesam_d", "dfedsam_mgs", "dispfl", "centralised_sam")
 
+#: The samples of families whose members take a second or more.
+FEW = ("fedsmoo", "dispfl")
+
 
 def sampled(values: Iterable[Any], sample: Iterable[Any] = ALGORITHMS) -> list[Any]:
     """Return ``values`` as parameters of a test; those outside ``sample`` are run by `make test-all` alone."""

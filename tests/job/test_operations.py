@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from flatfed.engine.job import assembly
+from samples import FEW, sampled
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
@@ -131,7 +132,7 @@ def test_operations_of_stacked_rows_do_not_grow_with_their_number(executor, monk
 
 @pytest.mark.parametrize("changes", [{}, AS_PAPER], ids=["digits", "augmentation and dropout"])
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", sampled(ALGORITHMS, FEW))
 def test_nothing_in_a_round_waits_for_the_device(name, executor, changes):
     found = counted(name, executor, 2, **changes).names
     assert found["aten.convolution_backward"] and not [one for one in WAITS if f"aten.{one}" in found]

@@ -9,6 +9,7 @@ import pytest
 from flatfed import cli
 from harness import description, needs, write_problem
 from made import recorded
+from samples import full
 
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True}
 PROBE = {"every": 2, "images": 8, "rho": 0.05, "m": 4}
@@ -54,11 +55,11 @@ def rerun(*options, out="again"):
         ("fedavg", {}),
         ("fedavg", {"probe": PROBE}),
         ("fedsmoo", {}),
-        ("fedlesam", {}),
-        ("scaffold", {}),
+        pytest.param("fedlesam", {}, marks=full),
+        pytest.param("scaffold", {}, marks=full),
         ("dispfl", {}),
-        ("dfedsam_mgs", {}),
-        ("centralised_sgd", {}),
+        pytest.param("dfedsam_mgs", {}, marks=full),
+        pytest.param("centralised_sgd", {}, marks=full),
     ],
 )
 def test_the_first_rounds_are_those_of_the_whole_run(place, capsys, name, changes):

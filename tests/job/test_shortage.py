@@ -16,7 +16,7 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import Shortage
 from flatfed.runs import record as records
 from harness import ERRORS, IDENTITY, at_round, description, job, lines, needs, simulation, sizes, write_problem
-from samples import sampled
+from samples import FEW, sampled
 
 
 class Lacking:
@@ -41,7 +41,7 @@ class Lacking:
 EVERYBODY = {"sampling": {"scheme": "all"}}
 
 
-@pytest.mark.parametrize("name", sampled(algorithms.names()))
+@pytest.mark.parametrize("name", sampled(algorithms.names(), FEW))
 def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name):
     """Six clients at a time are too many, then three, then once more in the middle of a later round's second block."""
     write_problem(tmp_path, sizes(name))

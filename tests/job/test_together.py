@@ -24,7 +24,7 @@ from flatfed.engine.speed import seeds
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import DataError
 from harness import DROPOUT, dealt_to, description, needs, simulation, sizes, write_problem
-from samples import sampled
+from samples import FEW, sampled
 
 NAMES = algorithms.names()
 SEEDS = (3, 4, 5)
@@ -69,7 +69,7 @@ def gap(one, other) -> float:
     return max(gaps)
 
 
-@pytest.mark.parametrize("name", sampled(NAMES))
+@pytest.mark.parametrize("name", sampled(NAMES, FEW))
 def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     specs = [spec_of(name, seed) for seed in SEEDS]

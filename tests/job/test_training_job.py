@@ -22,7 +22,7 @@ from flatfed.engine.job import checkpoint
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from harness import description, evaluated, interrupted_job, job, lines, write_problem
-from samples import sampled
+from samples import FEW, sampled
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -55,7 +55,7 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", sampled(algorithms.names()))
+@pytest.mark.parametrize("name", sampled(algorithms.names(), FEW))
 def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, name, executor):
     changes = dict(executor={"cpu": executor}, augmentation="crop_flip_half")
     whole = job(tmp_path, name, "whole", **changes)

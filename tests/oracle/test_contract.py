@@ -107,7 +107,7 @@ def permuted(folder, monkeypatch, spec: dict, executor: str):
 
 
 @EXECUTORS
-@pytest.mark.parametrize("name", FEDERATED)
+@pytest.mark.parametrize("name", sampled(FEDERATED))
 def test_permuting_clients_changes_nothing(tmp_path, monkeypatch, name, executor):
     spec = description(name, rho(name), **needs(name))
     if "topology" in spec:
@@ -125,7 +125,7 @@ def test_permuting_clients_changes_nothing(tmp_path, monkeypatch, name, executor
 
 
 @EXECUTORS
-@pytest.mark.parametrize("name", FEDERATED)
+@pytest.mark.parametrize("name", sampled(FEDERATED))
 def test_data_of_a_client_that_never_takes_part_changes_no_byte(tmp_path, name, executor):
     spec = description(name, rho(name), **{**needs(name), "sampling": FEW}, rounds=2)
     active = {int(i) for t in range(2) for i in active_clients(FEW, len(SIZES), spec["seed"], t)}
@@ -147,7 +147,7 @@ def test_data_of_a_client_that_never_takes_part_changes_no_byte(tmp_path, name, 
 
 
 @EXECUTORS
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES))
 def test_shapes_and_dtypes_are_stable(tmp_path, name, executor):
     write_problem(tmp_path, sizes(name))
     run = simulation(tmp_path, description(name, rho(name), **needs(name), precision="float32"), executor)

@@ -13,6 +13,7 @@ import pytest
 from quadratic import quadratic
 
 from flatfed import algorithms
+from samples import sampled
 
 A = np.array([[1.0, 3.0], [2.0, 1.5], [4.0, 1.0]])  # curvatures
 T = np.array([[40, 100], [200, 60], [90, 250]])  # minima
@@ -110,7 +111,7 @@ def test_fixed_points_are_not_the_optimum(name):
     assert np.linalg.norm(end(name) - optimum) > max(0.1, algorithms.load(name).claims.per_rho * max(RHOS))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES))
 def test_ends_there_without_perturbation(name):
     """DisPFL with all weights and FedRobust without ascent claim nothing else: they are local SGD."""
     params = {"rho": 0.0} if "rho" in algorithms.load(name).parameters() else {}

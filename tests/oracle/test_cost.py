@@ -19,7 +19,9 @@ from flatfed import algorithms
 from flatfed.engine import simulation as simulations
 from flatfed.engine.full_gradient import full_gradient
 from harness import SIZES, description, needs, simulation, sizes, write_problem
+from samples import sampled
 
+TOPOLOGIES = [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}]
 HOOKS = ("start", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 
@@ -130,7 +132,7 @@ def active(run, round_: int) -> np.ndarray:
     return active_clients(run.description["sampling"], run.client_count, run.seed, round_)
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
 @pytest.mark.parametrize("name", algorithms.names())
 def test_gradients_are_as_many_as_declared(tmp_path, name, executor):
     found = Counted(tmp_path, name, {}, executor)
@@ -163,7 +165,7 @@ def test_downloads_and_uploads_are_as_declared(tmp_path, name, params):
 
 
 @pytest.mark.parametrize(("name", "params"), [case for case in CASES if algorithms.load(case[0]).decentralised])
-@pytest.mark.parametrize("topology", [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}])
+@pytest.mark.parametrize("topology", sampled(TOPOLOGIES, TOPOLOGIES[1:]))
 def test_links_are_those_of_every_gossip_step(tmp_path, name, params, topology):
     """A ring of six has twelve directed links; a clique of two has two. DisPFL sends its share of the weights."""
     found = Counted(tmp_path, name, params, topology=topology)

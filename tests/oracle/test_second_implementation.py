@@ -9,7 +9,7 @@ from second_shipped import Shipped
 
 from flatfed import algorithms
 from harness import description, needs, sizes, weights, write_problem
-from samples import sampled
+from samples import full, sampled
 
 LESAM = {"rho": 0.3}
 CASES = [
@@ -130,12 +130,13 @@ def test_every_case_of_public_code_is_compared():
     assert {case for case, _ in AS_SHIPPED} == set(SHIPPED)
 
 
+@full
 @pytest.mark.parametrize(("case", "params"), AS_SHIPPED)
 def test_public_code_where_everybody_takes_part_and_nothing_is_clipped(tmp_path, case, params):
     check(tmp_path, case, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)
 
 
-@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph["graph"])
+@pytest.mark.parametrize("graph", sampled(GRAPHS, GRAPHS[:1]), ids=lambda graph: graph["graph"])
 @pytest.mark.parametrize(("name", "params"), PEERS)
 def test_on_other_graphs(tmp_path, name, params, graph):
     check(tmp_path, name, params, "stacked", topology=graph)
@@ -146,6 +147,7 @@ def test_when_only_some_nodes_train(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "fixed", "fraction": 0.5})
 
 
+@full
 @pytest.mark.parametrize(("name", "params"), CASES[:34])
 def test_when_everybody_takes_part_and_nothing_is_clipped(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)

@@ -97,7 +97,8 @@ def test_an_unfinished_run_is_refused(project, tmp_path):
     assert "metrics.csv: cannot be read (No such file or directory)" in done.text
 
 
-@pytest.mark.parametrize("keep", ["all", pytest.param("needed", marks=full)])
+@full
+@pytest.mark.parametrize("keep", ["all", "needed"])
 def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, keep):
     """As runs are published: Snakemake makes tables of it, and trains only where an analysis reads the model."""
     project.edit_yaml("config/config.yaml", lambda config: config.update(keep_models=keep))

@@ -34,7 +34,9 @@ def contents(project):
     ("arguments", "words"),
     [
         ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results and resources need"),
-        (["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"),
+        pytest.param(
+            *(["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"), marks=full
+        ),
     ],
     ids=["a new run", "a run made again"],
 )
