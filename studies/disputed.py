@@ -138,7 +138,7 @@ def table_of_cells(several, labels):
 def page(sources, cells, labels):
     """Return the page in Markdown; ``labels``: algorithm -> label."""
     best_of = {row: algorithms for source in sources.values() for row, algorithms in source.get("best_of", {}).items()}
-    best = {row: f"Best of {', '.join(map(labels.get, algorithms))}" for row, algorithms in best_of.items()}
+    best = {row: f"{labels[algorithms[0]]}, best of {len(algorithms)}" for row, algorithms in best_of.items()}
     labels, source_labels = LABELS | labels | best, {name: source["label"] for name, source in sources.items()}
     several = disputed(with_best(cells, best_of)).rename(columns=source_labels)
     apart = several.apart
@@ -166,7 +166,8 @@ Known differences from FedSMOO's set-up:
 
 {table_of_differences(sources, labels)}
 
-FedWMSAM prints one FedLESAM row. We compare it with the best of FedLESAM's three, so FedLESAM-D can appear twice.
+FedWMSAM prints one FedLESAM row. We compare it with the best of FedLESAM, FedLESAM-S and FedLESAM-D, so FedLESAM-D
+can appear twice.
 
 ## Cells
 
