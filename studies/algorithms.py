@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -17,8 +18,9 @@ import yaml
 from jinja2 import Template
 
 from effects import PUBLISHED, accuracies, effects, interval_text, verdict
-from flatfed import algorithms
+from flatfed import algorithms, experiment
 from flatfed.algorithms import Choice
+from flatfed.papers.reference import FLAG
 from results import read
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,13 +37,17 @@ def printed() -> pd.DataFrame:
     parameter = lines.partition_param.astype("string").fillna("").str.removesuffix(".0")
     split = (lines.partition.fillna("unstated") + " " + parameter).str.strip()
     target = [f"{value:g} %" if pd.notna(value) else "" for value in lines.target]
-    return lines.assign(split=split, target=target, clients=lines.clients.astype(int))
+    errata = [", ".join(FLAG.findall(note)) for note in lines.notes.fillna("")]
+    cells = [f"{value:g} ({ids})" if ids else f"{value:g}" for value, ids in zip(lines.value, errata, strict=True)]
+    cells = pd.Series(cells, lines.index).where(lines.value.notna(), None)
+    return lines.assign(split=split, target=target, clients=lines.clients.astype(int), cell=cells)
 
 
 def published_tables(lines: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Return (dataset, model, metric) -> printed numbers by (source, clients, target) and split."""
+    """Return (dataset, model, metric) -> printed numbers as text by (source, clients, target) and split."""
+    keys = ["source", "clients", "target"]
     return {
-        setting: group.pivot_table("value", ["source", "clients", "target"], "split", aggfunc="last", sort=False)
+        setting: group.pivot_table("cell", keys, "split", aggfunc="last", sort=False).fillna("–")
         for setting, group in lines.groupby(["dataset", "model", "metric"], sort=False)
     }
 
@@ -61,17 +67,32 @@ def choice_effects() -> pd.DataFrame:
     return pd.DataFrame(effect_lines, columns=["row", "table", "choice", "base", "effect", "verdict"])
 
 
+def settings(values: Mapping, prefix: str = "") -> str:
+    """Return ``values`` as "`rho: 0.3`, `topology.graph: full`"; ``prefix``: the outer keys."""
+    return ", ".join(
+        settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else f"`{prefix}{key}: {json.dumps(value)}`"
+        for key, value in values.items()
+    ).replace('"', "")
+
+
 def of_algorithm(lines: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
     """Return the lines of algorithm ``name`` and of its variants (``name~...``)."""
     return lines[lines[column].str.split("~").str[0] == name]
 
 
 def page(
-    name: str, template: Template, reference: pd.DataFrame, measured: pd.DataFrame, small_cnn: pd.DataFrame, runs: list
+    name: str,
+    template: Template,
+    reference: pd.DataFrame,
+    measured: pd.DataFrame,
+    small_cnn: pd.DataFrame,
+    runs: list,
+    tables: Mapping,
 ) -> str:
     """Return the page of algorithm ``name`` in Markdown."""
     kind = algorithms.load(name)
     title, _, body = inspect.getdoc(inspect.getmodule(kind)).partition("\n\n")
+    reference = reference[reference.algorithm == name]
     text = body.rpartition("Evidence: ")[0]
     return template.render(
         name=name,
@@ -80,9 +101,14 @@ def page(
         kind=kind,
         stored=kind().stored_vectors(),
         parameters=[(key, value, isinstance(value, Choice)) for key, value in kind.parameters().items()],
-        reductions=[(r, json.dumps(dict(r.params))[1:-1] or "its defaults") for r in kind.claims.reductions],
+        reductions=[
+            (reduction, *map(settings, (reduction.params, reduction.to_params, reduction.when)))
+            for reduction in kind.claims.reductions
+        ],
         effects=of_algorithm(measured, "row", name).to_dict("records"),
-        published=published_tables(reference[reference.algorithm == name]),
+        published=published_tables(reference),
+        flagged=reference.cell.str.contains("(", regex=False).any(),
+        table=next((table for table, declared in tables.items() if name in declared.entries), None),
         runs=[run for run in runs if run.algorithm.split("~")[0] == name],
         small_cnn=of_algorithm(small_cnn, "row", name),
         root=ROOT,
@@ -96,7 +122,7 @@ def pages() -> dict[str, str]:
     )
     small_cnn = pd.read_csv(ROOT / "results/published/cifar10-cnn/cifar10_cnn.csv")
     small_cnn = small_cnn[small_cnn.status == "ok"]
-    sources = template, printed(), choice_effects(), small_cnn, read()
+    sources = template, printed(), choice_effects(), small_cnn, read(), experiment.load(ROOT).tables
     return {name: page(name, *sources) for name in sorted(algorithms.names())}
 
 

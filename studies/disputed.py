@@ -138,14 +138,14 @@ def table_of_cells(several, labels):
 def page(sources, cells, labels):
     """Return the page in Markdown; ``labels``: algorithm -> label."""
     best_of = {row: algorithms for source in sources.values() for row, algorithms in source.get("best_of", {}).items()}
-    best = {row: f"Best of {', '.join(map(labels.get, algorithms))}" for row, algorithms in best_of.items()}
+    best = {row: f"{labels[algorithms[0]]}, best of {len(algorithms)}" for row, algorithms in best_of.items()}
     labels, source_labels = LABELS | labels | best, {name: source["label"] for name, source in sources.items()}
     several = disputed(with_best(cells, best_of)).rename(columns=source_labels)
     apart = several.apart
     return f"""# Do several sources print the same number for a cell?
 
-No: two sources or more print {len(several)} cells. Their numbers are {apart.median():.1f} points apart in the median,
-more than 5 points apart in {sum(apart > 5)} cells, and more than 10 in {sum(apart > 10)}.
+No. {len(several)} cells have a number in at least two sources; these numbers differ by {apart.median():.1f} points
+in the median, by more than 5 points in {sum(apart > 5)} cells, and by more than 10 in {sum(apart > 10)}.
 
 A cell has the same data, model, split, clients and algorithm in all sources. The sources differ in the number of
 rounds and in settings. `python studies/disputed.py` writes this page.
@@ -154,7 +154,7 @@ rounds and in settings. `python studies/disputed.py` writes this page.
 
 The table compares two sources over the algorithms (rows) that both print. `median` and `largest` are differences of
 test accuracy in points. `tau` is Kendall's rank correlation with its 95 % interval (Fieller, Hartley and Pearson 1957):
-1 means the same order of the algorithms, 0 means no relation.
+1 means the same order of the algorithms, 0 means no relation. No interval for 4 rows or tau = 1 or -1.
 
 {table_of_rankings(rankings(several.drop(columns="apart")))}
 
@@ -165,6 +165,9 @@ test accuracy in points. `tau` is Kendall's rank correlation with its 95 % inter
 Known differences from FedSMOO's set-up:
 
 {table_of_differences(sources, labels)}
+
+FedWMSAM prints one FedLESAM row. We compare it with the best of FedLESAM, FedLESAM-S and FedLESAM-D, so FedLESAM-D
+can appear twice.
 
 ## Cells
 

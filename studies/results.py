@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED, DOCS = ROOT / "results/published/fedsmoo-cifar10", ROOT / "docs"
 COLUMN, OLDER = "path3-200", "path3-100"
 TARGETS, OMITTED = (68, 74), {("fedadam", 68)}  # erratum B1
+ROUNDING = 0.086  # norm of bfloat16's rounding of trained weights, docs/performance.md
 POINTS, SHARES = {"agrees": 1.0, "near": 2.0}, {"agrees": 0.15, "near": 0.30}
 NAMES = {
     "fedavg": "FedAvg", "fedsmoo": "FedSMOO", "fedcm": "FedCM", "feddyn": "FedDyn", "mofedsam": "MoFedSAM",
@@ -50,9 +51,15 @@ class Run:
 
     @property
     def changes(self) -> str:
-        """Return the differences from the plain row: a variant's label, another batch size than 50."""
+        """Return the differences from the baseline: a variant's label, another batch size than 50."""
         batch = self.about["description"]["batch_size"]
         return ", ".join([*self.algorithm.split("~")[1:], *([f"batches of {batch}"] if batch != 50 else [])])
+
+    @property
+    def loses_perturbation(self) -> bool:
+        """Return whether bfloat16 rounds the weights by more than the radius of the perturbation."""
+        radius = self.about["description"]["update"]["params"].get("rho", ROUNDING)
+        return self.precision == "bfloat16" and radius < ROUNDING
 
     @property
     def finals(self) -> list[float | None]:
@@ -184,6 +191,7 @@ def page(runs: list[Run], name: str = "results") -> str:
     template = Template((ROOT / f"studies/{name}.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
     return template.render(
         column=column, runs=runs, rows=ROWS, names=NAMES, trials=trials(runs), targets=TARGETS, root=ROOT,
+        rounding=ROUNDING,
         accuracies=[run.verdict for run in column],
         rounds=[run.target_verdict(target) for run in column for target in TARGETS],
     )  # fmt: skip

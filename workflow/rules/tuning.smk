@@ -1,4 +1,4 @@
-# One training per combination of a grid, without the validation images, which score the choice. No job reads the models.
+# Train once per grid point, without the validation images, which score it. Nothing reads the models, so they are temporary.
 use rule train as tuning_run with:
     output:
         metrics="<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}/metrics.csv",
@@ -9,7 +9,7 @@ use rule train as tuning_run with:
     benchmark:
         "<benchmarks>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}.tsv"
     message:
-        "Try {wildcards.point} for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, {resources.device}"
+        "Train tuning point {wildcards.point} of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, {resources.device}"
 
 
 rule choose:
@@ -26,7 +26,7 @@ rule choose:
         digest=choice_digest,
         code=CODE,
     message:
-        "Choose for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
+        "Choose the hyper-parameters of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
     shell:
         "python -m flatfed choose {wildcards.protocol:q} {wildcards.split:q} {wildcards.algorithm:q} --scale {wildcards.scale:q}"
         " --out {output:q} --digest {params.digest:q} > {log:q} 2>&1; tail -n 1 {log:q}"

@@ -23,9 +23,9 @@ class DividesBySteps(Algorithm):
     steps = Choice(
         "paper",
         ("paper", "official_code"),
-        "K: the true number of local steps, or, as in the official code, epochs times the first client's images over "
-        "the batch size, for every client",
-        "then c_i and Delta are mean directions of a step, whatever the batch size",
+        "K: each client's number of local steps (paper), or epochs x images of the first client / batch size for all "
+        "clients (official_code)",
+        "then the directions are means over local steps",
     )
 
     def step_count(self, ctx: Context) -> Tensor:

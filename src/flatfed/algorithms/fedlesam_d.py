@@ -2,8 +2,8 @@
 
     e_i as FedLESAM;   w <- w - eta [g(w + e_i) + lambda (h_i - w^t) + lambda w];   h_i and the server as FedDyn
 
-Alg. 4 adds the dual instead of subtracting it, omits it at the server and divides by K. This is FedDyn's form, as in
-the official code. rho = 0.1 (section 6.1). One model goes each way; the paper's Table 7 counts two.
+Alg. 4 adds the dual instead of subtracting it, omits it at the server and divides by K. FlatFed uses FedDyn's
+form, as the official code does. rho = 0.1 (section 6.1). One model goes each way; the paper's Table 7 counts two.
 
 Evidence: tests; 68 % on path3-100: round 147 (paper 141).
 """

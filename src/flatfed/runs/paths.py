@@ -1,4 +1,4 @@
-"""All paths below results, resources and logs; only this file spells them."""
+"""All paths of results, resources and logs. The rules in workflow/rules repeat their patterns."""
 
 from __future__ import annotations
 
