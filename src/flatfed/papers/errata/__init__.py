@@ -1,6 +1,7 @@
 """Contradictions in the papers: config/errata.yaml. The reference numbers remain as printed.
 
-A note ``flag:B1`` at a printed number cites an erratum. An erratum without flagged numbers appears under its tables.
+A note ``flag:B1`` at a printed number cites an erratum. An erratum is a note under its unflagged tables, except kind
+``agreement``.
 """
 
 from __future__ import annotations
