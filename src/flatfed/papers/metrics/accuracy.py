@@ -19,7 +19,7 @@ def _register_final(name: str, words: str, *columns: str, unit: str = "fraction"
     register(name, value, unit, words, *columns, higher=higher, printed_as=printed_as, **options)
 
 
-# The mean over final rounds; never the best round.
+# The mean over final rounds, never the best.
 _register_final("test_accuracy", "Test accuracy")
 
 # On all training images.
