@@ -38,7 +38,7 @@ class PhaseClock:
         self._running: list[str] = []
         self._since = 0.0
         self.run = run
-        recorded = run.executor.recorded
+        recorded = run.executor.records_steps
         if not recorded:  # nothing may wait for the device while steps are recorded
             kind = type(run.executor)
             call = {"__call__": self._clocked(kind.__call__, GRADIENT)}

@@ -114,7 +114,7 @@ def read(folder: Path = PUBLISHED) -> list[Run]:
     """Return the runs under ``folder`` by row and seed."""
     runs = []
     for record in sorted(folder.rglob("run*.json")):
-        run_folders.read(record)  # refuses edited runs
+        run_folders.read_checking_metrics(record)  # refuses edited runs
         suffix = record.name.removeprefix("run").removesuffix(".json")
         metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
         runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, not suffix))

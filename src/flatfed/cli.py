@@ -13,7 +13,7 @@ from flatfed import __version__
 from flatfed.commands import CALLED_BY_SNAKEMAKE, COMMANDS, FOR_YOU
 from flatfed.commands.kinds import Parser
 from flatfed.engine.job.interruption import Stopped
-from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
+from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, os_error_message
 
 #: Exit statuses.
 REFUSED, INTERRUPTED = 2, 130
@@ -83,7 +83,7 @@ def _remedy(error: MemoryError | OSError) -> str | None:
     if isinstance(error, MemoryError):
         return f"not enough memory ({str(error) or type(error).__name__})"
     named = error.filename is not None or error.errno in WITHOUT_A_NAME
-    return described(error) if named and error.errno in REMEDIES else None
+    return os_error_message(error) if named and error.errno in REMEDIES else None
 
 
 def _register_user_files() -> None:

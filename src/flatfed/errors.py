@@ -8,20 +8,20 @@ import json
 import re
 from collections.abc import Iterable
 
-#: Errors of a disk or a path -> their remedy.
+#: Disk or path error -> remedy.
 REMEDIES = {
-    errno.ENOSPC: "free some space, then the same command continues",
-    errno.EDQUOT: "your quota is full: free some space, then the same command continues",
+    errno.ENOSPC: "free some space and repeat the command: it continues",
+    errno.EDQUOT: "your quota is full: free some space and repeat the command: it continues",
     errno.EROFS: "results and resources need a writable file system",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "you lack the permission: see `ls -ld` of the folder"),
     errno.ENOENT: "check the path, or create it",
     errno.EISDIR: "expected a file, not a folder",
     **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "expected a folder, not a file"),
     errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ELOOP: "the links form a circle",
+    errno.ELOOP: "the symbolic links form a circle: remove one",
 }
 
-#: Errors that may lack a file name.
+#: Errors explained even without a file name.
 WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 #: Kinds of ids that contain numbers, such as ``dir0.6-100``.
@@ -31,7 +31,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class FlatFedError(Exception):
-    """A problem that the user can solve. The command line prints it without a traceback."""
+    """A problem that the user can solve, printed without a traceback."""
 
 
 class ConfigError(FlatFedError):
@@ -56,38 +56,34 @@ def unknown(kind: str, value: object, names: Iterable[object], where: str) -> st
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
     """
-    return f"{where}: unknown {kind} {value!r}; {instead(value, names, by_number=kind in NUMBERED)}"
+    return f"{where}: unknown {kind} {value!r}; {suggestion(value, names, by_number=kind in NUMBERED)}"
 
 
-def absent(kind: str, name: str, present: Iterable[str], where: str) -> str:
-    """Return the message for a missing name, with the nearest name of ``present``."""
-    return f"{where}: {kind} {name!r} is missing; {instead(name, present, 'is it', 'there are')}"
+def missing_message(kind: str, name: str, present: Iterable[str], where: str) -> str:
+    """Return the message for a missing name, with the nearest of ``present``."""
+    return f"{where}: {kind} {name!r} is missing; {suggestion(name, present, 'is it named', 'present')}"
 
 
-def shown(value: object) -> str:
+def shortened_json(value: object) -> str:
     """Return ``value`` as JSON for a message, cut to 80 characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def instead(
-    value: object,
-    names: Iterable[object],
-    question: str = "did you mean",
-    listed: str = "known",
-    *,
-    by_number: bool = False,
+def suggestion(
+    value: object, names: Iterable[object],
+    question: str = "did you mean", label: str = "known", by_number: bool = False,
 ) -> str:
     """Return the :func:`nearest` name as a question, and all ``names``."""
     names = sorted({str(name) for name in names})
     near = nearest(str(value), names, by_number)
-    return (f"{question} {near!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
+    return (f"{question} {near!r}? " if near else "") + f"{label}: {', '.join(names) or 'none'}"
 
 
 def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:
     """Return the most similar of ``names`` to ``value``, None if none is similar.
 
-    ``by_number``: prefer names that differ in the fewest numbers only, then by the nearest numbers.
+    ``by_number``: first consider names that differ in numbers only: fewest different numbers, then the closest.
     """
     names, numbers = list(names), [float(number) for number in NUMBER.findall(value)]
 
@@ -102,8 +98,8 @@ def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | 
     return next(iter(difflib.get_close_matches(value, names, n=1, cutoff=0.5)), None)
 
 
-def described(error: OSError) -> str:
-    """Return the message for a problem of a file or disk, with its remedy."""
+def os_error_message(error: OSError) -> str:
+    """Return the message and remedy for a problem of a file or disk."""
     name = error.filename2 or error.filename  # filename2: the target of a rename
     prefix = f"{name}: " if name else ""
     return f"{prefix}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from flatfed.errors import DataError, FlatFedError, NotJSON, described
+from flatfed.errors import DataError, FlatFedError, NotJSON, os_error_message
 
 Kind = TypeVar("Kind")
 
@@ -83,7 +83,8 @@ def check_writable(folders: Iterable[Path]) -> None:
         read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
         if read_only or not os.access(folder, os.W_OK | os.X_OK):
             problem = errno.EROFS if read_only else errno.EACCES
-            raise FlatFedError(f"{described(OSError(problem, os.strerror(problem), str(folder)))}. Nothing was started")
+            message = os_error_message(OSError(problem, os.strerror(problem), str(folder)))
+            raise FlatFedError(f"{message}. Nothing was started")
 
 
 def _nearest(path: Path) -> Path:

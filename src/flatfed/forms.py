@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from flatfed.errors import DataError, absent, shown, unknown
+from flatfed.errors import DataError, missing_message, shortened_json, unknown
 
 Kind = TypeVar("Kind")
 
@@ -112,7 +112,7 @@ def check(value: Any, form: Any, where: str) -> Any:
             if key in value:
                 made[key] = check(value[key], part, _inside(where, key))
             elif key == name:
-                raise DataError(absent("key", key, value, where))
+                raise DataError(missing_message("key", key, value, where))
         return match.make(**made)
     if match.inside is None:
         return value
@@ -147,7 +147,7 @@ def _refusal(value: Any, alternatives: list[Form], where: str) -> str:
     misspelt = next((alternative.misspelt for alternative in alternatives if alternative.misspelt), None)
     if misspelt and isinstance(value, str):
         return misspelt(value, where)
-    return f"{where}: {shown(value)} is not {' or '.join(alternative.words for alternative in alternatives)}"
+    return f"{where}: {shortened_json(value)} is not {' or '.join(alternative.words for alternative in alternatives)}"
 
 
 def _inside(where: str, key: str) -> str:

@@ -12,7 +12,7 @@ from jsonschema.exceptions import ValidationError, relevance
 from jsonschema.validators import extend
 from referencing import Registry, Resource
 
-from flatfed.errors import ConfigError, shown, unknown
+from flatfed.errors import ConfigError, shortened_json, unknown
 from flatfed.strict_yaml import read
 
 #: The schemas of this copy of FlatFed, not of the checked project.
@@ -126,14 +126,15 @@ def _message(error: ValidationError, where: str) -> str:
         case "type":
             types = [expected] if isinstance(expected, str) else expected
             names = " or ".join(WORDS[name] for name in types)
-            return f"{location}: {shown(value)} is {_kind(value)}; expected {names}{allowed}"
+            return f"{location}: {shortened_json(value)} is {_kind(value)}; expected {names}{allowed}"
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
-            return f"{location}: {shown(twice)} is given twice"
+            return f"{location}: {shortened_json(twice)} is given twice"
         case bound if bound in BOUNDS:
-            return f"{location}: {shown(value)} is not allowed; expected {BOUNDS[bound].format(expected)}{allowed}"
+            expected = BOUNDS[bound].format(expected)
+            return f"{location}: {shortened_json(value)} is not allowed; expected {expected}{allowed}"
         case _:
-            return f"{location}: {shown(value)} is not allowed{allowed}"
+            return f"{location}: {shortened_json(value)} is not allowed{allowed}"
 
 
 def _location(where: str, parts: Iterable[str | int]) -> str:

@@ -56,7 +56,7 @@ def test_a_full_disk_costs_no_round_that_was_saved(tmp_path, disk, monkeypatch, 
         at_round(patch, number, lambda: fill(disk))
         assert train(tmp_path, parts) == 2
     said = capsys.readouterr().err
-    assert "no space left on device; free some space, then the same command continues" in said
+    assert "no space left on device; free some space and repeat the command: it continues" in said
     assert f"flatfed train: {parts}" in said and "Traceback" not in said
     assert not (parts / "run.json").exists()
     (disk / "filler").unlink()

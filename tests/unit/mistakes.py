@@ -128,7 +128,7 @@ FILES = {
     "row's reference": ("tables/fedsmoo2023_T8.yaml", "reference: {algorithm:", "reference: {algorihm:", ["rows[0]", "did you mean 'algorithm'?"]),
     "searched of no algorithm": (CIFAR10, "  mofedsam:\n    learning_rate:", "  mofedsan:\n    learning_rate:", [CIFAR10, "searched", "did you mean 'mofedsam'?"]),
     "domain that is none": ("splits.yaml", "domain: art,", "", ["domain-art-1", "'domain' is missing"]),
-    "reference without a column": ("reference/fedsmoo2023_T1.csv", ",variant,", ",variation,", ["fedsmoo2023_T1.csv", "column 'variant' is missing; is it 'variation'?"]),
+    "reference without a column": ("reference/fedsmoo2023_T1.csv", ",variant,", ",variation,", ["fedsmoo2023_T1.csv", "column 'variant' is missing; is it named 'variation'?"]),
     "figure's open brace": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{rho", ["panels[2]", "label", "expected '}'", "{rho:g}"]),
     "figure's format": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{rho:9999999999g}", ["panels[2]", "'9999999999g' is not allowed"]),
     "figure's smoothing": (F7, "smooth: {preview: ", "smooth: {preview: 4, paper: 5}\n#", [F7, "smooth.preview: 4", "odd"]),

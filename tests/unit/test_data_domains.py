@@ -120,7 +120,7 @@ def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
             {},
             "domain folder 'real_world' is missing.*art.*expected the layout <domain>/<class>",
         ),
-        (["art/cat", "art/dog", "Real World/cat"], {"domains": ["art", "Real world"]}, "is it 'Real World'"),
+        (["art/cat", "art/dog", "Real World/cat"], {"domains": ["art", "Real world"]}, "is it named 'Real World'"),
         (["art/cat", "art/dog"], {"domains": ["art"]}, "1 folders are listed; expected one for each of the 2 domains"),
         (
             ["art/cat", "art/dog", "real_world/cat", "real_world/cow"],
@@ -149,12 +149,12 @@ def test_what_is_missing_is_named(tmp_path, folders, keys, message):
         (
             ["photo", "Art_Painting", "cartoon", "sketch"],
             {},
-            r"is it 'Art_Painting'\? there are: .*; expected the layout <domain>/",
+            r"is it named 'Art_Painting'\? present: .*; expected the layout <domain>/",
         ),
         (
             ["photo", "art_painting", "cartoon", "sketch"],
             {"domains": ["photo", "art_painting", "cartoon", "sketches"]},
-            r"data\.pacs\.domains: .*domain folder 'sketches' is missing; is it 'sketch'",
+            r"data\.pacs\.domains: .*domain folder 'sketches' is missing; is it named 'sketch'",
         ),
         (["photo"], {"domains": ["photo"]}, r"data\.pacs\.domains: 1 folders .* photo, art_painting, cartoon, sketch"),
         (["photo"], {"obtain": "Ask the authors."}, r"Ask the authors\."),

@@ -95,11 +95,11 @@ def test_npz_with_domains_and_grey_images(tmp_path):
             {"train_domains": np.zeros(11, int), "test_domains": np.zeros(6, int)},
             "expected 12 whole numbers from 0",
         ),
-        ({}, {"train_domains": np.zeros(12, int), "test_domains": np.full(6, -1)}, "expected 6 whole numbers from 0"),
+        ({}, {"train_domains": np.zeros(12, int), "test_domains": np.full(6, -1)}, "test_domains contains -1"),
         (
             {},
             {"train_domains": np.full(12, 2), "test_domains": np.zeros(6, int), "domains": np.array(["a", "b"])},
-            "names 2, but train_domains and test_domains go to 2",
+            "has 2 names; train_domains and test_domains use numbers 0 to 2, so expected 3",
         ),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*is \[3, 32, 32\]"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),

@@ -56,7 +56,7 @@ def test_what_is_of_the_form_passes(change):
         ({"runs": "x"}, 'x.json: runs: "x" is not a list'),
         ({"runs": ["x", None]}, "x.json: runs[1]: null is not a text"),
         ({"columns": []}, "x.json: columns: [] is not a list of at least one"),
-        ({"columns": [{"id": "a"}, {"di": "b"}]}, "x.json: columns[1]: key 'id' is missing; is it 'di'? there are: di"),
+        ({"columns": [{"di": "b"}]}, "x.json: columns[0]: key 'id' is missing; is it named 'di'? present: di"),
         ({"columns": [{"id": "a", "part": 1}]}, "x.json: columns[0].part: 1 is not a text or null"),
         ({"on": 1}, "x.json: on: 1 is not true or false"),
     ],

@@ -16,16 +16,16 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 670,
+    "": 668,
     "algorithms": 993,
     "analysis": 861,
     "commands": 1288,
-    "data": 1003,
+    "data": 1007,
     "engine": 2832,
     "experiment": 2197,
     "figures": 819,
     "models": 433,
-    "papers": 459,
+    "papers": 453,
     "runs": 799,
     "tables": 1423,
     "workflow": 222,

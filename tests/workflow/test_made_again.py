@@ -65,7 +65,7 @@ def test_images_of_another_source_are_put_into_the_order_of_the_run(project):
 
     project.make("--config", plain, "--", "resources/digits/dataset.json")
     done = project.flatfed("rerun", RUN, "--out", "again")
-    assert done.returncode == 2 and "make it again with the key `order`" in done.text
+    assert done.returncode == 2 and "use the key `order`" in done.text
     assert project.planned("--config", plain)["train"]
 
     project.make("--config", ordered, "--", "resources/digits/dataset.json")

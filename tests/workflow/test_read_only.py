@@ -56,6 +56,6 @@ def test_read_only_results_start_nothing(project, arguments, words):
 def test_a_disk_that_is_too_small_is_named_by_the_job_that_fills_it(project):
     done = snakemake(project, SMALL, f"{RUNS}/fedavg/seed2/run.json")
     assert done.returncode != 0
-    assert "no space left on device; free some space, then the same command continues" in done.text
+    assert "no space left on device; free some space and repeat the command: it continues" in done.text
     assert "Traceback" not in done.text
     project.make(f"{RUNS}/fedavg/seed2/run.json")

@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._claims import Claims
-from flatfed.algorithms._parameters import Choice, Number, Whole, checked
+from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
 from flatfed.algorithms._rows import gossip
 from flatfed.errors import ConfigError
 
@@ -93,7 +93,7 @@ class Algorithm:
             setattr(cls, kind, _joined(cls, kind))
 
     def __init__(self, **values: Any):
-        vars(self).update(checked(self.parameters(), values, "parameter", f"algorithm {type(self).__name__}"))
+        vars(self).update(check_values(self.parameters(), values, "parameter", f"algorithm {type(self).__name__}"))
 
     @classmethod
     @cache

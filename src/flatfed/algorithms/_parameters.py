@@ -58,8 +58,9 @@ class Whole:
 class Choice:
     """A hyper-parameter with few values: ``s = Choice("official_code", ("official_code", "paper"), "...", "...")``.
 
-    ``reason`` of the default: tables print it for a choice between a paper and its code. Options of other public code
-    are named by repository and commit: "FL-SAM@2c16149". ``by_coordinate``: options that act on single coordinates.
+    ``reason``: why this default; printed in tables if paper and code differ. Options of other public code are named by
+    repository and commit: "FL-SAM@2c16149". ``by_coordinate``: options that treat coordinates separately, so
+    ``keeps_rows_whole`` is false.
     """
 
     default: str | int
@@ -85,7 +86,7 @@ class Choice:
         return self.options[self.options.index(value)]
 
 
-def checked(
+def check_values(
     declared: Mapping[str, Number | Whole | Choice], values: Mapping[str, Any], kind: str, where: str
 ) -> dict[str, Any]:
     """Return each ``declared`` name's value or default; ConfigError for an undeclared name or invalid value."""

@@ -12,7 +12,7 @@ import yaml
 
 from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
-from flatfed.errors import ConfigError, described
+from flatfed.errors import ConfigError, os_error_message
 from flatfed.experiment import RequestedTable, scales, selection
 from flatfed.experiment.model import digest
 from flatfed.files import digest_json, read_json, write_json
@@ -46,7 +46,7 @@ def write_effective(config: dict[str, Any], paths: Paths) -> None:
         if not path.exists():
             write_json(path, effective)
     except OSError as error:
-        raise ConfigError(f"cannot write the configuration for the jobs: {described(error)}") from None
+        raise ConfigError(f"cannot write the configuration for the jobs: {os_error_message(error)}") from None
 
 
 def check_digest(options: argparse.Namespace, *specifications: Any) -> None:

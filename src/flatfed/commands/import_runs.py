@@ -85,7 +85,7 @@ def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> di
 def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
     """Return the run in ``folder``; DataError if it is damaged, unfinished or of another description."""
     file = folder / RECORD
-    record = run_folders.read(file)
+    record = run_folders.read_checking_metrics(file)
     if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
     run = run_specs.run(experiment, **vars(RunIds.of_description(record.description)))
@@ -101,7 +101,7 @@ def check_data_and_code(file: Path, record: RunRecord, partition: str, other_cod
     try:
         identity.check_data(str(file), record, partition)
     except DataError as error:
-        raise DataError(f"{error}, or make the data again {run_folders.IN_ORDER}") from None
+        raise DataError(f"{error}, or make the data again. {run_folders.ORDER_HINT}") from None
     here = versions.of_run(record.description)
     if record.versions != here and not other_code:
         was, now = json.dumps(record.versions), json.dumps(here)
@@ -111,7 +111,7 @@ def check_data_and_code(file: Path, record: RunRecord, partition: str, other_cod
 def is_same(target: Path, folder: Path) -> bool:
     """Return whether both folders contain the same undamaged run."""
     with contextlib.suppress(OSError, DataError):
-        return run_folders.read(target / RECORD) == run_folders.read(folder / RECORD)
+        return run_folders.read_checking_metrics(target / RECORD) == run_folders.read_checking_metrics(folder / RECORD)
     return False
 
 

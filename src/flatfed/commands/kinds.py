@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import DataError, instead
+from flatfed.errors import DataError, suggestion
 from flatfed.files import check_place
 
 CONFIG = "--config"
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
-            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {instead(value, action.choices)}")
+            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {suggestion(value, action.choices)}")
 
 
 def json_or_file(text: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     :raises DataError: ``--out`` contains a run, or the record is damaged or has other data or too few rounds.
     """
     file = run_folders.record_file(options.run)
-    record = run_folders.read(file, *FIELDS)
+    record = run_folders.read_checking_metrics(file, *FIELDS)
     about = record.description
     dataset = options.dataset or Path(DEFAULT.dataset(about["dataset"]["name"]))
     weights = about["model"].get("weights")
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     same = options.out.resolve() in (options.run.resolve(), file.resolve().parent)
     if same or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
-    metrics, partition = run_folders.lines_of(file), options.out / "partition.npz"
+    metrics, partition = run_folders.metrics_file(file), options.out / "partition.npz"
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for change in changes(record, device):
@@ -98,11 +98,11 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     """Raise DataError if dataset or weights are missing or differ from the ``record``."""
     manifest = dataset / manifests.NAME
     if not manifest.exists():
-        command = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}, {run_folders.IN_ORDER}"
-        raise DataError(f"{manifest} is missing; make it: {command}")
+        command = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}"
+        raise DataError(f"{manifest} is missing. {run_folders.ORDER_HINT} Make it: {command}")
     if manifests.read(manifest).digest != record.dataset_digest:
-        remedy = f"make it again {run_folders.IN_ORDER}"
-        raise DataError(f"{dataset}: not the data set that the run was trained on (other digest); {remedy}")
+        problem = "not the data set that the run was trained on (other digest); make it again"
+        raise DataError(f"{dataset}: {problem}. {run_folders.ORDER_HINT}")
     if weights is not None:
         from flatfed.models import pretrained
 

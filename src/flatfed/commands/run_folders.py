@@ -13,7 +13,7 @@ from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, Ru
 from flatfed.tables.readings import read_history
 
 #: A remedy for another dataset digest.
-IN_ORDER = "with the key `order` if its source has another order of images than the run (docs/running.md)"
+ORDER_HINT = "If its source has another order of images than the run, use the key `order` (docs/running.md)."
 
 
 def record_files(folders: Iterable[Path], *names: str) -> list[Path]:
@@ -29,7 +29,7 @@ def record_file(folder: Path) -> Path:
     return so_far if so_far.exists() and not finished.exists() else finished
 
 
-def lines_of(file: Path) -> Path:
+def metrics_file(file: Path) -> Path:
     """Return the file of metrics next to a record, run.json or run.so-far.json."""
     return file.with_name(LINES_SO_FAR if file.name == RECORD_SO_FAR else METRICS)
 
@@ -48,8 +48,8 @@ def read_record(file: Path, *fields: str) -> RunRecord:
     return record
 
 
-def read(file: Path, *fields: str) -> RunRecord:
-    """Return :func:`read_record`; DataError also if the metrics next to it are damaged or changed."""
+def read_checking_metrics(file: Path, *fields: str) -> RunRecord:
+    """Return :func:`read_record`; DataError also if its metrics are damaged or changed."""
     record = read_record(file, *fields)
-    read_history(file.parent, record, ("round",), lines_of(file).name, every=True)
+    read_history(file.parent, record, ("round",), metrics_file(file).name, every=True)
     return record

@@ -82,7 +82,7 @@ def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path,
     files = run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else []))
     for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):
         try:
-            records[file.parent] = run_folders.read(file)
+            records[file.parent] = run_folders.read_checking_metrics(file)
         except DataError as problem:
             refused[file.parent] = str(problem)
     longest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)

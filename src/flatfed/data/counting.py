@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import DataError, absent
+from flatfed.errors import DataError, missing_message
 from flatfed.files import UNREADABLE
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
@@ -60,7 +60,8 @@ def part_folders(source: dict[str, Any], domains: list[str] | None, where: str) 
     for folder in parts:
         if folder not in present:
             key = f"{where}.{'domains' if listed else 'path'}: {str(root)!r}"
-            raise DataError(f"{absent('domain folder', folder, present, key)}; expected the layout {layout(source)}")
+            message = missing_message("domain folder", folder, present, key)
+            raise DataError(f"{message}; expected the layout {layout(source)}")
     return parts
 
 

@@ -19,16 +19,16 @@ from flatfed.files import UNREADABLE, check_place
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
-    """Write the dataset folder ``out`` from the specification ``spec``; DataError if the images do not fit."""
+    """Write the dataset folder ``out`` from ``spec``; DataError if the images do not fit."""
     keys.check_dataset(spec)
     check_place(out, folder=True)
     source = spec["source"]
     where = f"dataset {spec['name']!r}: source.order"
-    published = order.read(source["order"], where) if "order" in source else None
+    image_order = order.read(source["order"], where) if "order" in source else None
     images = SOURCES[source["source"]](spec, source)
     if spec.get("domains"):
         images = _with_declared_domains(spec, images)
-    datasets.save(out, spec, images if published is None else order.put(images, published, where))
+    datasets.save(out, spec, images if image_order is None else order.put(images, image_order, where))
 
 
 def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
@@ -47,10 +47,10 @@ def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
 
 
 def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """Return a dataset that torchvision downloads and checks (MD5); ``draw``: a number of images to draw at random."""
+    """Return a dataset that torchvision downloads and checks (MD5); ``draw``: a number of random images."""
     import tempfile
 
-    from torchvision import datasets as published
+    from torchvision import datasets as torchvision_datasets
 
     name = source["dataset"]
     if name not in DOWNLOADS:
@@ -59,7 +59,7 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
         for train in (True, False):
             try:
-                download = getattr(published, name)(folder, train=train, download=True, **DOWNLOADS[name])
+                download = getattr(torchvision_datasets, name)(folder, train=train, download=True, **DOWNLOADS[name])
             except (OSError, RuntimeError) as error:
                 ordered = f", order: {source['order']}" if "order" in source else ""
                 raise DataError(
@@ -77,13 +77,13 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
 
 
 def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
-    """Return ``count`` random images, of both parts in proportion, in their order."""
+    """Draw ``count`` random images, with the original ratio of train to test, in the original order."""
     sizes = [len(part.labels) for part in parts]
     if not 2 <= count <= sum(sizes):
         raise DataError(f"{where}: {count} must lie between 2 and the {sum(sizes)} images of the dataset")
-    train = round(count * sizes[0] / sum(sizes))
+    train_count = round(count * sizes[0] / sum(sizes))
     rng, drawn = np.random.Generator(np.random.Philox(0)), []
-    for part, size, kept in zip(parts, sizes, (train, count - train), strict=True):
+    for part, size, kept in zip(parts, sizes, (train_count, count - train_count), strict=True):
         positions = np.sort(rng.permutation(size)[:kept])
         drawn.append(Part(part.images[positions], part.labels[positions]))
     return drawn
@@ -101,20 +101,20 @@ def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     if not path.is_file():
         raise DataError(f"{where}: no such file; `path` of the npz source must name a file with {', '.join(ARRAYS)}")
     try:
-        with open(path, "rb") as opened:
-            if opened.read(2) != b"PK":
+        with open(path, "rb") as raw_file:
+            if raw_file.read(2) != b"PK":
                 raise DataError(f"{where}: is not an .npz file (numpy.savez writes one)")
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in ARRAYS if name not in file.files]
-            if missing:
-                raise DataError(f"{where}: has no array {', '.join(missing)}; it holds: {', '.join(file.files)}")
-            parts = [_part(where, part, file[f"{part}_images"], file[f"{part}_labels"]) for part in ("train", "test")]
-            return _with_domains(where, file, parts)
+        with np.load(path, allow_pickle=False) as arrays:
+            if missing := [name for name in ARRAYS if name not in arrays.files]:
+                raise DataError(f"{where}: has no array {', '.join(missing)}; it holds: {', '.join(arrays.files)}")
+            parts = [_part(where, part, arrays) for part in ("train", "test")]
+            return _with_domains(where, arrays, parts)
     except UNREADABLE as error:
         raise DataError(f"{where}: cannot be read as .npz without pickles ({error})") from error
 
 
-def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part:
+def _part(where: str, part: str, arrays: Any) -> Part:
+    images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in ((), (1,), (3,)):
         expected = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
         raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {expected}")
@@ -126,20 +126,23 @@ def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part
     return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
 
 
-def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
-    domains = {name: file[name] for name in ("train_domains", "test_domains") if name in file.files}
+def _with_domains(where: str, arrays: Any, parts: list[Part]) -> Images:
+    domains = {name: arrays[name] for name in ("train_domains", "test_domains") if name in arrays.files}
     if not domains:
         return Images(*parts)
     if len(domains) == 1:
         raise DataError(f"{where}: has {min(domains)} alone; expected both train_domains and test_domains, or neither")
     for part, (name, numbers) in zip(parts, domains.items(), strict=True):
-        if numbers.shape != part.labels.shape or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
+        if numbers.shape != part.labels.shape or not np.issubdtype(numbers.dtype, np.integer):
             expected = f"{len(part.labels)} whole numbers from 0"
             raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {expected}")
+        if numbers.min() < 0:
+            raise DataError(f"{where}: {name} contains {numbers.min()}; expected numbers from 0")
     count = 1 + int(max(numbers.max() for numbers in domains.values()))
-    names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
+    names = [str(name) for name in arrays["domains"]] if "domains" in arrays.files else [str(n) for n in range(count)]
     if len(names) < count:
-        raise DataError(f"{where}: `domains` names {len(names)}, but train_domains and test_domains go to {count - 1}")
+        numbers = f"train_domains and test_domains use numbers 0 to {count - 1}, so expected {count}"
+        raise DataError(f"{where}: `domains` has {len(names)} names; {numbers}")
     train, test = (replace(part, domains=numbers) for part, numbers in zip(parts, domains.values(), strict=True))
     return Images(train, test, names)
 

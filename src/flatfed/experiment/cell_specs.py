@@ -33,8 +33,8 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
     content: dict[str, Any] = {}
     if metric.needs_runs:
         content["accuracy"] = catalog.values(scale, column.protocol)["accuracy"]
-    if metric.source == "given":
-        content["sources"] = Sources(given=descriptive_tables.number(catalog, scale, column, row))
+    if metric.source == "config":
+        content["sources"] = Sources(given=descriptive_tables.cell_number(catalog, scale, column, row))
     elif column.relative is None or base is not None:
         content["sources"] = _sources(experiment, scale, table, column, row, metric)
         if base:

@@ -1,4 +1,7 @@
-"""Columns and numbers of descriptive tables, which need no runs: datasets and searched hyper-parameters."""
+"""Columns and numbers of tables without runs: datasets and searched hyper-parameters.
+
+``group``: an entry of ``columns:`` in the table file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from flatfed.papers.metrics import METRICS
 from flatfed.papers.metrics.facts import FACTS
 
 
-def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+def dataset_columns(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the column of a table of datasets: one fact per dataset."""
     fact = group.get("fact")
     lookup.check("fact", fact, FACTS["count"], f"{where}: fact")
@@ -28,8 +31,8 @@ def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     ]  # fmt: skip
 
 
-def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of a table of searched hyper-parameters: the grid and the chosen value."""
+def search_columns(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+    """Return the columns of searched hyper-parameters: the grid and the chosen value."""
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     if "variant" not in group["reference"]:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
@@ -37,21 +40,20 @@ def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, wh
     lookup.check("algorithm", group["algorithm"], searched, f"{where}: algorithm")
     grids = searched[group["algorithm"]].values()
     columns = []
-    for index in [*range(1, max(map(len, grids)) + 1), 0]:
+    for index in [*range(1, max(map(len, grids)) + 1), 0]:  # 0: the chosen value
         name, variant = (f"grid{index}", f"grid;{index}") if index else ("best", "best")
         headers = (group.get("header", group["id"]), "Grid search" if index else "Best")
-        variant = f"{group['reference']['variant']};{variant}"
         columns.append(
             Column(
                 f"{group['id']}.{name}", protocol.id, (), "", "number", None, headers, group.get("part"),
-                reference={"variant": variant}, settings={**group, "place": index},
+                reference={"variant": f"{group['reference']['variant']};{variant}"}, settings={**group, "place": index},
             )
         )  # fmt: skip
     return columns
 
 
-def number(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return the number of a cell, None if it does not apply to the row."""
+def cell_number(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    """Return a cell's number, None if it does not apply."""
     return (_of_dataset if column.metric else _searched)(catalog, scale, column, row)
 
 

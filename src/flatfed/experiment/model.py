@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flatfed.files import digest_json
 from flatfed.papers.metrics import METRICS
-from flatfed.papers.quantity import TEST
+from flatfed.papers.quantity import DEFAULT_ACCURACY
 from flatfed.papers.reference import Printed
 from flatfed.runs.run import Run
 
@@ -56,7 +56,7 @@ class CellSpec:
     base: str | None = None
     base_sources: Sources = Sources()
     paper: Printed | None = None
-    accuracy: str = TEST
+    accuracy: str = DEFAULT_ACCURACY
     compare: str = "values"
 
     @property

@@ -13,7 +13,7 @@ from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import lookup
 from flatfed.experiment.defaults import PROTOCOL
-from flatfed.papers.quantity import TEST
+from flatfed.papers.quantity import DEFAULT_ACCURACY
 
 #: Training keys that an algorithm may override.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
@@ -44,7 +44,7 @@ class Protocol:
 def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
     """Return the protocol ``name`` and its labelled variants; ConfigError for a preview of variants alone."""
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
-    plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
+    plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": DEFAULT_ACCURACY, **plain}
     if "paper" not in document:
         plain = overlay(PROTOCOL, plain)
     protocols = []

@@ -8,8 +8,9 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, defaults, descriptive_tables, lookup, settings
+from flatfed.experiment import compatibility, defaults, lookup, settings
 from flatfed.experiment.catalog import Catalog, Declared
+from flatfed.experiment.descriptive_tables import dataset_columns, search_columns
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
@@ -150,7 +151,7 @@ def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) 
                 raise ConfigError(f"{where}: metric {name!r} needs {expected}")
 
 
-_BUILDERS = {"results": _results, "datasets": descriptive_tables.datasets, "search": descriptive_tables.search}
+_BUILDERS = {"results": _results, "datasets": dataset_columns, "search": search_columns}
 
 
 def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) -> None:

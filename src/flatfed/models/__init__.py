@@ -19,7 +19,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flatfed.algorithms._parameters import Choice, Number, Whole, checked
+from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
 from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
 
@@ -113,7 +113,7 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
 
 def check_options(name: str, options: dict[str, Any], where: str = "model") -> dict[str, Any]:
     """Return all options of model ``name`` with defaults; ConfigError for an unknown or wrong one."""
-    return checked(card(name, where).options, options, "option", f"{where}: {name}")
+    return check_values(card(name, where).options, options, "option", f"{where}: {name}")
 
 
 def check_shape(name: str, shape: tuple[int, int, int], options: dict[str, Any], where: str = "model") -> None:

@@ -9,30 +9,31 @@ from typing import Any
 
 from flatfed.runs.curvature import Hessian
 
-#: Accuracy for targets, tuning and ``best`` -> the evaluation set that it needs.
+#: Accuracy for targets, tuning and the best round -> the evaluation set that it needs.
 ACCURACIES = {"test_accuracy": "test", "client_test_accuracy": "clients"}
 
-#: The default accuracy of a protocol.
-TEST = "test_accuracy"
+#: Of a protocol.
+DEFAULT_ACCURACY = "test_accuracy"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The input of a metric from one run, from the metric's source alone.
+    """The input of a metric from one run.
 
-    ``history``: the columns of metrics.csv, one entry per evaluated round; rounds count from 1, bytes are totals.
+    ``history``: columns of metrics.csv, one entry per evaluated round; rounds count from 1, bytes are totals.
     ``accuracy``: the column that reaches ``target``. ``timing``: seconds of one round by name. ``analysis``:
-    the content of hessian.json. ``algorithm``: an object with stored_vectors(), communication and gradients_per_step.
+    the content of hessian.json. ``algorithm``: has stored_vectors(), communication and gradients_per_step.
+    ``config_fact``: a configured number.
     """
 
     window: int = 1
     target: float | None = None
-    accuracy: str = TEST
+    accuracy: str = DEFAULT_ACCURACY
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     timing: Mapping[str, float] = field(default_factory=dict)
     analysis: Hessian | None = None
     algorithm: Any = None
-    given: float | None = None
+    config_fact: float | None = None
 
     def final(self, column: str) -> float:
         """Return the column's mean over the last ``window`` evaluated rounds."""
@@ -48,10 +49,11 @@ class Reading:
 class Metric:
     """A metric of a run.
 
-    ``unit``: as stored. ``columns``: of metrics.csv. ``words``: its name in a caption. ``higher``: whether larger is
-    better, None for neither. ``printed_as``: its name in config/reference. ``relative``: its fixed comparison with
-    a base row (:data:`RELATIVES`), None if a table chooses. ``defined``: the note under tables that show it.
-    ``declares``: whether it also reads declarations of the algorithm.
+    ``unit``: the stored unit. ``source``: the kind of input (:mod:`flatfed.papers.metrics`). ``columns``: its columns
+    of metrics.csv. ``words``: its name in a caption. ``higher``: whether larger is better, None for neither.
+    ``printed_as``: its name in config/reference. ``needs_target``: whether it needs a target accuracy. ``relative``: a
+    fixed comparison with a base row (:data:`RELATIVES`), None if a table chooses. ``defined``: the note under its
+    tables. ``declares``: whether it also reads declarations of the algorithm.
     """
 
     function: Callable[[Reading], float | None]
@@ -75,7 +77,7 @@ class Metric:
 #: Metric name -> metric, filled by the modules of metrics.
 METRICS: dict[str, Metric] = {}
 
-#: Comparison, seed by seed -> function of the row's and the base row's number.
+#: Name of a comparison -> function (row's number, base row's number), applied per seed.
 RELATIVES: dict[str, Callable[[float, float], float]] = {
     "ratio": lambda value, base: value / base,
     "speedup": lambda value, base: base / value,
@@ -88,16 +90,16 @@ def unit_of(name: str, relative: str | None) -> str:
     return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
 
 
-def enter(name: str, function: Callable, unit: str, words: str, *columns: str, source: str = "runs", **about) -> None:
-    """Enter the metric ``name`` into ``METRICS``."""
-    METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **about})
+def register(name: str, function: Callable, unit: str, words: str, *columns: str, source: str = "runs", **options):
+    """Register the metric ``name`` in ``METRICS``."""
+    METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **options})
 
 
-def metric(unit: str, words: str, *columns: str, **about):
-    """Enter the decorated function into ``METRICS``."""
+def metric(unit: str, words: str, *columns: str, **options):
+    """Register the decorated function in ``METRICS``."""
 
-    def register(function):
-        enter(function.__name__, function, unit, words, *columns, **about)
+    def decorate(function):
+        register(function.__name__, function, unit, words, *columns, **options)
         return function
 
-    return register
+    return decorate

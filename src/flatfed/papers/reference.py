@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import ConfigError, absent, unknown
+from flatfed.errors import ConfigError, missing_message, unknown
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import UNITS
 
@@ -77,7 +77,7 @@ class Reference:
                 reader = csv.DictReader(file)
                 for column in COLUMNS:
                     if column not in (reader.fieldnames or ()):
-                        raise ConfigError(absent("column", column, reader.fieldnames or (), name))
+                        raise ConfigError(missing_message("column", column, reader.fieldnames or (), name))
                 for row in reader:
                     self._add(row, f"{name}: line {reader.line_num}")
         except OSError as error:

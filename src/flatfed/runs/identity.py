@@ -12,28 +12,28 @@ from flatfed.runs.record import RunRecord
 #: Keys of a description that change the numbers of a run by rounding at most.
 EXECUTION_KEYS = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
 
-#: Those that change no number: a run may resume with other values.
+#: Keys without effect on the numbers: a run may resume after they change.
 NEUTRAL_KEYS = frozenset({"checkpoint_every", "emulate_bfloat16"})
 
 REMEDY = "remove the run's folder, and the next call trains the run again"
 
 
-def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (key, theirs, ours) for every difference of two nested dictionaries; None for an absent value."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        for name in sorted(theirs.keys() | ours.keys()):
-            yield from differences(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
-    elif theirs != ours:
-        yield key, theirs, ours
+def differences(recorded: Any, requested: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (key, recorded, requested) for every difference of two nested dictionaries; None for an absent value."""
+    if isinstance(recorded, dict) and isinstance(requested, dict):
+        for name in sorted(recorded.keys() | requested.keys()):
+            yield from differences(recorded.get(name), requested.get(name), f"{key}.{name}" if key else name)
+    elif recorded != requested:
+        yield key, recorded, requested
 
 
-def difference_texts(theirs: Any, ours: Any, here: str = "here") -> list[str]:
-    """Return "key is theirs, here ours" for each of the :func:`differences`."""
-    return [f"{key} is {json.dumps(a)}, {here} {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
+def difference_texts(recorded: Any, requested: Any, label: str = "here") -> list[str]:
+    """Return "key is <recorded>, <label> <requested>" for each of the :func:`differences`."""
+    return [f"{key} is {json.dumps(a)}, {label} {json.dumps(b)}" for key, a, b in differences(recorded, requested)]
 
 
 def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
-    """Return {dotted key: value} of a description for the values, not None, that decide the run's numbers."""
+    """Return {dotted key: value} of the values, not None, that decide the run's numbers."""
     leaves = _leaves(description)
     return {key: value for key, value in leaves if not EXECUTION_KEYS & {key, key.partition(".")[0]}}
 
@@ -46,19 +46,19 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{above}{name}", value
 
 
-def deciding_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+def deciding_differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
     """Return :func:`difference_texts` of the :func:`deciding_values` of two descriptions."""
-    return difference_texts(deciding_values(theirs), deciding_values(ours))
+    return difference_texts(deciding_values(recorded), deciding_values(requested))
 
 
 def check_description(where: str, record: RunRecord, requested: dict[str, Any]) -> None:
-    """Raise DataError with every different key if ``record``, in the file ``where``, is of another run."""
+    """Raise DataError with every different key if ``record``, in file ``where``, is of another run."""
     if texts := deciding_differences(record.description, requested):
         raise DataError(f"{where}: not the requested run: {'; '.join(texts)}; {REMEDY}")
 
 
 def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
-    """Raise DataError with every different key if ``spec``, of the file ``where``, is not the run's partition."""
+    """Raise DataError with every different key if ``spec``, of file ``where``, is not the run's partition."""
     requested = {**description["partition"], "seed": description["seed"]}
     actual = {key: value for key, value in spec.items() if key != "dataset_digest"}
     if texts := difference_texts(actual, requested, "the run has"):
@@ -66,7 +66,7 @@ def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any
 
 
 def check_data(where: str, record: RunRecord, partition: str) -> None:
-    """Raise DataError if the run of ``record``, in the file ``where``, was not trained on the file ``partition``."""
+    """Raise DataError if the run of ``record``, in file ``where``, was not trained on ``partition``."""
     from flatfed.data import partition as partitions  # imports NumPy
 
     current = partitions.load(partition)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from flatfed import forms
-from flatfed.errors import DataError, absent
+from flatfed.errors import DataError, missing_message
 from flatfed.files import digest_file, misread, read_sealed, write_sealed
 from flatfed.forms import named, whole
 
@@ -93,7 +93,7 @@ class RunRecord:
         """Refuse a record without one of the optional fields ``names``; raises DataError."""
         for name in names:
             if getattr(self, name) is None:
-                raise misread(where, TITLE, absent("key", name, forms.plain(self), str(where)), REMEDY)
+                raise misread(where, TITLE, missing_message("key", name, forms.plain(self), str(where)), REMEDY)
 
     def check_files(self, folder: str | os.PathLike[str], *names: str) -> None:
         """Check the digests of the files ``names`` in ``folder``; DataError if a file differs or is unreadable."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flatfed.experiment.model import CellSpec
-from flatfed.papers.quantity import TEST
+from flatfed.papers.quantity import DEFAULT_ACCURACY
 from flatfed.papers.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
 
@@ -56,7 +56,7 @@ class Cell:
     values: list[float | None]
     base_values: list[float | None] = field(default_factory=list)
     best: list[float | None] = field(default_factory=list)
-    accuracy: str = TEST
+    accuracy: str = DEFAULT_ACCURACY
     reached: str | None = None
     target: float | None
     window: int = 1

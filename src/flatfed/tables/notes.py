@@ -9,7 +9,7 @@ from collections.abc import Collection
 from flatfed.experiment.model import TableSpec
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
-from flatfed.papers.quantity import TEST
+from flatfed.papers.quantity import DEFAULT_ACCURACY
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, plural
 from flatfed.runs.uncertainty import RelativeErrors
@@ -96,7 +96,7 @@ def _symbols(cells: list[Cell], printed: bool) -> list[str]:
 def _definitions(cells: list[Cell]) -> list[str]:
     defined = dict.fromkeys(METRICS[cell.metric].defined for cell in cells)
     accuracies = dict.fromkeys(cell.accuracy for cell in cells if METRICS[cell.metric].needs_target)
-    unusual = ", ".join(METRICS[name].words for name in accuracies if name != TEST).lower()
+    unusual = ", ".join(METRICS[name].words for name in accuracies if name != DEFAULT_ACCURACY).lower()
     return [*filter(None, defined), *([f"The accuracy of targets: {unusual}."] if unusual else [])]
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from flatfed import algorithms
-from flatfed.errors import DataError, absent
+from flatfed.errors import DataError, missing_message
 from flatfed.experiment.model import CellSpec, Sources
-from flatfed.papers.quantity import TEST, Metric, Reading
+from flatfed.papers.quantity import DEFAULT_ACCURACY, Metric, Reading
 from flatfed.runs import curvature, identity
 from flatfed.runs import record as runs
 from flatfed.runs import timing as timings
@@ -50,8 +50,8 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         return []
     if metric.source == "declared":
         return [RunReading(Reading(algorithm=algorithms.build(*sources.update)))]
-    if metric.source == "given":
-        return [RunReading(Reading(given=sources.given))]
+    if metric.source == "config":
+        return [RunReading(Reading(config_fact=sources.given))]
     timing = _timing(sources.timed) if sources.timed else RunReading(Reading())
     if sources.timed and not metric.needs_runs:
         return [timing]
@@ -127,7 +127,7 @@ def _hessian(run: Run, metric: str) -> RunReading:
 
 
 def read_run(
-    run: Run, rounds: int, columns: tuple[str, ...], accuracy: str = TEST, *, so_far: bool = False
+    run: Run, rounds: int, columns: tuple[str, ...], accuracy: str = DEFAULT_ACCURACY, *, so_far: bool = False
 ) -> RunReading:
     """Read ``round``, ``accuracy`` and ``columns`` of a run of ``rounds`` rounds; ``so_far``: also if it is unfinished.
 
@@ -174,7 +174,7 @@ def read_history(
         header = reader.fieldnames or ()
         for column in columns:
             if column not in header:
-                raise DataError(absent("column", column, header, str(path)))
+                raise DataError(missing_message("column", column, header, str(path)))
         history: dict[str, list[float]] = {column: [] for column in (header if every else columns)}
         last = 0
         for row in reader:

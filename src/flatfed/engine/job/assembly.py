@@ -62,9 +62,9 @@ def simulation(
     data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
     data = data if meeting is None else meeting.share(data)
     transform = algorithm.transform if private else None
-    layers = torch.bfloat16 if precision == "bfloat16" else None
-    gradients = executors.executor_class(executor)(weights.model, weights.layout, transform, layers)
-    if gradients.recorded and data.images.device.type != device.type:
+    layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
+    gradients = executors.executor_class(executor)(weights.model, weights.layout, transform, layer_dtype)
+    if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
@@ -79,7 +79,7 @@ def simulation(
     shortage.release()  # before client state chooses its home
     decay, clip = float(description["weight_decay"]), description["clip_norm"]
     local_update = LocalUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
-    if gradients.recorded:
+    if gradients.records_steps:
         local_update = Recorded(local_update, recorder(device))
     if meeting is not None:
         local_update = Joined(local_update, meeting)

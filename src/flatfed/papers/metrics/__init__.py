@@ -7,7 +7,7 @@ runs      metrics.csv of finished runs
 timing    timing.json of a separate, undisturbed run; with a target, metrics.csv too
 analysis  hessian.json
 declared  declarations of the algorithm
-given     a fact of the configuration, such as a number of classes
+config    a fact of the configuration, such as a number of classes
 ========  =============================================================================================================
 """
 

@@ -9,13 +9,11 @@ PARAMETER = 4
 
 
 @metric(
-    *("rounds", "Rounds to target", "round"),
-    higher=False,
-    needs_target=True,
+    "rounds", "Rounds to target", "round", higher=False, needs_target=True,
     defined="A target counts as reached in the first round whose accuracy, unsmoothed, is at or above it.",
 )
 def rounds_to_target(reading: Reading) -> float | None:
-    """Rounds until the unsmoothed accuracy first reaches the target (FedSMOO, Table 6).
+    """Rounds to target (FedSMOO, Table 6).
 
     Once reached, a target stays reached, as in the papers (FedSAM, Table 1, FedRobust).
     """
@@ -26,10 +24,8 @@ TRAFFIC = ("download_bytes", "upload_bytes")
 
 
 @metric(
-    *("parameters", "Communication cost to target, as the papers count it", *TRAFFIC),
-    higher=False,
-    needs_target=True,
-    declares=True,
+    "parameters", "Communication cost to target, as the papers count it", *TRAFFIC,
+    higher=False, needs_target=True, declares=True,
     defined=(
         "Communication is counted as the papers do: twice the larger of an active client's two directions. FedCM and "
         "MoFedSAM, with two vectors down and one up, count as two each way. The metrics download_to_target and "
@@ -84,10 +80,7 @@ def total_seconds(reading: Reading) -> float | None:
 
 
 @metric(
-    *("seconds", "Computation time to target", "round"),
-    higher=False,
-    source="timing",
-    needs_target=True,
+    "seconds", "Computation time to target", "round", higher=False, source="timing", needs_target=True,
     defined=(
         "Computing time: rounds times the seconds in which the expected number of clients of a round train, one after "
         "another or together as the executor does, without evaluation. The paper's \"computational times of all "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import enter
+from flatfed.papers.quantity import register
 
 #: Stored unit -> facts.
 FACTS = {
@@ -18,4 +18,4 @@ FACTS = {
 for unit, names in FACTS.items():
     for name in names:
         words = name.removeprefix("hp_").replace("_", " ").capitalize()
-        enter(name, lambda reading: reading.given, unit, words, higher=None, source="given")
+        register(name, lambda reading: reading.config_fact, unit, words, higher=None, source="config")

@@ -5,7 +5,7 @@ The scaled metrics, of diag(|w|) H diag(|w|), are invariant to the scaling of fi
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import enter
+from flatfed.papers.quantity import register
 
 WORDS = {
     "hessian_top_eigenvalue": "Top eigenvalue of the Hessian",
@@ -15,4 +15,4 @@ WORDS = {
 }
 for name, words in WORDS.items():
     value = lambda reading, name=name: reading.analysis.value(name)  # noqa: E731
-    enter(name, value, "number", words, higher=False, source="analysis")
+    register(name, value, "number", words, higher=False, source="analysis")
