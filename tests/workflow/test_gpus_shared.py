@@ -7,7 +7,7 @@ from project import SPLIT
 ROWS = ("fedavg", "fedsam")
 PICKED = """    import sys
 
-    print("SEES", os.environ["CUDA_VISIBLE_DEVICES"], "FOR", wanted, file=sys.stderr)
+    print("SEES", os.environ["CUDA_VISIBLE_DEVICES"], "FOR", name, file=sys.stderr)
     return torch.device("cpu")
 """
 
@@ -16,7 +16,7 @@ def test_two_trainings_at_once_see_a_gpu_each(project):
     """Two GPUs that are not there: what a training asks torch for is written down, and the CPU taken instead."""
     project.edit(
         "src/flatfed/engine/job/machine.py",
-        ('    if wanted == "cuda" and not torch', PICKED + '    if wanted == "cuda" and not torch'),
+        ('    if name == "cuda" and not torch', PICKED + '    if name == "cuda" and not torch'),
     )
     project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", lambda protocol: protocol["preview"].update(rounds=30))
     runs = [f"runs/fedsmoo-cifar10/{SPLIT}/{row}/seed1" for row in ROWS]

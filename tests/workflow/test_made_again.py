@@ -30,7 +30,7 @@ def test_other_metrics_are_found(project):
         project.root / RUN, lambda record: (record["libraries"].update(torch="0.4.0"), record["versions"].update(OTHER))
     )
     done = project.flatfed("rerun", RUN, "--out", "again")
-    assert done.returncode == 1 and "from round 2 on; accuracy" in done.text
+    assert done.returncode == 1 and "from round 2 on; final accuracy" in done.text
     assert "the run was made with 0.4.0" in done.text and "versions.engine is 1" in done.text
 
 

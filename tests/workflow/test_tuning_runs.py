@@ -69,5 +69,5 @@ def test_choices_are_made_then_taken_then_refused_when_stale(fedsam):
     fedsam.edit("config/protocols/fedsam-cifar10.yaml", ("seed: 1\n", "seed: 2\n"))
     done = fedsam.snakemake("--config", "tune=true")
     assert done.returncode != 0 and "Execute" not in done.text
-    assert "was chosen with seed 1, but the configuration has 2; make it again" in done.text
+    assert "was chosen with seed 1, but the configuration has 2; rerun: " in done.text
     assert fedsam.planned("tuning")["choose"] == {f"{TUNING}/{row}/choice.json" for row in ROWS}
