@@ -43,7 +43,7 @@ class DataError(FlatFedError):
 
 
 class Shortage(FlatFedError):
-    """Not enough memory with any setting."""
+    """Not enough memory, and no retry is left."""
 
 
 class NotJSON(DataError, ValueError):

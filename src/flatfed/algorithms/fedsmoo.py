@@ -45,7 +45,7 @@ class FedSMOO(FedDyn):
         "mu_i and s by the tensors' own places, or as that code unpacks them",
         by_coordinate=(UNREPAIRED,),
     )
-    client_state = ("mu",)
+    client_state = ("mu",)  # and FedDyn's h, as for server and scratch
     server_state = ("s",)
     scratch = ("e",)
     communication = (2, 2)

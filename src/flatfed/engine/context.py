@@ -24,12 +24,12 @@ def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
 class Context:
     """State and constants of the rows that train together.
 
-    ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). In ``aggregate`` it is
-    ``server["w"]`` itself, which changes there, and ``client`` and ``scratch`` are empty. ``server``: name -> (1,
-    parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor. If rows of
-    several seeds train together, ``received``, ``server`` and ``lr`` have one row each. ``steps`` (rows, 1): K_i.
-    ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``. ``client_count``:
-    all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round,
+    ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). With a server it is
+    ``server["w"]`` itself, which ``aggregate`` changes; there ``client`` and ``scratch`` are empty. ``server``: name ->
+    (1, parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor. If rows
+    of several seeds train together, ``received``, ``server`` and ``lr`` have one row per client. ``steps`` (rows, 1):
+    K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``.
+    ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round,
     client and ``draw``; not in a local step.
     """
 

@@ -67,7 +67,7 @@ class Simulation(ABC):
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
     ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
     evaluation. ``row_limit``: largest number of clients that train at a time, if limited. ``home``: returns the memory
-    for a number of bytes of client state. ``pause``: called wherever the run can stop without loss; may raise.
+    for a number of bytes of client state. ``pause``: called before local steps and evaluation batches; may raise.
     """
 
     topology: Topology | None = None
@@ -131,7 +131,7 @@ class Simulation(ABC):
                 line = lines.before_evaluation(self, updates) if self.evaluates() else None
                 self.clock.wait()  # report errors of the device before the round counts
                 self.cost.round(self.sizes[clients].tolist(), updates.steps)
-                self.round, self.pending = self.round + 1, line
+                self.round, self.pending = self.round + 1, line  # then the transaction stores the rows
         # 4. Evaluate.
         if self.pending is None:
             return None

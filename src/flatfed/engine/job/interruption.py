@@ -17,7 +17,7 @@ _requests: list[int] = []
 
 
 class Stopped(Exception):
-    """A signal ``number`` stopped the run, which wrote a checkpoint."""
+    """A signal ``number`` stops the run; the job then writes a checkpoint."""
 
     def __init__(self, number: int):
         super().__init__(f"stopped by {signal.Signals(number).name}")

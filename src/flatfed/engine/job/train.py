@@ -57,9 +57,9 @@ def train(
     taps. Returns whether the run is finished.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
-    there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it within a local step, with
-    a checkpoint. If memory runs out, it continues with fewer clients at a time (``rows`` in run.json, also after a
-    resume), or stops with a checkpoint.
+    there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it before the next local
+    step or evaluation batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it continues
+    with fewer clients at a time (``rows`` in run.json, also after a resume), or stops with a checkpoint.
 
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16; Shortage and Stopped.
@@ -159,7 +159,7 @@ class Job:
         watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
         written = time.monotonic()
         while run.round < goal or run.pending is not None:
-            with shortage.explained(self.device, f"round {run.round + 1}"):
+            with shortage.explained(self.device, f"round {run.round + (run.pending is None)}"):
                 line = shortage.advance(run)
             if run.local_update.together is not None:
                 self.outputs.sessions[-1]["together"] = run.local_update.together

@@ -97,7 +97,7 @@ class Meeting:
 
 
 class Joined:
-    """A local update that joins the ``meeting`` in its first round, after a possible damaged checkpoint."""
+    """A local update that joins the ``meeting`` in its first round, when no other simulation can replace it."""
 
     def __init__(self, alone: LocalUpdate | Recorded, meeting: Meeting):
         self.alone, self.meeting = alone, meeting
