@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import experiment
+from flatfed.commands import kinds
 from flatfed.data import partition, sources
 from flatfed.engine import precision as formats
 from flatfed.engine.job.machine import pick_device
@@ -197,7 +198,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the dataset (default: fetch it)")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="folder of the runs (default: temporary)")
     parser.add_argument("--record", type=Path, metavar="CSV", help="file of the accuracies (default: with the runs)")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=kinds.count, default=5)
     parser.add_argument("--splits", nargs="+", default=["dir0.6-100", "path3-100"])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--floor", default="executor", choices=["executor", "threads"])

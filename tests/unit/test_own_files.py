@@ -154,7 +154,7 @@ def test_all_that_is_missing_is_in_one_message():
         "datasets.more.source.dataset": "torchvision", "datasets.more.train": "number of training images",
         "protocols.photos.model": "the model", "protocols.photos.rounds": "communication rounds",
         "splits.skewed.alpha": "concentration", "splits.skewed.clients": "number of clients",
-        "splits.skewed.participation": "share of the clients", "splits.plain.scheme": "how images are dealt",
+        "splits.skewed.participation": "share of the clients", "splits.plain.scheme": "how images are partitioned",
         "algorithms.fedsam~wide.set": "what differs",
     }.items():  # fmt: skip
         assert re.search(rf"'{re.escape(key)}', [^;]*{meaning}", message), key

@@ -47,9 +47,9 @@ PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "re
 config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
-EXPERIMENT = told(experiment.load)(ROOT, config, PATHS)
+EXPERIMENT = reports_errors(experiment.load)(ROOT, config, PATHS)
 os.environ.update(EXPERIMENT.environment)
-told(configuration.write_effective)(config, PATHS)
+reports_errors(configuration.write_effective)(config, PATHS)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # Short jobs rerun after any change of the package.
 CODE = source_code.package_digest()
@@ -85,7 +85,7 @@ onstart:
     job_device()
     if workflow.is_main_process:
         outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
-        told(files.check_writable)(Path(file).parent for file in outputs)
+        reports_errors(files.check_writable)(Path(file).parent for file in outputs)
         BEFORE.update(
             {
                 f: (os.stat(f).st_mtime, workflow.persistence.metadata(f))
@@ -96,7 +96,7 @@ onstart:
         RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
         CELLS.update(closing.cells_before(workflow.dag_settings.targets, PATHS))
     if workflow.local_exec and workflow.is_main_process:
-        told(gpus.demanded)(DEVICE)
+        reports_errors(gpus.demanded)(DEVICE)
         # A script's `snakemake &` ignores SIGINT.
         if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
             signal.signal(signal.SIGINT, stop_jobs)
@@ -183,8 +183,8 @@ def columns_of(table):
     return selection.with_columns(EXPERIMENT, [table])[0][1]
 
 
-@told
-def check_targets(*asked_for):
+@reports_errors
+def check_targets(*rule_names):
     """Refuse a target of the command line that no rule produces; skip this if another workflow uses this one as a module.
 
     Snakemake knows its targets only after it has read the rules, and suggests no nearest match: parse its arguments here.
@@ -194,35 +194,35 @@ def check_targets(*asked_for):
     for target in (
         get_argument_parser().parse_args(sys.argv[1:]).targets if "snakemake" in sys.argv[0] else ()
     ):
-        made = target in asked_for or any(each.is_producer(target) for each in workflow.rules)
-        if not made and not Path(target).exists():
-            requested.refuse(EXPERIMENT, target, asked_for)
+        has_rule = target in rule_names or any(rule.is_producer(target) for rule in workflow.rules)
+        if not has_rule and not Path(target).exists():
+            requested.refuse(EXPERIMENT, target, rule_names)
 
 
 # Report once the requested outputs that do not exist at this scale.
 @functools.cache
 def say_left_out(every):
-    asked = EXPERIMENT.everything if every else EXPERIMENT.requested
-    lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, asked)
+    targets = EXPERIMENT.everything if every else EXPERIMENT.requested
+    lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, targets)
     for line in lines if workflow.is_main_process else ():
         logger.info(line)
 
 
-def outputs(scale, asked):
+def outputs(scale, targets):
     """Return the files of the requested tables and figures."""
-    return PATHS.outputs(scale, [table for table, _ in asked.tables], asked.figures)
+    return PATHS.outputs(scale, [table for table, _ in targets.tables], targets.figures)
 
 
-@told
+@reports_errors
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    made = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
-    return [*made, PATHS.report(scale), PATHS.errata]
+    files = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
+    return [*files, PATHS.report(scale), PATHS.errata]
 
 
-@told
+@reports_errors
 def every_output(wildcards):
     say_left_out(every=True)
-    made = outputs(EXPERIMENT.scale, scales.all_at(EXPERIMENT, EXPERIMENT.scale))
-    return [*made, PATHS.errata]
+    files = outputs(EXPERIMENT.scale, scales.all_at(EXPERIMENT, EXPERIMENT.scale))
+    return [*files, PATHS.errata]

@@ -1,28 +1,28 @@
 # Inputs and parameters of a job, from its wildcards.
-@told
+@reports_errors
 def dataset_spec(wildcards):
     return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset))
 
 
-@told
+@reports_errors
 def source_file(wildcards):
     """Return the source files of a dataset, so that a new file reruns the fetch; none for other sources."""
     source = run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"]
     return [source[key] for key in data_sources.files(source)]
 
 
-@told
+@reports_errors
 def source_images(wildcards):
     """Return a digest of the files of a source: Snakemake misses a new file that is older than the old one."""
     return data_sources.listing(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"])
 
 
-@told
+@reports_errors
 def weights_name(wildcards):
     return run_specs.weights_name(PATHS, wildcards.weights)
 
 
-@told
+@reports_errors
 def partition_of(wildcards):
     ids = wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed)
     return run_specs.partition_spec(EXPERIMENT, *ids)
@@ -52,7 +52,7 @@ def search_of(wildcards):
     return tuning.search_at(EXPERIMENT.catalog, PATHS, *row_of(wildcards))
 
 
-@told
+@reports_errors
 def run_of(wildcards):
     if "point" in wildcards.keys():
         return tuning.run(EXPERIMENT.catalog, PATHS, search_of(wildcards), wildcards.point)
@@ -60,7 +60,7 @@ def run_of(wildcards):
     return run_specs.run(EXPERIMENT, *row_of(wildcards), int(seed))
 
 
-@told
+@reports_errors
 def runs_of(wildcards):
     """Return the runs of all seeds, which train together."""
     return [
@@ -141,34 +141,34 @@ def run_versions(wildcards):
     return as_json(versions.of_run(run_of(wildcards).description))
 
 
-@told
+@reports_errors
 def choice_digest(wildcards):
     return digest(tuning.choice_spec(EXPERIMENT.catalog, PATHS, search_of(wildcards)))
 
 
-@told
+@reports_errors
 def choice_inputs(wildcards):
-    found = search_of(wildcards)
-    runs = [tuning.run(EXPERIMENT.catalog, PATHS, found, point) for point in found.combinations()]
+    search = search_of(wildcards)
+    runs = [tuning.run(EXPERIMENT.catalog, PATHS, search, point) for point in search.combinations()]
     return [file for run in runs for file in run.files]
 
 
-def choice_files(asked):
-    searches = selection.searches(EXPERIMENT, EXPERIMENT.scale, asked)
+def choice_files(targets):
+    searches = selection.searches(EXPERIMENT, EXPERIMENT.scale, targets)
     return [tuning.choice_path(PATHS, search) for search in searches]
 
 
-@told
+@reports_errors
 def tuning_choices(wildcards):
     return choice_files(scales.existing(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.requested))
 
 
-@told
+@reports_errors
 def every_tuning_choice(wildcards):
     return choice_files(scales.all_at(EXPERIMENT, EXPERIMENT.scale))
 
 
-@told
+@reports_errors
 def cell_of(wildcards):
     return cell_specs.cell(EXPERIMENT, wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
 
@@ -182,7 +182,7 @@ def cell_digest(wildcards):
 
 
 @functools.cache
-@told
+@reports_errors
 def table_at(scale, table):
     """Return the layout and the cells of a table."""
     columns = columns_of(table)
@@ -226,7 +226,7 @@ def table_code(wildcards):
 
 
 @functools.cache
-@told
+@reports_errors
 def figure_at(scale, figure):
     return figure_specs.figure_spec(EXPERIMENT, scale, figure)
 
@@ -245,17 +245,17 @@ def figure_caption(wildcards):
     return [figure.kind, figure.setting]
 
 
-@told
+@reports_errors
 def report_inputs(wildcards):
     return outputs(wildcards.scale, scales.existing(EXPERIMENT, wildcards.scale, EXPERIMENT.requested))
 
 
-@told
+@reports_errors
 def report_digest(wildcards):
     return digest(report_spec.specification(EXPERIMENT, wildcards.scale))
 
 
-@told
+@reports_errors
 def errata_digest(wildcards):
     """Return a digest of the errata, which have no input file: their changes rerun the page."""
     return files.digest_json(forms.plain(EXPERIMENT.errata.entries))
@@ -265,12 +265,12 @@ def all_cores(wildcards):
     return workflow.cores or 1
 
 
-@told
+@reports_errors
 def surface_settings(wildcards):
     own = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
     return analyses.options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **own)
 
 
-@told
+@reports_errors
 def hessian_settings(wildcards):
     return analyses.options(EXPERIMENT.catalog, "hessian", wildcards.scale, wildcards.protocol)

@@ -59,7 +59,7 @@ from flatfed.errors import FlatFedError
 from flatfed.experiment import selection
 
 
-def told(question):
+def reports_errors(question):
     """Make a FlatFedError of ``question`` end the workflow with its message."""
 
     @functools.wraps(question)
@@ -75,4 +75,4 @@ def told(question):
 # Before `configfile:`, whose reader reports no key or line and accepts duplicate keys. As a module, this file belongs to the other
 # workflow.
 if Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
-    told(selection.check_file)(Path(selection.FILE))
+    reports_errors(selection.check_file)(Path(selection.FILE))

@@ -49,7 +49,7 @@ class LocallyEstimated(Algorithm):
     unpacking = Choice(
         "paper",
         ("paper", SCALARS, HEADS),
-        "e_i by the tensors' own places, or as that code unpacks it",
+        "e_i by each tensor's own coordinates, or as that code unpacks it",
         by_coordinate=(SCALARS, HEADS),
     )
     server_state = ("step",)

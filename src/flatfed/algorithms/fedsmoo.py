@@ -42,7 +42,7 @@ class FedSMOO(FedDyn):
     unpacking = Choice(
         "paper",
         ("paper", UNREPAIRED),
-        "mu_i and s by the tensors' own places, or as that code unpacks them",
+        "mu_i and s by each tensor's own coordinates, or as that code unpacks them",
         by_coordinate=(UNREPAIRED,),
     )
     client_state = ("mu",)  # and FedDyn's h, as for server and scratch

@@ -33,13 +33,13 @@ def load(parts: Parts) -> experiment.Experiment:
     """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the effective configuration."""
     if VARIABLE in os.environ and not parts:
         effective = read_json(os.environ[VARIABLE])
-        return experiment.load(HOME, effective["config"], Paths(**effective["places"]))
+        return experiment.load(HOME, effective["config"], Paths(**effective["paths"]))
     return experiment.load(HOME, read(parts))
 
 
 def write_effective(config: dict[str, Any], paths: Paths) -> None:
     """Write the effective configuration of a call of Snakemake for its jobs; ConfigError if that fails."""
-    effective = {"config": config, "places": vars(paths)}
+    effective = {"config": config, "paths": vars(paths)}
     path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
     os.environ[VARIABLE] = str(path)
     try:

@@ -34,7 +34,7 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the table; with ``--out``, write it in every format; DataError with a line for each refused run."""
+    """Print the table, or write it in every format (``--runs``: both); DataError with a line for each refused run."""
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
     if options.runs:
@@ -43,9 +43,10 @@ def run(options: argparse.Namespace) -> None:
         table, messages = table_of_runs.make(options)
     else:
         table, messages = _of_results(options), []
-    print(markdown.render(table), end="")
     if options.out:
         write.make(table, options.out)
+    if options.runs or not options.out:
+        print(markdown.render(table), end="")
     for message in messages:
         print(message, file=sys.stderr)
 

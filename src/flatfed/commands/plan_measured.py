@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,17 @@ class Measured:
         return same, not self.published, self.description["split"] == run.split
 
 
-@dataclass(frozen=True)
 class Measurements:
     """Measurements of ``runs`` on a ``device``, "cpu" or "cuda"."""
 
-    runs: list[Measured]
-    device: str
+    def __init__(self, runs: list[Measured], device: str):
+        self.device, self.by_settings = device, defaultdict(list)
+        for past in runs:
+            self.by_settings[_speed_settings(past.description)].append(past)
 
     def nearest(self, run: Run) -> list[Measured]:
         """Return the most similar measurements of the protocol of ``run``."""
-        settings = _speed_settings(run.description)
-        of_protocol = [past for past in self.runs if _speed_settings(past.description) == settings]
+        of_protocol = self.by_settings[_speed_settings(run.description)]
         best = max((past.similarity(run) for past in of_protocol), default=None)
         return [past for past in of_protocol if past.similarity(run) == best]
 
@@ -57,9 +58,9 @@ class Measurements:
         return tuple(map(max, zip((0, 0), *memories, strict=True)))
 
 
-def _speed_settings(description: dict[str, Any]) -> list[Any]:
+def _speed_settings(description: dict[str, Any]) -> str:
     """Return the protocol and the settings that determine its speed."""
-    return [description[key] for key in ("protocol", "model", "batch_size", "local_epochs", "precision")]
+    return repr([description[key] for key in ("protocol", "model", "batch_size", "local_epochs", "precision")])
 
 
 def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str]]:

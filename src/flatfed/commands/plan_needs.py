@@ -23,13 +23,13 @@ class Need:
         return Need(self.cells + other.cells, self.runs | other.runs, self.analysed | other.analysed)
 
 
-def needs_of(experiment: Experiment, scale: str, asked: Requested) -> dict[str, Need]:
+def needs_of(experiment: Experiment, scale: str, requested: Requested) -> dict[str, Need]:
     """Return the needs of each requested table and figure; a table and a figure of one name count together."""
-    specs = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked.tables}
-    drawn = {name: figure_specs.figure_spec(experiment, scale, name) for name in asked.figures}
-    needs = dict.fromkeys([*specs, *drawn], Need())
+    specs = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in requested.tables}
+    figures = {name: figure_specs.figure_spec(experiment, scale, name) for name in requested.figures}
+    needs = dict.fromkeys([*specs, *figures], Need())
     sources = [(name, 1, cell.analysed, cell.runs) for name, cells in specs.items() for cell in cells]
-    sources += [(name, 0, figure.analysed, figure.runs.values()) for name, figure in drawn.items()]
+    sources += [(name, 0, figure.analysed, figure.runs.values()) for name, figure in figures.items()]
     for name, cells, analysed, of_part in sources:
         runs = {run.path: run for run in of_part}
         needs[name] |= Need(cells, runs, set(runs) if analysed else set())

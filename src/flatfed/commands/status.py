@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         count = Counter(of_cells)
         parts = [f"{count[kind]} {kind} ({sign})" for kind, sign in reversed(SIGNS.items()) if count[kind]]
         print(f"{name}, {scale} scale: {len(cells)} cells: {', '.join(parts)}")
-        print("\n".join(drawn(experiment, name, cells, of_cells)))
+        print("\n".join(table_map(experiment, name, cells, of_cells)))
     jobs = [job for job in states.values() if job.words]
     jobs += [("failed", words) for log, words in failed.items() if "/train/" not in log]
     for name, words in sorted(set(jobs), key=lambda job: ([*SIGNS].index(job[0]), job[1])):
@@ -111,7 +111,7 @@ def cell_state(cell: CellSpec, states: Mapping[str, State]) -> str:
     return "waiting" if first in MADE and not all(Path(file).exists() for file in files) else first
 
 
-def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: list[str]) -> Iterator[str]:
+def table_map(experiment: Experiment, table: str, cells: list[CellSpec], states: list[str]) -> Iterator[str]:
     """Yield the map of a table: a line of signs per row, in tens, then the columns."""
     entries = experiment.tables[table].entries
     rows: dict[str, str] = {}

@@ -35,7 +35,7 @@ def folders(root: Path, where: str, expected: str) -> list[str]:
         raise DataError(f"{where}: no folder {root}; expected the layout {expected}")
     names = subfolders(root)
     if not names:
-        raise DataError(f"{where}: folder {root} is empty; expected the layout {expected}")
+        raise DataError(f"{where}: folder {root} contains no folders; expected the layout {expected}")
     return names
 
 

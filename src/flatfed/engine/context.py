@@ -29,8 +29,8 @@ class Context:
     (1, parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor. If rows
     of several seeds train together, ``received``, ``server`` and ``lr`` have one row per client. ``steps`` (rows, 1):
     K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``.
-    ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round,
-    client and ``draw``; not in a local step.
+    ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by
+    seed, round, client and ``draw``; not in a local step.
     """
 
     received: Tensor

@@ -149,10 +149,10 @@ def _label(label: str, run: Run) -> str:
 def _value(parameter: str, run: Run) -> float:
     training = {key: run.description[key] for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
     clients = {"clients": run.description["partition"]["clients"], "fraction": run.description["sampling"]["fraction"]}
-    values = {**training, **clients, **run.description["update"]["params"]}
+    values = {**run.description["update"]["params"], **training, **clients}
     compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
     try:
         return compute(values)
     except KeyError:
         where = f"config/figures: {run.algorithm} in {run.protocol}"
-        raise ConfigError(unknown("parameter", parameter, values, where)) from None
+        raise ConfigError(unknown("parameter", parameter, [n for n in PARAMETERS if n in values], where)) from None

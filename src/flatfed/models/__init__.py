@@ -102,7 +102,7 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
     build = getattr(module, "build", None)
     parameters = inspect.signature(build).parameters if inspect.isfunction(build) else {}
     options = {option: parameter.default for option, parameter in parameters.items()}
-    if [options.pop(name, None) for name in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
+    if [options.pop(key, None) for key in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
         raise ConfigError(f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model")
     for option, declared in options.items():
         if not isinstance(declared, Number | Choice | Whole):

@@ -101,4 +101,6 @@ class ViT(nn.Module):
         return True
 
 
-build = ViT
+def build(shape: tuple[int, int, int], classes: int, **options: int) -> ViT:
+    """Return the transformer; see :mod:`flatfed.models` for the options."""
+    return ViT(shape, classes, **options)

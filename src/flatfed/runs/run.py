@@ -105,6 +105,6 @@ class Run(RunIds):
         for key in ("dataset", "partition", "model"):
             analysed, present = getattr(model.digests, key), getattr(current, key)
             if analysed != present:
-                digests = f"SHA-256 {analysed[:12]}) than {self.path} has ({present[:12]}"
+                digests = f"SHA-256 {analysed[:12]}, that of {self.path} is {present[:12]}"
                 raise DataError(f"{file}: was made with another {key} ({digests}); {remedy}")
         return record

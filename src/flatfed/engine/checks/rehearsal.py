@@ -139,8 +139,8 @@ def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
                 remedy = f"{vector!r} declared in {KINDS[kind]} of the class"
                 _refuse(algorithm, name, f"made {kind}[{vector!r}]; wanted: {remedy}")
             if value is not before[vector]:
-                vector = f"{kind}[{vector!r}]"
-                _refuse(algorithm, name, f"bound {vector} to another tensor; wanted: {vector}.copy_(...), in place")
+                target = f"{kind}[{vector!r}]"
+                _refuse(algorithm, name, f"bound {target} to another tensor; wanted: {target}.copy_(...), in place")
     return returned
 
 

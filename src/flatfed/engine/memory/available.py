@@ -15,8 +15,7 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
 def reuse_memory() -> None:
     """Make the C library (glibc) keep freed memory.
 
-    Otherwise every layer's output is made of new pages, which costs a CNN up to a third of a training step.
-    No number changes.
+    Otherwise every layer's output needs new pages, which slows a CNN's training steps. No number changes.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
