@@ -66,8 +66,8 @@ def other_digest(path):
         ("data/dataset.json", other_digest, "made from other data than"),
         ("data/dataset.json", cut, UNREADABLE),
         ("data/images.npy", lambda path: path.unlink(), UNREADABLE),
-        ("partition.npz", cut, "delete it to compute it again"),
-        ("partition.npz", lambda path: flip(path, 200), "delete it to compute it again"),
+        ("partition.npz", cut, "delete it to rebuild it"),
+        ("partition.npz", lambda path: flip(path, 200), "delete it to rebuild it"),
     ],
 )
 def test_a_training_refuses_and_says_what_to_do(problem, capsys, file, damage, words):

@@ -22,7 +22,7 @@ PEERS = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
 MEAN = 'uploads["w"].mean(dim=0, keepdim=True)'
 MODEL = r"a tensor of shape \(1, \d+\), float64 on cpu"
 ROWS = r"a tensor of shape \(\d, \d+\), float64 on cpu"
-NOTHING = "; wanted: nothing: hooks change vectors in place"
+NOTHING = "; expected: nothing: hooks change vectors in place"
 
 #: What is wrong -> (base, body of a class FedBad, the hook that the message names, what it says after it).
 SLIPS = {
@@ -42,56 +42,56 @@ SLIPS = {
         "FedAvg",
         "def update(self, w, d, ctx):\n        w = w - ctx.lr * d",
         "update",
-        r"left w as it was; wanted: w changed in place, as by w.sub_\(...\)",
+        r"left w as it was; expected: w changed in place, as by w.sub_\(...\)",
     ),
     "start returns": ("FedAvg", "def start(self, w, ctx):\n        return w", "start", f"returned {ROWS}{NOTHING}"),
     "correct forgets to return": (
         "FedAvg",
         "def correct(self, g, w, ctx):\n        g.mul_(2)",
         "correct",
-        f"returned None; wanted: {ROWS}",
+        f"returned None; expected: {ROWS}",
     ),
     "correct has one row for all": (
         "FedAvg",
         "def correct(self, g, w, ctx):\n        return g.mean(dim=0, keepdim=True)",
         "correct",
-        f"returned {MODEL}; wanted: {ROWS}",
+        f"returned {MODEL}; expected: {ROWS}",
     ),
     "correct has another type": (
         "FedAvg",
         "def correct(self, g, w, ctx):\n        return g.float()",
         "correct",
-        r"returned a tensor of shape \(\d, \d+\), float32 on cpu; wanted: a tensor of shape \(\d, \d+\), float64",
+        r"returned a tensor of shape \(\d, \d+\), float32 on cpu; expected: a tensor of shape \(\d, \d+\), float64",
     ),
     "perturbation has no rows": (
         "FedAvg",
         "def perturbation(self, w, gradient, ctx):\n        return gradient(w).mean(dim=0)",
         "perturbation",
-        rf"returned a tensor of shape \(\d+,\), float64 on cpu; wanted: {ROWS} or None",
+        rf"returned a tensor of shape \(\d+,\), float64 on cpu; expected: {ROWS} or None",
     ),
     "correct returns a vector of the client": (
         "FedAvg",
         'client_state = ("m",)\n\n    def correct(self, g, w, ctx):\n        return ctx.client["m"].add_(g)',
         "correct",
-        f"returned {ROWS}; wanted: a new tensor, because the engine clips it in place",
+        f"returned {ROWS}; expected: a new tensor, because the engine clips it in place",
     ),
     "perturbation is a number": (
         "FedAvg",
         "def perturbation(self, w, gradient, ctx):\n        return 0.1",
         "perturbation",
-        f"returned 0.1; wanted: {ROWS} or None",
+        f"returned 0.1; expected: {ROWS} or None",
     ),
     "finish forgets to return": (
         "FedAvg",
         "def finish(self, w, ctx):\n        pass",
         "finish",
-        r"returned None; wanted: a dict of names and tensors of shape \(\d, any\)",
+        r"returned None; expected: a dict of names and tensors of shape \(\d, any\)",
     ),
     "finish uploads a mean": (
         "FedAvg",
         'def finish(self, w, ctx):\n        return {"delta": w.mean(dim=0)}',
         "finish",
-        r"returned a dict \('delta': a tensor of shape \(\d+,\), float64 on cpu\); wanted: a dict of names",
+        r"returned a dict \('delta': a tensor of shape \(\d+,\), float64 on cpu\); expected: a dict of names",
     ),
     "aggregate copies all rows into one": (
         "FedAvg",
@@ -103,13 +103,13 @@ SLIPS = {
         "FedAvg",
         f'def aggregate(self, server, uploads, ctx):\n        server["w"] = {MEAN}',
         "aggregate",
-        r"bound server\['w'\] to another tensor; wanted: server\['w'\].copy_\(...\), in place",
+        r"bound server\['w'\] to another tensor; expected: server\['w'\].copy_\(...\), in place",
     ),
     "aggregate keeps what was not declared": (
         "FedAvg",
         f'def aggregate(self, server, uploads, ctx):\n        server["velocity"] = {MEAN}',
         "aggregate",
-        r"made server\['velocity'\]; wanted: 'velocity' declared in server_state of the class",
+        r"made server\['velocity'\]; expected: 'velocity' declared in server_state of the class",
     ),
     "a client's vector is bound anew": (
         "FedAvg",
@@ -121,7 +121,7 @@ SLIPS = {
         "FedAvg",
         'def correct(self, g, w, ctx):\n        ctx.scratch["last"] = g.clone()\n        return g',
         "correct",
-        r"made scratch\['last'\]; wanted: 'last' declared in scratch of the class",
+        r"made scratch\['last'\]; expected: 'last' declared in scratch of the class",
     ),
     "state is read that was not declared": (
         "FedAvg",
@@ -133,38 +133,38 @@ SLIPS = {
         "FedAvg",
         'def evaluated(self, server):\n        return server["w"]',
         "evaluated",
-        f"returned {MODEL}; wanted: a dict of names and models, at least one, each {MODEL}",
+        f"returned {MODEL}; expected: a dict of names and models, at least one, each {MODEL}",
     ),
     "evaluated is empty": (
         "FedAvg",
         "def evaluated(self, server):\n        return {}",
         "evaluated",
-        r"returned a dict \(empty\); wanted: a dict of names and models",
+        r"returned a dict \(empty\); expected: a dict of names and models",
     ),
     "evaluated has no rows": (
         "FedAvg",
         'def evaluated(self, server):\n        return {"server": server["w"][0]}',
         "evaluated",
-        r"returned a dict \('server': a tensor of shape \(\d+,\), float64 on cpu\); wanted",
+        r"returned a dict \('server': a tensor of shape \(\d+,\), float64 on cpu\); expected",
     ),
     "proximal forgets to return": (
         "FedAvg",
         "@property\n    def proximal(self):\n        0.1",
         "proximal",
-        "returned None; wanted: a number",
+        "returned None; expected: a number",
     ),
     "private_size forgets to return": (
         "FedAvg",
         "def private_size(self, image_shape):\n        image_shape[0]",
         "private_size",
-        "returned None; wanted: a whole number from 0 up",
+        "returned None; expected: a whole number from 0 up",
     ),
     "transform loses an axis": (
         "FedAvg",
         "def private_size(self, image_shape):\n        return 1\n\n"
         "    def transform(self, images, private):\n        return images[0] + private",
         "transform",
-        r"returned a tensor of shape \(1, 8, 8\), float64 on cpu; wanted: a tensor of shape \(2, 1, 8, 8\)",
+        r"returned a tensor of shape \(1, 8, 8\), float64 on cpu; expected: a tensor of shape \(2, 1, 8, 8\)",
     ),
     "begin returns": (
         "DFedAvg",

@@ -196,7 +196,7 @@ SLIPS = {
     ("other data", "train"): (None, lambda: train(dataset=ELSEWHERE["dataset"]), "made from other data"),
     ("other data", "surface"): (None, lambda: surface(**ELSEWHERE), "not the dataset of"),
     ("other data", "hessian"): (None, lambda: hessian(**ELSEWHERE), "not the dataset of"),
-    ("other data", "rerun"): (None, lambda: again(ELSEWHERE["dataset"]), "not the data set that the run was trained"),
+    ("other data", "rerun"): (None, lambda: again(ELSEWHERE["dataset"]), "not the dataset that the run was trained"),
     ("cut file", "cell"): (lambda: cut(METRICS), cell, NOT_WRITTEN),
     ("cut file", "figure"): (lambda: cut(RECORD), figure, f"{RECORD}: not the record of a run"),
     ("cut file", "report"): (lambda: cut(RECORD), report, f"{RECORD}: not the record of a run"),

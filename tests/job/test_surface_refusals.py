@@ -105,11 +105,11 @@ def test_data_of_another_run(problem, key):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"grid": 1}, "grid: 1 points: wanted is an odd number from 3"),
-        ({"grid": 10}, "grid: 10 points: wanted is an odd number from 3"),
-        ({"range": 0.0}, "range: 0.0: wanted is a finite number, more than 0"),
-        ({"range": -1.0}, "range: -1.0: wanted"),
-        ({"range": float("nan")}, "range: nan: wanted"),
+        ({"grid": 1}, "grid: 1 points: expected an odd number from 3"),
+        ({"grid": 10}, "grid: 10 points: expected an odd number from 3"),
+        ({"range": 0.0}, "range: 0.0: expected a finite number, more than 0"),
+        ({"range": -1.0}, "range: -1.0: expected"),
+        ({"range": float("nan")}, "range: nan: expected"),
     ],
 )
 def test_settings_that_mean_nothing(problem, settings, message):

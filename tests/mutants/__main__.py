@@ -34,7 +34,7 @@ def mutate(folder: Path, mutation: tuple[str, str, str, str] | None) -> Path:
         path = src / "flatfed" / file
         content = path.read_text()
         if content.count(text) != 1:
-            raise SystemExit(f"{file}: {text!r} is there {content.count(text)} times; wanted: once")
+            raise SystemExit(f"{file}: {text!r} is there {content.count(text)} times; expected: once")
         path.write_text(content.replace(text, other))
     return src
 

@@ -238,7 +238,7 @@ def test_models_are_averaged_without_tf32(tmp_path, tf32):
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ({"client_state": "mu"}, "client_state is 'mu'; wanted: a tuple of names"),
+        ({"client_state": "mu"}, "client_state is 'mu'; expected: a tuple of names"),
         ({"client_state": ("model",)}, "client_state may not have 'model'"),
         ({"server_state": ("w",)}, "server_state may not have 'w'"),
     ],

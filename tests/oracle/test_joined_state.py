@@ -125,7 +125,7 @@ def test_the_order_is_that_of_the_bases_and_every_name_is_there_once():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('class Odd(FedAvg):\n    scratch = "velocity"\n', "algorithm Odd: scratch is 'velocity'; wanted: a tuple"),
+        ('class Odd(FedAvg):\n    scratch = "velocity"\n', "algorithm Odd: scratch is 'velocity'; expected: a tuple"),
         ('class Odd(FedAvg):\n    server_state = ("w",)\n', "algorithm Odd: server_state may not have 'w'"),
         (
             'class Odd(FedAvg):\n    @property\n    def scratch(self):\n        return ("v",)\n',

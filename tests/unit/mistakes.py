@@ -135,7 +135,7 @@ FILES = {
     "even grid": (CIFAR10, "    probe: {every: 20", "    analysis: {surface: {grid: 4}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.surface.grid: 4", "odd"]),
     "images of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {images: 7}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.images", "7", "8"]),
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
-    "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 is not allowed", "1e-07 clients join a round; at least 0.1", "'cifar10'"]),
+    "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 is not allowed", "1e-07 clients join a round; expected at least 0.1", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "has no effect"]),
     "nodes' metric misspelt": (PEERS, "node_train_accuracy", "node_train_acuracy", [PEERS, "metrics.decentralised (train_accuracy)", "did you mean 'node_train_accuracy'?", "client_train_accuracy, node_train_accuracy"]),
     "nodes' metric of another name": (PEERS, "decentralised: node_train_accuracy", "decentralised: test_accuracy", [PEERS, "metrics.decentralised (train_accuracy)", "unknown metric 'test_accuracy'"]),

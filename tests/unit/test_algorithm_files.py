@@ -45,35 +45,35 @@ SLIPS = {
     ),
     "an argument left out": (
         f"def aggregate(self, server, uploads):\n        {AGGREGATE}",
-        ["FedBad.aggregate(self, server, uploads); wanted: aggregate(self, server, uploads, ctx), in this order"],
+        ["FedBad.aggregate(self, server, uploads); expected: aggregate(self, server, uploads, ctx), in this order"],
     ),
     "an argument too many": (
         "def correct(self, w, g, ctx):\n        return g",
-        ["FedBad.correct(self, w, g, ctx); wanted: correct(self, g, w, ctx)"],
+        ["FedBad.correct(self, w, g, ctx); expected: correct(self, g, w, ctx)"],
     ),
     "arguments swapped": (
         "def update(self, d, w, ctx):\n        w.sub_(ctx.lr * d)",
-        ["FedBad.update(self, d, w, ctx); wanted: update(self, w, d, ctx), in this order"],
+        ["FedBad.update(self, d, w, ctx); expected: update(self, w, d, ctx), in this order"],
     ),
     "arguments by name alone": (
         "def finish(self, w, *, ctx):\n        return {}",
-        ["FedBad.finish(self, w, ctx); wanted: finish(self, w, ctx), in this order"],
+        ["FedBad.finish(self, w, ctx); expected: finish(self, w, ctx), in this order"],
     ),
     "no self": (
         "def correct(g, w, ctx):\n        return g",
-        ["FedBad.correct(self, w, ctx); wanted: correct(self, g, w, ctx)"],
+        ["FedBad.correct(self, w, ctx); expected: correct(self, g, w, ctx)"],
     ),
     "a parameter with a hook's name": (
         'mix = Number(0.5, "share of the neighbours")',
-        ["FedBad.mix is Number(default=0.5", "wanted: a function mix(self, models, mixing, ctx)"],
+        ["FedBad.mix is Number(default=0.5", "expected: a function mix(self, models, mixing, ctx)"],
     ),
     "a hook as a property": (
         '@property\n    def evaluated(self):\n        return {"server": self.w}',
-        ["FedBad.evaluated is a property; wanted: a function evaluated(self, server)"],
+        ["FedBad.evaluated is a property; expected: a function evaluated(self, server)"],
     ),
     "a property as a function": (
         "def proximal(self):\n        return 0.1",
-        ["FedBad.proximal is read, not called; wanted: a value, or a function under @property"],
+        ["FedBad.proximal is read, not called; expected: a value, or a function under @property"],
     ),
     "a declaration as a function": (
         "def whole_rows(self):\n        return False",

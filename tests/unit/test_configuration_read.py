@@ -136,7 +136,7 @@ def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, mo
     assert run_specs.dataset_spec(mine.catalog, "cifar10")["source"]["path"] == str(tmp_path / "own.npz")
     (tmp_path / "folder").mkdir()
     for path, what in (("~/folder", "is a folder"), ("~/absent.npz", "does not exist")):
-        with pytest.raises(ConfigError, match=f"data.cifar10.path: '{path}' {what}; wanted: a file with train_images"):
+        with pytest.raises(ConfigError, match=f"data.cifar10.path: '{path}' {what}; expected: a file with"):
             experiment.load(ROOT, data(path)).check()
 
 

@@ -126,7 +126,7 @@ def test_surfaces_on_another_data_set_are_refused(spec, files):
     whose = replace(about(["b"]), models=[other])
     write(files / "other.npz", Landscape(whose, AXIS, AXIS, BOWL[None], BOWL[None]))
     entries = [{"label": n, "files": [str(files / file)]} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
-    with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
+    with pytest.raises(DataError, match=r"other\.npz has losses on another dataset \(SHA-256 dddddddddddd\), but"):
         surface.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": entries}]}))
 
 

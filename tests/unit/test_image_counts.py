@@ -193,7 +193,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
         '{"train": 1, "test": 1, "shape": 3}',
     ):
         manifest.write_text(text)
-        with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a data set"):
+        with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
             line(here, "paper")
 
 

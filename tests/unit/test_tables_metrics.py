@@ -243,7 +243,7 @@ def test_an_analysis_without_the_scaled_hessian_is_missing(make, tmp_path):
     assert (found.value, found.errors) == (100.0, None)
     scaled = make("hessian_scaled_trace", "number", [run], analyses=[str(tmp_path / "a")])
     assert (scaled.status, scaled.value) == ("missing", None)
-    assert scaled.problems == [f"{tmp_path / 'a'} is without hessian_scaled_trace; delete it to make it again"]
+    assert scaled.problems == [f"{tmp_path / 'a'} is without hessian_scaled_trace; delete it to rebuild it"]
 
 
 @pytest.mark.parametrize("what", ["dataset", "partition", "model"])

@@ -37,7 +37,7 @@ def test_other_metrics_are_found(project):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda record: record.update(dataset_digest="0" * 64), "resources/digits: not the data set that the run"),
+        (lambda record: record.update(dataset_digest="0" * 64), "resources/digits: not the dataset that the run"),
         (lambda record: record["description"]["dataset"].update(name="digitz"), "snakemake --cores 1 resources/digitz"),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_path_and_a_title_are_taken_literally(place):
         ("results/preview/runs/../../../../x/seed1/run.json", "no rule makes it"),
         pytest.param(f"results/preview/cells/{TABLE}/a;touch x/digits.json", "unknown column 'a;touch x'", marks=full),
         pytest.param(f"{RUNS}/fedavg/seed01/run.json", "no rule makes it", marks=full),
-        (f"{RUNS}/fedavg/seed4294967296/run.json", "1 to 4294967295 is wanted"),
+        (f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295"),
         pytest.param("resources/../dataset.json", "No rule to produce dataset.json", marks=full),
         ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-imagenet"),
     ],

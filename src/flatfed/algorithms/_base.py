@@ -45,7 +45,7 @@ VECTOR_KINDS = {
 def check_state(kind: str, names: Any, where: str) -> None:
     """Refuse ``names`` of a ``kind`` of vectors that are no names, or that the engine uses."""
     if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{where}: {kind} is {names!r}; wanted: a tuple of names")
+        raise ConfigError(f"{where}: {kind} is {names!r}; expected: a tuple of names")
     for name in names:
         if name in VECTOR_KINDS[kind]:
             raise ConfigError(f"{where}: {kind} may not have {name!r}, which the engine uses")

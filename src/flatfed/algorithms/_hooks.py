@@ -29,7 +29,7 @@ def check(kind: type[Algorithm]) -> None:
             where = f"{file_of(owner)}: {owner.__name__}.{name}"
             if name in DECLARED and position > after:
                 raise ConfigError(
-                    f"{where} is never called: in {kind.__name__} that of Algorithm comes first; wanted: "
+                    f"{where} is never called: in {kind.__name__} that of Algorithm comes first; expected: "
                     f"{owner.__name__} before the other bases of the class"
                 )
             if name in DECLARED:
@@ -64,18 +64,18 @@ def _check_fit(name: str, value: Any, where: str) -> None:
     base = DECLARED[name]
     if not isinstance(base, CALLED):
         if isinstance(value, FunctionType):
-            raise ConfigError(f"{where} is read, not called; wanted: a value, or a function under @property")
+            raise ConfigError(f"{where} is read, not called; expected: a value, or a function under @property")
         return
     expected = list(inspect.signature(getattr(base, "__func__", base)).parameters.values())[1:]
     if not isinstance(value, CALLED):
         if isinstance(value, property | cached_property) or not (callable(value) or hasattr(value, "__get__")):
             form = "a property" if hasattr(value, "__get__") else repr(value)
-            raise ConfigError(f"{where} is {form}; wanted: a function {name}{_written(expected)}")
+            raise ConfigError(f"{where} is {form}; expected: a function {name}{_written(expected)}")
         return
     signature = inspect.signature(getattr(value, "__func__", value))
     parameters = list(signature.parameters.values())[0 if isinstance(value, staticmethod) else 1 :]
     if not _accepts(signature.replace(parameters=parameters), [parameter.name for parameter in expected]):
-        raise ConfigError(f"{where}{_written(parameters)}; wanted: {name}{_written(expected)}, in this order")
+        raise ConfigError(f"{where}{_written(parameters)}; expected: {name}{_written(expected)}, in this order")
 
 
 def _accepts(signature: inspect.Signature, names: list[str]) -> bool:

@@ -101,7 +101,7 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
         command = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}"
         raise DataError(f"{manifest} is missing. {run_folders.ORDER_HINT} Make it: {command}")
     if manifests.read(manifest).digest != record.dataset_digest:
-        problem = "not the data set that the run was trained on (other digest); make it again"
+        problem = "not the dataset that the run was trained on (other digest); fetch it again"
         raise DataError(f"{dataset}: {problem}. {run_folders.ORDER_HINT}")
     if weights is not None:
         from flatfed.models import pretrained

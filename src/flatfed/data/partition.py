@@ -17,7 +17,7 @@ from flatfed.data.streams import stream
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
 
-REMEDY = "delete it to compute it again"
+REMEDY = "delete it to rebuild it"
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
         data = catalog.values("paper", name)["dataset"]
-        at = f"{location}.domain (dataset {data!r}, {name}; asked for in {where})"
+        at = f"{location}.domain (dataset {data!r}, {name}; requested in {where})"
         lookup.check("domain", declared["domain"], domains, at)
     for scale in protocol.scales:
         dataset, resolved_split = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
-        scope = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
+        scope = f"of dataset {data!r} ({name}, {scale} scale; requested in {where})"
         if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
             raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
         spec, clients = resolved_split.partition, resolved_split.partition["clients"]
@@ -43,7 +43,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
         drawn = clients * resolved_split.sampling["fraction"] if resolved_split.sampling["scheme"] == "bernoulli" else 1
         classes = f"at most {dataset['classes']}, the classes {scope}"
         for key, wrong, allowed in (
-            ("participation", drawn < FEWEST, f"{drawn:g} clients join a round; at least {FEWEST} are wanted {scope}"),
+            ("participation", drawn < FEWEST, f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
             ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
             (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {scope}"),

@@ -70,7 +70,7 @@ def check_exists(source: dict[str, Any], where: str) -> None:
     path = Path(expanded(source)["path"])
     if not exists(path):
         problem = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
-        raise ConfigError(f"{where}.path: {source['path']!r} {problem}; wanted: {layout}")
+        raise ConfigError(f"{where}.path: {source['path']!r} {problem}; expected: {layout}")
 
 
 def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:

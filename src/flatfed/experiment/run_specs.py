@@ -33,7 +33,7 @@ def weights_name(paths: Paths, name: str) -> str:
 def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
+        raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LARGEST_SEED}")
     scales.values(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")

@@ -80,7 +80,7 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
         if key in parameters:
             number = parameters[key].check(value, f"{where}.{key}")
             if not isinstance(number, str) and abs(number) > LARGEST_PARAMETER:
-                raise ConfigError(f"{where}.{key}: {value} is not allowed; at most {LARGEST_PARAMETER} is wanted")
+                raise ConfigError(f"{where}.{key}: {value} is not allowed; expected at most {LARGEST_PARAMETER}")
         elif key in OWN_TRAINING:
             schemas.validate_property(value, "protocol", key, where)
         else:

@@ -46,7 +46,7 @@ def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: C
     if share * images < 1:
         raise ConfigError(
             f"{protocol.file}: {protocol.under}tune.validation: {share:g} of the {images} images of a client "
-            f"({split}, {scale} scale) is less than one; at least {1 / images:.2g} is wanted"
+            f"({split}, {scale} scale) is less than one; expected at least {1 / images:.2g}"
         )
 
 

@@ -80,7 +80,7 @@ def _check_comparable(spec: FigureSpec, surfaces: list[list[LossSurface | None]]
 def _setup(about: LandscapeSetUp) -> list[str]:
     """Return the properties that comparable surfaces share, in words."""
     return [
-        f"losses on another data set (SHA-256 {about.models[0].digests.dataset[:12]})",
+        f"losses on another dataset (SHA-256 {about.models[0].digests.dataset[:12]})",
         f"losses on {about.set} images",
         f"losses on other images (SHA-256 of their positions {about.images_sha256[:12]})",
         f"directions of draw {about.seed}",

@@ -39,7 +39,7 @@ def _images(name: str, dataset: DatasetSpec, counts: list[Counts]) -> str:
         except (FileNotFoundError, NotADirectoryError):
             reason = "they are not on this machine"
         except (OSError, DataError) as problem:
-            raise misread(path, "that of a data set", problem, "delete its folder to make it again") from None
+            raise misread(path, "that of a dataset", problem, "delete its folder to rebuild it") from None
     if not numbers:
         return f"{dataset.images:,} images of {height}x{width} declared; {reason}"
     part = f" of {dataset.of:,}" if min(numbers) < dataset.of else ""

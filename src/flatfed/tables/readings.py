@@ -102,7 +102,7 @@ def _timing(run: Run) -> RunReading:
         return RunReading(None, problem=f"{path} {reason}")
     same_seed = {**timing.description, "seed": description["seed"]}
     if different := [key for key, _, _ in identity.differences(same_seed, description)]:
-        again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+        again = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
     seconds = {name: getattr(timing, name) for name in TIMES}
@@ -122,7 +122,7 @@ def _hessian(run: Run, metric: str) -> RunReading:
         problem = f"{path}: the run diverged in round {hessian.about.diverged_at}"
         return RunReading(Reading(), True, problem, record=record)
     if not hessian.covers(metric):
-        return RunReading(None, problem=f"{path} is without {metric}; delete it to make it again")
+        return RunReading(None, problem=f"{path} is without {metric}; delete it to rebuild it")
     return RunReading(Reading(analysis=hessian), record=record)
 
 

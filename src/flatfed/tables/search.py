@@ -50,7 +50,7 @@ def _scored(point: Point, search: TuningChoice) -> tuple[Point, RunRecord]:
     folder = Path(point.run)
     path, record = folder / records.RECORD, records.read_finished(folder)
     if digest_json(record.description) != point.description_digest:
-        raise DataError(f"{path}: is of another run than the grid's point; make it again: snakemake --cores 1 {path}")
+        raise DataError(f"{path}: is of another run than the grid's point; rebuild it: snakemake --cores 1 {path}")
     if not record.ended:
         raise DataError(f"{folder} has done {record.rounds_done} of {record.description['rounds']} rounds")
     accuracy = None

@@ -57,13 +57,13 @@ def unconverged(estimates: Estimates, settings: HessianSettings) -> list[str]:
         pairs = zip(estimates.residuals, estimates.eigenvalues, strict=True)
         residual, eigenvalue = max(pairs, key=lambda pair: pair[0])
         sentences.append(
-            f"the eigenvalues have not converged: residual {residual:.3g} of {eigenvalue:.3g}, wanted is "
+            f"the eigenvalues have not converged: residual {residual:.3g} of {eigenvalue:.3g}, expected "
             f"{settings.residual:.0%}"
         )
     if not estimates.converged.trace:
         sentences.append(
             f"the trace has not converged: {estimates.trace:.4g} with standard error "
-            f"{estimates.trace_standard_error:.2g} after {estimates.trace_vectors} vectors, wanted is "
+            f"{estimates.trace_standard_error:.2g} after {estimates.trace_vectors} vectors, expected "
             f"{settings.trace_error:.0%}"
         )
     return sentences

@@ -85,9 +85,9 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
     """
     grid = settings.grid
     if grid < 3 or grid % 2 == 0:
-        raise FlatFedError(f"grid: {grid} points: wanted is an odd number from 3, so that the model is one of them")
+        raise FlatFedError(f"grid: {grid} points: expected an odd number from 3, so that the model is one of them")
     if not 0 < settings.range < math.inf:
-        raise FlatFedError(f"range: {settings.range}: wanted is a finite number, more than 0")
+        raise FlatFedError(f"range: {settings.range}: expected a finite number, more than 0")
     with shortage.explained(pick_device(inputs.device), f"surface of {run}", REMEDIES):
         trained = trained_model.load(run, inputs)
         row, name = trained.row, trained.record.name

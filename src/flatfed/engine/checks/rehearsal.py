@@ -25,7 +25,7 @@ from flatfed.errors import ConfigError, FlatFedError
 CLIENTS = 2  # in the local steps
 AGGREGATED = 1 << 30  # largest size in bytes of the aggregated models
 KINDS = {kind.removesuffix("_state"): kind for kind in VECTOR_KINDS}  # name in a context -> name in an algorithm
-VALUE = "returned {}; wanted: {}"
+VALUE = "returned {}; expected: {}"
 
 
 def private_size(algorithm: Algorithm, shape: tuple[int, int, int]) -> int:
@@ -93,7 +93,7 @@ def rehearse(
     before, version = w.clone(), w._version
     _call(algorithm, "update", w, d, step)
     if w._version == version and torch.equal(before, w):
-        _refuse(algorithm, "update", "left w as it was; wanted: w changed in place, as by w.sub_(...)")
+        _refuse(algorithm, "update", "left w as it was; expected: w changed in place, as by w.sub_(...)")
     uploads = _call(algorithm, "finish", w, ctx)
     if not algorithm.decentralised:
         uploads["w"] = w[:, : len(initial)]
@@ -137,10 +137,10 @@ def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
         for vector, value in values.items():
             if vector not in before:
                 remedy = f"{vector!r} declared in {KINDS[kind]} of the class"
-                _refuse(algorithm, name, f"made {kind}[{vector!r}]; wanted: {remedy}")
+                _refuse(algorithm, name, f"made {kind}[{vector!r}]; expected: {remedy}")
             if value is not before[vector]:
                 target = f"{kind}[{vector!r}]"
-                _refuse(algorithm, name, f"bound {target} to another tensor; wanted: {target}.copy_(...), in place")
+                _refuse(algorithm, name, f"bound {target} to another tensor; expected: {target}.copy_(...), in place")
     return returned
 
 
