@@ -78,7 +78,7 @@ def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
     with pytest.raises(DataError, match=r"is of another run: protocol/split/one/seed1 at paper scale, not .*/two/"):
         figures.make(made.figure_spec(analysed(kind, tmp_path, [one, one], runs)), tmp_path)
     retrained = replace(two, digests=replace(two.digests, model="f" * 64))
-    with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff\) than .*/two/seed1 has"):
+    with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff, that of .*/two/seed1 is"):
         figures.make(made.figure_spec(analysed(kind, tmp_path, [one, retrained], runs)), tmp_path)
     nameless = replace(two, digests=None)
     with pytest.raises(DataError, match=r"(not|cannot be read as) a .*digests: null is not a mapping"):
