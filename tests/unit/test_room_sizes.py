@@ -27,7 +27,7 @@ LIMITS = {
     "models": 434,
     "papers": 453,
     "runs": 799,
-    "tables": 1423,
+    "tables": 1424,
     "workflow": 222,
 }
 

@@ -130,5 +130,6 @@ def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group])
         shown = [(row, groups[folder]) for row, folder in folders if folder in groups]
         curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
         if curves:
-            return f"{table.spec.title}: {', '.join(column.headers)}", shown[0][1].accuracy, curves
+            headers = [text for text in column.headers if any(text not in c.headers for c in table.spec.columns)]
+            return f"{table.spec.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracy, curves
     return None
