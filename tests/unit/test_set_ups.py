@@ -66,7 +66,7 @@ def test_titles_have_the_numbers_of_what_is_shown() -> None:
     assert titles("paper", "fedsmoo2023_F9")[0] == "Test accuracy on CIFAR-10, 5% of 200 clients"
     assert titles("preview", "fedsmoo2023_F9")[0] == "Test accuracy on digits, 10% of 60 clients"
     first, *panels = titles("preview", "fedlesam2024_F5")
-    assert first.endswith("partitioned among 30 and 60 clients") and panels[2] == "(c) digits, 60 clients, Dirichlet 0.6"
+    assert first.endswith("among 30 and 60 clients") and panels[2] == "(c) digits, 60 clients, Dirichlet 0.6"
     assert titles("paper", "fedlesam2024_F5")[0].endswith("partitioned among 100 and 200 clients")
     other = [("fedsmoo-cifar10", "path3-100"), ("fedsmoo-cifar100", "path3-100")]
     assert (
