@@ -131,7 +131,7 @@ def test_damaged_partitions_are_named(tmp_path, partition_spec):
     np.savez(tmp_path / "q.npz", indices=np.arange(3))
     for name in ("p.npz", "q.npz", "r.npz"):
         panels = [{"title": "Dirichlet", "marks": [{"label": "", "files": [str(tmp_path / name)]}]}]
-        with pytest.raises(DataError, match=rf"{name}: cannot be read as a partition .*; delete it to compute"):
+        with pytest.raises(DataError, match=rf"{name}: cannot be read as a partition .*; delete it to rebuild"):
             heat_map.draw(made.figure_spec({**partition_spec, "panels": panels}))
 
 
