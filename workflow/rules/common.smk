@@ -194,8 +194,8 @@ def check_targets(*rule_names):
     for target in (
         get_argument_parser().parse_args(sys.argv[1:]).targets if "snakemake" in sys.argv[0] else ()
     ):
-        has_rule = target in rule_names or any(entry.is_producer(target) for entry in workflow.rules)
-        if not has_rule and not Path(target).exists():
+        produced = target in rule_names or any(entry.is_producer(target) for entry in workflow.rules)
+        if not produced and not Path(target).exists():
             requested.refuse(EXPERIMENT, target, rule_names)
 
 
