@@ -87,6 +87,9 @@ def test_the_nearest_measurements_of_a_run(experiment):
     assert seconds(run("fedavg", "dir0.6-200"), fedavg, (run("fedavg", "dir0.6-200"), 5.0, here)) == 5.0, "of the split"
     assert seconds(run("fedcm"), fedavg, fedsam) == 1.0, "none of its algorithm: those here"
     assert seconds(run("fedavg", protocol="fedsmoo-cifar100"), fedavg) is None
+    model = dict(reversed(fedavg[0].description["model"].items()))
+    reordered = dataclasses.replace(fedavg[0], description={**fedavg[0].description, "model": model})
+    assert len(model) > 1 and seconds(run("fedavg"), (reordered, 4.0, here)) == 4.0, "whatever the order of keys"
     edited = {**fedavg[0].description, "batch_size": 7}
     assert seconds(run("fedavg"), (dataclasses.replace(fedavg[0], description=edited), 1.0, here)) is None
 

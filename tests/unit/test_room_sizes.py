@@ -19,7 +19,7 @@ LIMITS = {
     "": 668,
     "algorithms": 993,
     "analysis": 861,
-    "commands": 1290,
+    "commands": 1291,
     "data": 1007,
     "engine": 2832,
     "experiment": 2197,

@@ -12,6 +12,7 @@ from flatfed import gpus
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
+from flatfed.files import digest_json
 from flatfed.runs import record as records
 
 PUBLISHED = configuration.HOME / "results/published"
@@ -59,8 +60,8 @@ class Measurements:
 
 
 def _speed_settings(description: dict[str, Any]) -> str:
-    """Return the protocol and the settings that determine its speed."""
-    return repr([description[key] for key in ("protocol", "model", "batch_size", "local_epochs", "precision")])
+    """Return the digest of the protocol and the settings that determine its speed."""
+    return digest_json([description[key] for key in ("protocol", "model", "batch_size", "local_epochs", "precision")])
 
 
 def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str]]:
