@@ -8,7 +8,6 @@ Reads the algorithms' files, config/reference and results/published.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,8 @@ from effects import PUBLISHED, accuracies, effects, interval_text, verdict
 from flatfed import algorithms, experiment
 from flatfed.algorithms import Choice
 from flatfed.papers.reference import FLAG
+from flatfed.runs.paths import without_label
+from flatfed.tables.reported_runs import flatten
 from results import read
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,17 +68,14 @@ def choice_effects() -> pd.DataFrame:
     return pd.DataFrame(effect_lines, columns=["row", "table", "choice", "base", "effect", "verdict"])
 
 
-def settings(values: Mapping, prefix: str = "") -> str:
-    """Return ``values`` as "`rho: 0.3`, `topology.graph: full`"; ``prefix``: the outer keys."""
-    return ", ".join(
-        settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else f"`{prefix}{key}: {json.dumps(value)}`"
-        for key, value in values.items()
-    ).replace('"', "")
+def settings(values: Mapping) -> str:
+    """Return nested ``values`` as "`rho: 0.3`, `topology.graph: full`"."""
+    return ", ".join(f"`{name}: {text}`" for name, text in flatten(values).items()) if values else ""
 
 
 def of_algorithm(lines: pd.DataFrame, column: str, name: str) -> pd.DataFrame:
     """Return the lines of algorithm ``name`` and of its variants (``name~...``)."""
-    return lines[lines[column].str.split("~").str[0] == name]
+    return lines[lines[column].map(without_label) == name]
 
 
 def page(
@@ -109,7 +107,7 @@ def page(
         published=published_tables(reference),
         flagged=reference.cell.str.contains("(", regex=False).any(),
         table=next((table for table, declared in tables.items() if name in declared.entries), None),
-        runs=[run for run in runs if run.algorithm.split("~")[0] == name],
+        runs=[run for run in runs if without_label(run.algorithm) == name],
         small_cnn=of_algorithm(small_cnn, "row", name),
         root=ROOT,
     )

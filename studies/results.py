@@ -15,6 +15,7 @@ from jinja2 import Template
 from matplotlib import pyplot
 
 from flatfed.commands import run_folders
+from flatfed.runs.paths import without_label
 
 STYLE = {"backend": "agg", "axes.spines.top": False, "axes.spines.right": False, "font.size": 8, "axes.titlesize": 9}
 pyplot.rcParams |= STYLE | {"axes.grid": True, "grid.color": "#eeeeee", "figure.labelsize": 8}
@@ -46,7 +47,7 @@ class Run:
         described = self.about["description"]
         self.split, self.algorithm, self.seed = (described[key] for key in ("split", "algorithm", "seed"))
         self.precision, self.rounds = self.about["precision"], int(self.accuracy.index[-1])
-        self.name = NAMES[self.algorithm.split("~")[0]] + (f", {self.changes}" if self.changes else "")
+        self.name = NAMES[without_label(self.algorithm)] + (f", {self.changes}" if self.changes else "")
         self.printed = printed(self.split, self.algorithm)
 
     @property
@@ -102,7 +103,7 @@ def printed(split: str, algorithm: str) -> dict:
             rows = pd.read_csv(ROOT / f"config/reference/{paper}_{table}.csv")
             rows = rows[(rows.dataset == "cifar10") & (rows.partition == "pathological") & (rows.partition_param == 3)]
             rows = rows[(rows.clients == int(split.split("-")[1])) & (rows.metric == metric) & (rows.unit != "x")]
-            tables.append(rows[rows.algorithm == algorithm.split("~")[0]])
+            tables.append(rows[rows.algorithm == without_label(algorithm)])
         if len(tables[0]):
             reached = tables[1].dropna(subset="value").set_index("target").value
             rounds_to = {target: int(reached[target]) if target in reached else None for target in TARGETS}
@@ -118,7 +119,7 @@ def read(folder: Path = PUBLISHED) -> list[Run]:
         suffix = record.name.removeprefix("run").removesuffix(".json")
         metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
         runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, not suffix))
-    return sorted(runs, key=lambda run: (list(NAMES).index(run.algorithm.split("~")[0]), run.changes, run.seed))
+    return sorted(runs, key=lambda run: (list(NAMES).index(without_label(run.algorithm)), run.changes, run.seed))
 
 
 def trials(runs: list[Run]) -> list[tuple]:
@@ -126,7 +127,7 @@ def trials(runs: list[Run]) -> list[tuple]:
     results = []
     for run in (run for run in runs if run.split == OLDER):
         same = [r for r in runs if (r.split, r.seed) == (run.split, run.seed) and r is not run and not r.changes]
-        same = [r for r in same if r.algorithm == run.algorithm.split("~")[0]]
+        same = [r for r in same if r.algorithm == without_label(run.algorithm)]
         base = next(iter(same), None)
         if base is None or not (run.changes or run.precision == "float32"):
             continue
