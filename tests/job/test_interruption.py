@@ -309,17 +309,22 @@ def test_only_vectors_that_changed_are_written_and_dead_ones_do_not_pile_up(tmp_
         assert all(torch.equal(get(key), value) for key, value in vectors.items())
 
 
-def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path, monkeypatch):
-    """Where they would take too long to write after a signal, they are written before the next regular checkpoint."""
-    monkeypatch.setattr(checkpoint, "GRACE", 0.0)
-    written = []
-    write = Checkpoint.write
+@pytest.fixture
+def written(monkeypatch) -> list[int]:
+    """Return the rounds after which a checkpoint is written, in order."""
+    rounds, write = [], Checkpoint.write
 
     def noted(self, run, progress):
-        written.append(run.round)
+        rounds.append(run.round)
         return write(self, run, progress)
 
     monkeypatch.setattr(Checkpoint, "write", noted)
+    return rounds
+
+
+def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path, monkeypatch, written):
+    """Where they would take too long to write after a signal, they are written before the next regular checkpoint."""
+    monkeypatch.setattr(checkpoint, "GRACE", 0.0)
     changes = dict(checkpoint_every=100, rounds=8, sampling={"scheme": "fixed", "fraction": 0.34})
     job(tmp_path, "fedsmoo", "rows", **changes)
     assert written == list(range(1, 8)), "every round: two together would take too long"
@@ -328,6 +333,17 @@ def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path
     assert written == []
     job(tmp_path, "dfedsam", "all", **{**changes, "sampling": {"scheme": "all"}})
     assert written == [], "every round changes all rows: waiting adds nothing"
+
+
+def test_planned_checkpoints_take_a_small_share_of_the_time(tmp_path, monkeypatch, written):
+    """On a GPU, rounds are shorter than the writing of their clients' vectors."""
+    monkeypatch.setattr(checkpoint, "SPEED", 1.0)
+    monkeypatch.setattr(checkpoint, "GRACE", float("inf"))
+    job(tmp_path, "fedsmoo", "slow disk", checkpoint_every=1, rounds=4)
+    assert written == []
+    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
+    job(tmp_path, "fedsmoo", "any share", checkpoint_every=1, rounds=4)
+    assert written == [1, 2, 3]
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(tmp_path):

@@ -22,9 +22,16 @@ from samples import FEW, sampled
 class Lacking:
     """An executor's call that runs out of memory for more than ``most`` rows, and at the call number ``once``."""
 
-    def __init__(self, monkeypatch, most: int, error: Exception = ERRORS["on a GPU"], once: int | None = None):
+    def __init__(
+        self,
+        monkeypatch,
+        most: int,
+        error: Exception = ERRORS["on a GPU"],
+        once: int | None = None,
+        kind=executors.Stacked,
+    ):
         self.calls, self.taken = 0, []
-        call = executors.Stacked.__call__
+        call = kind.__call__
 
         def limited(executor, w, batch):
             if w.device.type == "meta":  # where sizes are worked out, in nobody's memory
@@ -35,7 +42,7 @@ class Lacking:
             self.taken.append(len(w))
             return call(executor, w, batch)
 
-        monkeypatch.setattr(executors.Stacked, "__call__", limited)
+        monkeypatch.setattr(kind, "__call__", limited)
 
 
 EVERYBODY = {"sampling": {"scheme": "all"}}
@@ -273,7 +280,7 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     """Buffers have as many rows as the largest block: they would take what the smaller one is to save."""
     spec = description("fedavg", **EVERYBODY)
     run = simulation(tmp_path, spec, "graph")
-    Lacking(monkeypatch, most=3)
+    Lacking(monkeypatch, most=3, kind=executors.Graph)
     shortage.advance(run)
     assert run.row_limit == run.local_update.capacity == 3
 

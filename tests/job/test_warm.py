@@ -90,7 +90,7 @@ def test_status_and_message_of_a_refusal_come_back(folder):
         folder, "refused", dataset={"name": "problem", "classes": 4, "shape": [1, 8, 8], "mean": [0], "std": [1]}
     )
     assert job.wait() == 2
-    assert "3 classes, but the run's 'problem' has 4" in job.stderr.read()
+    assert "classes 3, but dataset 'problem' of the run has 4" in job.stderr.read()
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])

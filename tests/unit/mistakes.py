@@ -66,7 +66,7 @@ FILES = {
     "key twice": (CIFAR10, "rounds: 800", "rounds: 800\nrounds: 900", [CIFAR10, "'rounds' is given twice", "first in line"]),
     "not YAML": (CIFAR10, "model: {", "model: {{", [CIFAR10, "not YAML", "line"]),
     "missing key": (CIFAR10, "batch_size: 50", "#", [CIFAR10, "'batch_size' is missing", "mini-batch"]),
-    "unknown executor": (CIFAR10, "{cpu: sequential, cuda: stacked}", "{cpu: sequential, cuda: auto}", [CIFAR10, "executor.cuda: unknown value 'auto'", "known: graph, sequential, stacked"]),
+    "unknown executor": (CIFAR10, "{cpu: sequential, cuda: graph}", "{cpu: sequential, cuda: auto}", [CIFAR10, "executor.cuda: unknown value 'auto'", "known: graph, sequential, stacked"]),
     "unknown dataset": (CIFAR10, "dataset: cifar10\n", "dataset: cifar\n", [CIFAR10, "dataset", "did you mean 'cifar10'?"]),
     "unknown preview dataset": (CIFAR10, "dataset: digits", "dataset: digit", [CIFAR10, "preview.dataset", "did you mean 'digits'?"]),
     "unknown model": (CIFAR10, "{name: resnet18_gn", "{name: resnet18_bn", [CIFAR10, "model", "did you mean 'resnet18_gn'?"]),

@@ -15,6 +15,7 @@ import pytest
 import made
 from flatfed import algorithms, experiment
 from flatfed.experiment import figure_specs, run_specs, scales
+from flatfed.runs.identity import deciding_differences
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "small-cnn.md").read_text(encoding="utf-8")
@@ -90,7 +91,7 @@ def test_published_runs_are_those_the_configuration_describes():
         record = json.loads(path.read_text(encoding="utf-8"))
         about = record["description"]
         key = [about[name] for name in ("scale", "protocol", "split", "algorithm", "seed")]
-        assert about == run_specs.run(configuration, *key).description
+        assert not deciding_differences(about, run_specs.run(configuration, *key).description)
         with (path.parent / "metrics.csv").open(encoding="utf-8", newline="") as file:
             last = list(csv.DictReader(file))[-1]
         assert int(last["round"]) == record["rounds_done"] == about["rounds"]

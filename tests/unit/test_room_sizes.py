@@ -21,7 +21,7 @@ LIMITS = {
     "analysis": 861,
     "commands": 1291,
     "data": 1007,
-    "engine": 2832,
+    "engine": 2831,
     "experiment": 2197,
     "figures": 819,
     "models": 434,

@@ -237,9 +237,6 @@ class Simulation(ABC):
         self.cost.counts.update(counts)
         vars(self).update(attributes)
 
-    def limit_rows(self, rows: int) -> None:
-        self.row_limit = rows
-
     def state_sizes(self) -> dict[str, int]:
         """Return name -> length of each client's vectors."""
         sizes = {name: self.layout.size for name in self.algorithm.client_state}

@@ -79,15 +79,13 @@ class Topology:
 def _adjacency(graph: str, clients: int) -> np.ndarray:
     import networkx
 
-    if graph == "ring":
-        network = networkx.cycle_graph(clients)
-    elif graph == "grid":
-        network = networkx.grid_2d_graph(*torus(clients), periodic=True)
-    elif graph == "exponential":
-        network = networkx.circulant_graph(clients, [1 << k for k in range((clients - 1).bit_length())])
-    else:
-        network = networkx.complete_graph(clients)
-    return networkx.to_numpy_array(network)
+    networks = {
+        "ring": lambda: networkx.cycle_graph(clients),
+        "grid": lambda: networkx.grid_2d_graph(*torus(clients), periodic=True),
+        "exponential": lambda: networkx.circulant_graph(clients, [1 << k for k in range((clients - 1).bit_length())]),
+        "full": lambda: networkx.complete_graph(clients),
+    }
+    return networkx.to_numpy_array(networks[graph]())
 
 
 def _weights(near: np.ndarray) -> np.ndarray:

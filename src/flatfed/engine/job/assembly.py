@@ -24,7 +24,7 @@ from flatfed.engine.sampling import active_clients
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
-from flatfed.engine.speed.recording import Recorded, recorder
+from flatfed.engine.speed.recording import CudaGraphs, Recorded
 from flatfed.engine.speed.seeds import Joined, Meeting
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
@@ -80,7 +80,7 @@ def simulation(
     decay, clip = float(description["weight_decay"]), description["clip_norm"]
     local_update = LocalUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
     if gradients.records_steps:
-        local_update = Recorded(local_update, recorder(device))
+        local_update = Recorded(local_update, CudaGraphs(device) if device.type == "cuda" else lambda work: work)
     if meeting is not None:
         local_update = Joined(local_update, meeting)
 

@@ -23,6 +23,7 @@ STALE = f"{FOLDER}.stale"
 NAME = f"{FOLDER}/{MANIFEST}"
 
 GRACE = 10.0  # seconds to write a checkpoint, of Slurm's 30 between SIGTERM and SIGKILL
+SHARE, SHORT = 0.1, 0.1  # largest share of the time for checkpoints; seconds of a write that may exceed it
 SPEED = 200e6  # assumed bytes per second of the disk until a checkpoint has measured it
 
 
@@ -41,7 +42,7 @@ class Checkpoint:
         units: list[str] | None = None,
     ):
         self.out, self.identity, self.units = out, forms.plain(identity), units
-        self.speed = SPEED
+        self.speed, self.written = SPEED, time.monotonic()
         try:
             self.journal = Journal.read(out / FOLDER)
             if differences := self._differences(self.journal.about, description or {}):
@@ -91,14 +92,18 @@ class Checkpoint:
         simulation.resume(about["simulation"], about["counts"])
         return about["progress"]
 
-    def overdue(self, simulation: Simulation) -> bool:
-        """Return whether changed clients of this and the next round take longer than ``GRACE`` to write.
+    def due(self, simulation: Simulation, planned: bool) -> bool:
+        """Return whether to write a checkpoint after this round.
 
-        Only if they add up over rounds: without a server, every round changes the same clients.
+        A ``planned`` one is skipped if it would exceed ``SHARE`` of the time since the last. An unplanned one is due
+        before changed clients of this and the next round take longer than ``GRACE`` to write, but only if they add up
+        over rounds: without a server, every round changes the same clients.
         """
         state = simulation.state
-        waiting = min(int(state.changed.sum()) + state.active, simulation.client_count)
-        return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
+        changed, seconds = int(state.changed.sum()), state.row_bytes() / self.speed  # of a client
+        waiting = min(changed + state.active, simulation.client_count)
+        overdue = waiting > state.active and waiting * seconds > GRACE
+        return overdue or (planned and changed * seconds <= max(SHORT, SHARE * (time.monotonic() - self.written)))
 
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
         """Write the changes since the last checkpoint and ``progress`` (JSON); return the bytes."""
@@ -121,8 +126,9 @@ class Checkpoint:
         }
         size = self.journal.commit(fresh, vectors, about)
         state.changed[:] = False
+        self.written = time.monotonic()
         if size > self.speed:  # smaller writes do not measure the disk
-            self.speed = size / (time.monotonic() - began)
+            self.speed = size / (self.written - began)
         return size
 
     def compact(self, simulation: Simulation) -> None:

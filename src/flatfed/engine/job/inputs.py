@@ -46,16 +46,11 @@ def load_data(
 def _check(
     description: dict[str, Any], data: datasets.Dataset, members: partitions.Partition, dataset: str, partition: str
 ) -> None:
-    expected = description["dataset"]
-    if list(data.images.shape[1:]) != list(expected["shape"]):
-        raise DataError(
-            f"{dataset}: images of shape {list(data.images.shape[1:])}, but dataset {expected['name']!r} of the run "
-            f"has {expected['shape']} (channels, height, width)"
-        )
-    if data.classes != expected["classes"]:
-        raise DataError(
-            f"{dataset}: {data.classes} classes, but the run's {expected['name']!r} has {expected['classes']}"
-        )
+    expected, shape = description["dataset"], list(data.images.shape[1:])
+    for what, found in (("shape", shape), ("classes", data.classes)):
+        if found != expected[what]:
+            run = f"dataset {expected['name']!r} of the run has {expected[what]}"
+            raise DataError(f"{dataset}: {what} {found}, but {run}")
     if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
         raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
     check_partition(partition, members.spec, description)

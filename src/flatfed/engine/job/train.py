@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from flatfed.engine.job.machine import machine, pick_device, set_up
 from flatfed.engine.job.outputs import Outputs, now
 from flatfed.engine.job.progress import Reporter, time_spent
 from flatfed.engine.memory import shortage
-from flatfed.engine.memory.sizes import in_units
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError, Shortage
@@ -110,7 +108,8 @@ class Job:
         run, rounds, sessions = self.simulation, self.description["rounds"], self.outputs.sessions
         sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
         goal = min(rounds, stop_after or rounds)
-        print(f"{self.label}: {goal} rounds on {self._where()}", file=sys.stderr)
+        where = f"{session['host']['gpu'] or 'cpu'}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
+        print(f"{self.label}: {goal} rounds on {where}", file=sys.stderr)
         with interruption.signals_noted():
             try:
                 with Reporter(self.label, goal, run.round, self.outputs.out) as reporter:
@@ -144,15 +143,6 @@ class Job:
         with shortage.explained(self.device, "before the first round"):
             return self.assemble(executor)
 
-    def _where(self) -> str:
-        run, session = self.simulation, self.outputs.sessions[-1]
-        device = session["host"]["gpu"] or "cpu"
-        where = f"{device}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
-        if run.state.home == "file":
-            size = in_units(run.state.row_bytes() * run.client_count)
-            where += f"; {size} of client state in a file in {tempfile.gettempdir()}, for lack of memory"
-        return where
-
     def _rounds(self, reporter: Reporter, goal: int) -> int | None:
         """Train to the end of round ``goal``; return the round that diverged, if any."""
         run, interval = self.simulation, self.description["checkpoint_every"]
@@ -168,7 +158,7 @@ class Job:
                 return run.round
             if line is not None:
                 self.outputs.lines.append(line)
-            if run.round < goal and (run.round % interval == 0 or self.checkpoint.overdue(run)):
+            if run.round < goal and self.checkpoint.due(run, run.round % interval == 0):
                 self._write_state()
                 self.checkpoint.compact(run)
                 written = time.monotonic()

@@ -96,7 +96,7 @@ def spare(run: Simulation, amount: str) -> None:
         state.move_out(home.on_host(state_bytes))
         change = f"client state ({sizes.in_units(state_bytes)}) goes to the host's {state.home}"
     elif rows > 1:
-        run.limit_rows(-(-rows // 2))
+        run.row_limit = -(-rows // 2)
         change = f"{run.row_limit} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         raise Shortage(

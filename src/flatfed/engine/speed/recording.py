@@ -52,11 +52,6 @@ class CudaGraphs:
         return graph.replay
 
 
-def recorder(device: torch.device) -> Recorder:
-    """Return the recorder of ``device``; on a CPU it repeats the work."""
-    return CudaGraphs(device) if device.type == "cuda" else lambda work: work
-
-
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...)."""
 
