@@ -51,6 +51,10 @@ class Run:
         self.printed = printed(self.split, self.algorithm)
 
     @property
+    def device(self) -> str:
+        return self.about["host"]["gpu"] or "CPU"
+
+    @property
     def changes(self) -> str:
         """Return the differences from the baseline: a variant's label, another batch size than 50."""
         batch = self.about["description"]["batch_size"]
