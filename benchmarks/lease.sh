@@ -3,13 +3,13 @@
 #
 #   benchmarks/lease.sh pack DATA.npz       at home: write to .lease/ the files that travel with the sources, except the data
 #   benchmarks/lease.sh measure OUT         there: run the CUDA tests, then time a round of W1 with every executor
-#   benchmarks/lease.sh train OUT SECONDS   there, repeatedly: train the runs in parallel and resume them
+#   benchmarks/lease.sh train OUT SECONDS   there, repeatedly: train the runs, two at a time, and resume them
 #   benchmarks/lease.sh authors OUT         there, after `train`: two rounds of FL-Simulator, from a clone in .lease
 #
 # Put the images in .lease/cifar10.npz (config/README.md, `npz`) and, if pytest is missing, the files of
 # `pip download --dest .lease/wheels pytest` in .lease/wheels. OUT receives reports, logs and the runs' records, which
-# `studies/results.py` reads. Environment variables: ALGORITHMS, SPLIT, SCALE, DEVICE, BUDGET (seconds for timing) and EXECUTOR
-# (the fastest of `measure`; a run resumes with the same executor only).
+# `studies/results.py` reads. Environment variables: ALGORITHMS, SPLIT, SCALE, DEVICE and BUDGET (seconds for timing).
+# On an NVIDIA H200, a run of ResNet-18 fills the GPU, so two at a time only cover each other's evaluation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH=src
@@ -18,13 +18,12 @@ dealt="$made/partitions/fedsmoo-cifar10/$split/seed1.npz"
 
 pack() {
     mkdir -p .lease
-    for algorithm in ${ALGORITHMS:-fedcm}; do
-        python -m flatfed describe --script \
-            --config "data={cifar10: {source: npz, path: $1}}" -- \
-            "$made/runs/fedsmoo-cifar10/$split/$algorithm/seed1" \
+    local data="{cifar10: {source: npz, path: $1, order: results/published/orders/cifar10.npz}}"
+    for algorithm in ${ALGORITHMS:-feddyn fedadam}; do
+        local run="$made/runs/fedsmoo-cifar10/$split/$algorithm/seed1"
+        python -m flatfed describe --script --config "data=$data" -- "$run" \
             | sed "s|\"path\": \"$1\"|\"path\": \".lease/cifar10.npz\"|" > ".lease/$algorithm.sh"
-        python -m flatfed describe --config "data={cifar10: {source: npz, path: $1}}" -- \
-            "$made/runs/fedsmoo-cifar10/$split/$algorithm/seed1" > ".lease/$algorithm.json"
+        python -m flatfed describe --config "data=$data" -- "$run" > ".lease/$algorithm.json"
     done
 }
 
@@ -36,23 +35,18 @@ measure() {
 }
 
 train() {
-    local first=
-    for script in .lease/*.sh; do
-        # Later trainings use the data of the first one.
-        until [ -e "$dealt" ] || [ -z "$first" ] || ! kill -0 "$first" 2> /dev/null; do sleep 1; done
-        sed -i "s|\"cuda\": \"[a-z]*\"|\"cuda\": \"${EXECUTOR:-stacked}\"|" "$script"
-        # With the trap, the shell waits for the checkpoint.
-        timeout --signal=TERM "$2" bash -c 'trap : TERM; . "$0"' "$script" > "$1/$(basename "$script" .sh).log" 2>&1 &
-        first=${first:-$!}
-    done
-    wait || true
-    for script in .lease/*.sh; do
+    local scripts=(.lease/*.sh)
+    grep -v "flatfed train" "${scripts[0]}" | sh  # the data, once for all
+    export out=$1 end=$(($(date +%s) + $2))
+    # With the trap, the shell waits for the checkpoint.
+    printf '%s\n' "${scripts[@]}" | xargs -P 2 -I{} bash -c 'timeout --signal=TERM $((end - $(date +%s))) \
+        bash -c "trap : TERM; . {}" > "$out/$(basename {} .sh).log" 2>&1' || true
+    for script in "${scripts[@]}"; do
         algorithm=$(basename "$script" .sh)
-        mkdir -p "$1/$algorithm"
-        cp "$made/runs/fedsmoo-cifar10/$split/$algorithm/seed1"/{metrics,run}*.* "$1/$algorithm/" 2> /dev/null || true
         tail -n 1 "$1/$algorithm.log"
         rm "$1/$algorithm.log"
     done
+    tar -czf "$1/runs.tar.gz" --exclude=model.safetensors --exclude=".*" "$made/runs"
 }
 
 authors() {
@@ -64,5 +58,5 @@ authors() {
 
 case ${1:-} in
     pack | measure | train | authors) "$@" ;;
-    *) sed -n '2,12p' "$0" && exit 2 ;;
+    *) sed -n '2,13p' "$0" && exit 2 ;;
 esac
