@@ -199,7 +199,7 @@ def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, 
 def test_a_file_of_client_state_is_announced_and_refused_where_the_disk_has_no_room(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(homes, "available", lambda: 0)
     job(tmp_path, "fedsmoo", "run")
-    assert "69 kB of client state in a file in /" in capsys.readouterr().err
+    assert "for lack of memory, client state is in a file in /" in capsys.readouterr().err
     monkeypatch.setattr(homes.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
     with pytest.raises(Shortage, match=r"client state: 69 kB .* space in /.* \(1 kB\).*TMPDIR"):
         job(tmp_path, "fedsmoo", "other")

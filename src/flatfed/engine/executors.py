@@ -107,8 +107,7 @@ class Sequential(Executor):
             targets.append(gradients[i, self.layout.tensor_size :])
         private = outside_tensors[self.layout.extra :]
         loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks))
-        for target, gradient in zip(targets, torch.autograd.grad(loss, leaves, materialize_grads=True), strict=True):
-            target.copy_(gradient)
+        torch._foreach_copy_(targets, torch.autograd.grad(loss, leaves, materialize_grads=True))  # one kernel on a GPU
         losses[i] = loss.detach()
 
 

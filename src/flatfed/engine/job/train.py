@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,6 +110,8 @@ class Job:
         sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
         goal = min(rounds, stop_after or rounds)
         where = f"{session['host']['gpu'] or 'cpu'}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
+        if run.state.home == "file":
+            where += f"; for lack of memory, client state is in a file in {tempfile.gettempdir()}"
         print(f"{self.label}: {goal} rounds on {where}", file=sys.stderr)
         with interruption.signals_noted():
             try:
