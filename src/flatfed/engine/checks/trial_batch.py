@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from flatfed.engine.executors import Executor
+from flatfed.engine.executors import Executor, Stacked
 from flatfed.engine.feed import blank_batch
 from flatfed.engine.memory.shortage import is_shortage
 from flatfed.errors import ConfigError
@@ -32,7 +32,7 @@ def check(
         if is_shortage(error):
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        stacks = executor.block != 1
+        stacks = isinstance(executor, Stacked)
         remedy = "`executor: sequential`, in the protocol, supports" if stacks else "No other executor supports"
         raise ConfigError(f"{refusal}: {reason}. {remedy} more models") from error
     if not torch.equal(before, _random_state(device)):
