@@ -39,12 +39,11 @@ train() {
     grep -v "flatfed train" "${scripts[0]}" | sh  # the data, once for all
     export out=$1 end=$(($(date +%s) + $2))
     # With the trap, the shell waits for the checkpoint.
-    printf '%s\n' "${scripts[@]}" | xargs -P 2 -I{} bash -c 'timeout --signal=TERM $((end - $(date +%s))) \
-        bash -c "trap : TERM; . {}" > "$out/$(basename {} .sh).log" 2>&1' || true
+    printf '%s\n' "${scripts[@]}" | xargs -P 2 -I{} bash -c 'left=$((end - $(date +%s))); [ $left -le 0 ] ||
+        timeout --signal=TERM $left bash -c "trap : TERM; . {}" > "$out/$(basename {} .sh).log" 2>&1' || true
     for script in "${scripts[@]}"; do
         algorithm=$(basename "$script" .sh)
-        tail -n 1 "$1/$algorithm.log"
-        rm "$1/$algorithm.log"
+        tail -n 1 "$1/$algorithm.log" && rm "$1/$algorithm.log" || true
     done
     tar -czf "$1/runs.tar.gz" --exclude=model.safetensors --exclude=".*" "$made/runs"
 }

@@ -117,7 +117,7 @@ class Workload:
         return dataset, Partition(indices, offsets, test, counts, {}, "")
 
 
-_RESNET = {"cpu": "sequential", "cuda": "stacked"}  # as in the protocols
+_RESNET = {"cpu": "sequential", "cuda": "graph"}  # as in the protocols
 _TINY = {"cpu": "stacked", "cuda": "stacked"}
 _PLAIN = {"pooling": "each", "dropout1": 0.0, "dropout2": 0.0}
 _W3 = Workload(

@@ -13,6 +13,7 @@ from tape import Tape
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
+from flatfed.engine import executors
 from flatfed.engine.job import assembly
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
 from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
@@ -134,6 +135,40 @@ def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch)
     gc.collect()
     alive.append(record(lambda: None))
     assert [pool for pool, _ in asked] == [None, 0, 0, 0, None]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_rows_are_branches_that_begin_and_end_at_the_main_stream(monkeypatch, fails):
+    """Here without a GPU: the calls are noted, in order. After an error in a row, all branches end, too."""
+    calls = []
+
+    class Stream:
+        def __init__(self, name):
+            self.name = name
+
+        def wait_stream(self, other):
+            calls.append(f"{self.name} waits for {other.name}")
+
+    def compute_row(self, i, *_):
+        calls.append(f"row {i}")
+        if fails and i == 1:
+            raise RuntimeError("CUDA out of memory")
+
+    def entered(stream):
+        calls.append(f"in {stream.name}")
+        return nullcontext()
+
+    main = Stream("main")
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: main)
+    monkeypatch.setattr(torch.cuda, "stream", entered)
+    monkeypatch.setattr(executors, "BRANCH", lambda device, i: Stream(f"branch {i}"))
+    monkeypatch.setattr(executors.Sequential, "compute_row", compute_row)
+    graph = executors.Graph(None, None)
+    with pytest.raises(RuntimeError, match="memory") if fails else nullcontext():
+        graph(torch.zeros(2, 3), None)
+    begun = ["branch 0 waits for main", "branch 1 waits for main", "in branch 0", "row 0", "in branch 1", "row 1"]
+    assert calls == [*begun, "main waits for branch 0", "main waits for branch 1"]
 
 
 def test_what_a_step_may_not_do_shows(tmp_path):

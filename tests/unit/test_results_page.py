@@ -46,7 +46,7 @@ def test_the_headers_of_the_algorithms_have_the_numbers_of_the_page():
         expected.setdefault(name, f"68 % on path3-100: round {ours} (paper {printed})")
     for name in algorithms.names():
         last = sys.modules[algorithms.load(name).__module__].__doc__.strip().splitlines()[-1]
-        assert last == f"Evidence: tests; {expected[name]}." if name in expected else "Evidence: tests only."
+        assert last == (f"Evidence: tests; {expected[name]}." if name in expected else "Evidence: tests only.")
 
 
 def test_the_readings_of_a_straight_line_by_hand():

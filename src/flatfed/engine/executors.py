@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -107,7 +108,7 @@ class Sequential(Executor):
             targets.append(gradients[i, self.layout.tensor_size :])
         private = outside_tensors[self.layout.extra :]
         loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks))
-        torch._foreach_copy_(targets, torch.autograd.grad(loss, leaves, materialize_grads=True))  # one kernel on a GPU
+        torch._foreach_copy_(targets, torch.autograd.grad(loss, leaves, materialize_grads=True))
         losses[i] = loss.detach()
 
 
@@ -139,7 +140,7 @@ class Stacked(Executor):
 
 
 class Graph(Sequential):
-    """Replays recorded local steps; on a GPU, the rows are parallel branches of a CUDA graph: fastest there."""
+    """Replays recorded local steps; on a GPU, the rows are parallel branches of a CUDA graph."""
 
     name = "graph"
     block = None
@@ -147,16 +148,19 @@ class Graph(Sequential):
     records_steps = True
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        results = super().__call__(w, batch)
-        for i in range(len(w) if w.is_cuda else 0):
-            torch.cuda.current_stream(w.device).wait_stream(BRANCH(w.device, i))
-        return results
+        if not w.is_cuda:
+            return super().__call__(w, batch)
+        main, branches = torch.cuda.current_stream(w.device), [BRANCH(w.device, i) for i in range(len(w))]
+        for branch in branches:
+            branch.wait_stream(main)
+        try:
+            return super().__call__(w, batch)
+        finally:  # also after an error: branches still use the memory of main
+            for branch in branches:
+                main.wait_stream(branch)
 
     def compute_row(self, i: int, w: Tensor, *rest: Any) -> None:
-        if not w.is_cuda:
-            return super().compute_row(i, w, *rest)
-        BRANCH(w.device, i).wait_stream(torch.cuda.current_stream(w.device))
-        with torch.cuda.stream(BRANCH(w.device, i)):
+        with torch.cuda.stream(BRANCH(w.device, i)) if w.is_cuda else nullcontext():
             super().compute_row(i, w, *rest)
 
 

@@ -10,15 +10,11 @@ import torch
 if TYPE_CHECKING:
     from flatfed.engine.simulation import ClientUpdates, Simulation
 
-#: Columns of every run; ``unseen`` is "test", or "validation" for a tuning run.
-COLUMNS = (
-    *("round", "learning_rate", "train_loss", "{unseen}_loss", "{unseen}_accuracy", "clients", "consistency"),
-    *("download_bytes", "upload_bytes", "seconds"),
-)
-
 
 def columns(unseen: str) -> list[str]:
-    return [name.format(unseen=unseen) for name in COLUMNS]
+    """Return the columns of every run; ``unseen`` is "test", or "validation" for a tuning run."""
+    names = f"round learning_rate train_loss {unseen}_loss {unseen}_accuracy clients consistency"
+    return [*names.split(), "download_bytes", "upload_bytes", "seconds"]
 
 
 def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, float]:

@@ -140,9 +140,7 @@ class Probe:
             model.copy_(_direction(self._gradient(virtual, self.images))[0])
         return path
 
-    def _run_copies(
-        self, clients: np.ndarray, observe: Callable[[int, Tensor, Tensor], None]
-    ) -> tuple[Tensor, int]:
+    def _run_copies(self, clients: np.ndarray, observe: Callable[[int, Tensor, Tensor], None]) -> tuple[Tensor, int]:
         """Train copies of ``clients`` through the coming round; return their models (n, parameters) and step count.
 
         ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.

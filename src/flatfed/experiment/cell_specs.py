@@ -79,9 +79,7 @@ def target(catalog: Catalog, scale: str, column: Column) -> float | None:
     return settings.target(catalog.values(scale, column.protocol), column.split, column.target, column.id)
 
 
-def printed(
-    catalog: Catalog, reference: Reference | None, column: Column, row: Row, metric: str
-) -> Printed | None:
+def printed(catalog: Catalog, reference: Reference | None, column: Column, row: Row, metric: str) -> Printed | None:
     """Return the printed number of a cell, or None.
 
     ``reference:`` of the column and the row override the cell's metric, dataset, partition and algorithm. FlatFed joins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from flatfed.engine.executors import Executor, Stacked
+from flatfed.engine.executors import Executor
 from flatfed.engine.feed import blank_batch
 from flatfed.engine.memory.shortage import is_shortage
 from flatfed.errors import ConfigError
@@ -32,9 +32,8 @@ def check(
         if is_shortage(error):
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        stacks = isinstance(executor, Stacked)
-        remedy = "`executor: sequential`, in the protocol, supports" if stacks else "No other executor supports"
-        raise ConfigError(f"{refusal}: {reason}. {remedy} more models") from error
+        supporter = "`executor: sequential`, in the protocol," if executor.block != 1 else "No other executor"
+        raise ConfigError(f"{refusal}: {reason}. {supporter} supports more models") from error
     if not torch.equal(before, _random_state(device)):
         raise ConfigError(
             f"{refusal}: it draws random numbers from torch's generator, whose values depend on earlier draws; "

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from flatfed import forms
+from flatfed.engine.client_state import ClientState
 from flatfed.engine.job import interruption
 from flatfed.engine.job.inputs import Identity
 from flatfed.engine.job.journal import MANIFEST, Damaged, Journal
@@ -100,19 +101,25 @@ class Checkpoint:
         over rounds: without a server, every round changes the same clients.
         """
         state = simulation.state
-        changed, seconds = int(state.changed.sum()), state.row_bytes() / self.speed  # of a client
-        waiting = min(changed + state.active, simulation.client_count)
-        overdue = waiting > state.active and waiting * seconds > GRACE
-        return overdue or (planned and changed * seconds <= max(SHORT, SHARE * (time.monotonic() - self.written)))
+        fresh = self._fresh(_vectors(simulation), state) if planned else {}
+        seconds = sum(value.nbytes for value in fresh.values()) / self.speed
+        if planned and seconds <= max(SHORT, SHARE * (time.monotonic() - self.written)):
+            return True
+        waiting = min(int(state.changed.sum()) + state.active, simulation.client_count)
+        return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
+
+    def _fresh(self, vectors: dict[str, Tensor], state: ClientState) -> dict[str, Tensor]:
+        """Return those of ``vectors`` that changed since the last checkpoint."""
+        changed = {f"client/{name}/{client}" for client in np.flatnonzero(state.changed) for name in state.store}
+        written_again = {*changed, *(key for key in vectors if key.startswith("server/"))}
+        return {key: vectors[key] for key in vectors if key in written_again or key not in self.journal.index}
 
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
         """Write the changes since the last checkpoint and ``progress`` (JSON); return the bytes."""
         began = time.monotonic()
         state = simulation.state
         vectors = _vectors(simulation)
-        changed = {f"client/{name}/{client}" for client in np.flatnonzero(state.changed) for name in state.store}
-        written_again = {*changed, *(key for key in vectors if key.startswith("server/"))}
-        fresh = {key: vectors[key] for key in vectors if key in written_again or key not in self.journal.index}
+        fresh = self._fresh(vectors, state)
         about = {
             "identity": self.identity,
             "description": simulation.description,
@@ -127,7 +134,7 @@ class Checkpoint:
         size = self.journal.commit(fresh, vectors, about)
         state.changed[:] = False
         self.written = time.monotonic()
-        if size > self.speed:  # smaller writes do not measure the disk
+        if size > self.speed / 10:  # smaller writes do not measure the disk
             self.speed = size / (self.written - began)
         return size
 
@@ -136,6 +143,7 @@ class Checkpoint:
         if keys := self.journal.scattered():
             vectors = _vectors(simulation)
             self.journal.commit({key: vectors[key] for key in keys}, vectors, self.journal.about, interruption.check)
+            self.written = time.monotonic()
 
     def discard(self) -> None:
         for name in (FOLDER, STALE):

@@ -28,12 +28,10 @@ def train_together(
 
     :raises DataError: the runs differ in more than the seed.
     """
-    first = descriptions[0]
-    for description in descriptions[1:]:
-        keys = {**first, **description}
-        differing = [key for key in keys if key != "seed" and first.get(key) != description.get(key)]
-        if differing:
-            raise DataError(f"runs that train together may only differ in their seed, not in {', '.join(differing)}")
+    first, keys = descriptions[0], dict.fromkeys(key for description in descriptions for key in description)
+    differing = [key for key in keys if key != "seed" and any(d.get(key) != first.get(key) for d in descriptions)]
+    if differing:
+        raise DataError(f"runs that train together may only differ in their seed, not in {', '.join(differing)}")
 
     def work(description: dict[str, Any], *files: str | os.PathLike[str]) -> Callable[[Meeting], None]:
         return lambda meeting: train(description, dataset, *files, meeting=meeting, **common)
