@@ -18,7 +18,6 @@ from flatfed.experiment import figure_specs, run_specs, scales
 from flatfed.runs.identity import deciding_differences
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "small-cnn.md").read_text(encoding="utf-8")
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
 
 
@@ -73,12 +72,6 @@ def test_the_numbers_of_the_readme_are_those_of_the_configuration():
     ):
         assert number in text
     assert rounds == {published["rounds"]} and len({name.split("_")[0] for name in printed}) == 4
-
-
-def test_the_table_is_the_published_one():
-    block = re.search(r"<!-- table: (\S+) -->\n(.*?)\n<!-- end of table -->", PAGE, re.S)
-    assert block, "the markers of the published table are gone"
-    assert block[2].strip() == (ROOT / block[1]).read_text(encoding="utf-8").strip()
 
 
 def test_published_runs_are_those_the_configuration_describes():
