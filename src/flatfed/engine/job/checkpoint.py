@@ -101,10 +101,10 @@ class Checkpoint:
         over rounds: without a server, every round changes the same clients.
         """
         state = simulation.state
-        fresh = self._fresh(_vectors(simulation), state) if planned else {}
-        seconds = sum(value.nbytes for value in fresh.values()) / self.speed
-        if planned and seconds <= max(SHORT, SHARE * (time.monotonic() - self.written)):
-            return True
+        if planned:
+            size = sum(value.nbytes for value in self._fresh(_vectors(simulation), state).values())
+            if size <= self.speed * max(SHORT, SHARE * (time.monotonic() - self.written)):
+                return True
         waiting = min(int(state.changed.sum()) + state.active, simulation.client_count)
         return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
 
