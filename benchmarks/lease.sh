@@ -19,7 +19,7 @@ dealt="$made/partitions/fedsmoo-cifar10/$split/seed1.npz"
 pack() {
     mkdir -p .lease
     local data="{cifar10: {source: npz, path: $1, order: results/published/orders/cifar10.npz}}"
-    for algorithm in ${ALGORITHMS:-feddyn fedadam}; do
+    for algorithm in ${ALGORITHMS:-fedsam fedadam}; do
         local run="$made/runs/fedsmoo-cifar10/$split/$algorithm/seed1"
         python -m flatfed describe --script --config "data=$data" -- "$run" \
             | sed "s|\"path\": \"$1\"|\"path\": \".lease/cifar10.npz\"|" > ".lease/$algorithm.sh"

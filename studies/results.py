@@ -46,7 +46,8 @@ class Run:
         """Read the run's ids from its description."""
         described = self.about["description"]
         self.split, self.algorithm, self.seed = (described[key] for key in ("split", "algorithm", "seed"))
-        self.precision, self.rounds = self.about["precision"], int(self.accuracy.index[-1])
+        self.precision = "TF32" if self.about.get("tf32") else self.about["precision"]
+        self.rounds = int(self.accuracy.index[-1])
         self.name = NAMES[without_label(self.algorithm)] + (f", {self.changes}" if self.changes else "")
         self.printed = printed(self.split, self.algorithm)
 

@@ -10,6 +10,7 @@ import torch
 
 from flatfed import algorithms, cli
 from flatfed.engine import executors
+from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.job import checkpoint
 from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
@@ -224,9 +225,6 @@ def test_before_the_first_round(tmp_path, monkeypatch, capsys):
     assert "What helps: " in said[-1]
 
 
-EVALUATED = {"evaluation": {"every": 1, "sets": ["test", "train", "clients", "nodes"], "batch_size": 16}, "rounds": 2}
-
-
 @pytest.mark.parametrize("name", ["fedsmoo", "fedlesam", "fedlesam_d"])
 def test_client_state_goes_to_the_host_before_fewer_rows_train(tmp_path, monkeypatch, capsys, name):
     """No byte changes by that. A CPU stands in for the GPU: what lies on it counts as on the device."""
@@ -283,6 +281,25 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     Lacking(monkeypatch, most=3, kind=executors.Graph)
     shortage.advance(run)
     assert run.row_limit == run.local_update.capacity == 3
+
+
+def test_an_evaluation_beside_a_recording_that_is_too_large(tmp_path, monkeypatch, capsys):
+    """What the recorded steps hold is given back: the round counts, its evaluation is repeated, fewer rows train."""
+    spec = description("fedavg", **EVERYBODY)
+    expected = simulation(tmp_path, spec, "graph").advance()["test_loss"]
+    run = simulation(tmp_path, spec, "graph")
+    evaluate = Evaluation.hits
+
+    def limited(*arguments):
+        if run.local_update.capacity > 3:
+            raise ERRORS["on a GPU"]
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(Evaluation, "hits", limited)
+    assert shortage.advance(run)["test_loss"] == expected
+    assert (run.round, run.row_limit, run.local_update.capacity) == (1, 3, 0)
+    assert capsys.readouterr().err.startswith("round 1: not enough memory on cpu")
+    assert shortage.advance(run) is not None and run.local_update.capacity == 3
 
 
 def test_remedies_name_the_cpu_where_a_gpu_is_full():

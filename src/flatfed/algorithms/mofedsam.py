@@ -6,7 +6,7 @@ alpha is Qu et al.'s beta: the weight of the fresh gradient. The server averages
 Delta equals that only if eta K = 1, and appendix D.1 prints Delta with the opposite sign. FedLESAM@d6663cc ignores
 alpha for the gradient, g(w + e) + (1 - alpha) Delta: ``fresh``.
 
-Evidence: tests only.
+Evidence: tests; path3-200: 79.03 % (paper 79.93).
 """
 
 from __future__ import annotations

@@ -69,12 +69,8 @@ def retried(
 
 
 def advance(run: Simulation) -> dict[str, float] | None:
-    """Advance ``run`` by a round; after a lack of memory, retry with less."""
-    return retried(
-        run.advance,
-        lambda amount: spare(run, amount),
-        unless=lambda: not run.state.consistent or run.pending is not None,
-    )
+    """Advance ``run`` by a round; after a lack of memory, also in its evaluation, retry with less."""
+    return retried(run.advance, lambda amount: spare(run, amount), unless=lambda: not run.state.consistent)
 
 
 def spare(run: Simulation, amount: str) -> None:
@@ -88,7 +84,7 @@ def spare(run: Simulation, amount: str) -> None:
     """
     run.local_update.release()  # buffers have the size of the largest block so far
     release()
-    rows = run.block(len(run.sample()))
+    rows, number = run.block(len(run.sample())), run.round + (run.pending is None)
     state, row = run.state, run.layout.size * run.dtype.itemsize
     state_bytes = state.row_bytes() * run.client_count
     mixed = run.algorithm.decentralised and rows > 1
@@ -100,10 +96,10 @@ def spare(run: Simulation, amount: str) -> None:
         change = f"{run.row_limit} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         raise Shortage(
-            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{amount}; "
+            f"round {number}: not enough memory on {name_of(run.device)} for one client at a time{amount}; "
             f"client state takes {sizes.in_units(state_bytes)} of the {state.home}. {remedies(run.device)}"
         )
-    print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{amount}; {change}", file=sys.stderr)
+    print(f"round {number}: not enough memory on {name_of(run.device)}{amount}; {change}", file=sys.stderr)
 
 
 def release() -> None:
