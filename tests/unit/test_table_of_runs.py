@@ -250,25 +250,26 @@ def test_numbers_of_the_last_round_wait_for_it(so_far):
     assert "- Round N: the run has completed N rounds" in Path("out/fedsmoo2023_T1.md").read_text()
 
 
-def test_without_so_far_finished_runs_of_the_own_precision_only(so_far, capsys):
+def test_without_so_far_finished_runs_only(so_far, capsys):
     at_paper_setting("fedavg", [0.7] * 800, **LOW)
     numbers = cells_of("fedsmoo2023_T6", "--config", "scale=paper")
-    assert {row for row, _ in numbers if numbers[row, "t1"]["status"] == "ok"} == {"fedsmoo"}
+    assert {row for row, _ in numbers if numbers[row, "t1"]["status"] == "ok"} == {"fedsmoo", "fedavg"}
     said = capsys.readouterr().err
-    assert "(1 run; 1 others are not of this table)" in said and "fedcm" not in said
+    assert "n = 1; bfloat16 and float32; 800 of 800 rounds (2 runs; 0 others are not of this table)" in said
+    assert "fedcm" not in said
 
 
-def test_a_table_is_in_the_precision_of_the_run_that_is_furthest(so_far, capsys):
+def test_a_row_is_in_the_precision_of_its_longest_run(so_far, capsys):
+    """All its seeds and only these; the run that it is compared with has its own."""
     for seed in (1, 2):
         at_paper_setting("feddyn", [0.7] * 9, seed=seed, **LOW)
-    assert cells_of()["feddyn", "t1"]["status"] == "missing"
-    assert "(3 runs; 2 others are not of this table)" in capsys.readouterr().err
-    at_paper_setting("fedsmoo", [0.5] * 100 + [0.7] * 700, **LOW, seed=2)
-    shutil.rmtree(f"copy/fedsmoo-cifar10/{SPLIT}/fedsmoo")
+    at_paper_setting("feddyn", [0.7] * 8, seed=2)
+    at_paper_setting("fedcm", [0.7] * 3, **LOW)
     numbers = cells_of()
     cell = numbers["feddyn", "t1"]
     assert (cell["value"], cell["seeds"]) == ("1.0", "1;2") and cell["runs"].count("~bfloat16/") == 2
-    assert numbers["fedsmoo", "t1"]["seeds"] == "2" and numbers["fedcm", "t1"]["status"] == "missing"
+    assert numbers["fedcm", "t1"]["value"] == "3.0" and "~bfloat16" not in numbers["fedcm", "t1"]["runs"]
+    assert "(5 runs; 2 others are not of this table)" in capsys.readouterr().err
 
 
 def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):

@@ -1,11 +1,12 @@
 """``flatfed table``.
 
 Without --runs: makes the table from the runs in results/, with the columns of config.yaml.
-With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds. Needs
-no data, models, Snakemake or torch. Of two equal runs it uses the finished or the longer one. It lists the runs that it
-leaves out (damaged, another description, other data) with reasons.
---so-far also reads unfinished runs, all in the precision of the longest. ">130": target not reached within 130 rounds.
-"round 130": number of an unfinished run after 130 rounds.
+With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds.
+Needs no data, models, Snakemake or torch. Of two equal runs it uses the finished or the longer one; a row has the
+precision of its longest run. It lists the runs that it leaves out (damaged, another description, other data) with
+reasons.
+--so-far also reads unfinished runs. ">130": target not reached within 130 rounds. "round 130": number of an
+unfinished run after 130 rounds.
 
 example:
   python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far

@@ -6,8 +6,9 @@ import argparse
 import contextlib
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ BFLOAT16 = "~bfloat16"
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    With ``--so-far`` all runs have the precision of the longest.
+    The seeds of a row have the precision of its longest run.
 
     :raises DataError: the folder has no run of the table.
     """
@@ -41,12 +42,12 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     loaded = experiment.load(configuration.HOME, {**config, "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
-    ids = map(RunIds.of_description, (record.description for record in records.values()))
-    of_table = [run for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table)]
-    scale = next((run.scale for run in of_table), "preview")
-    specs = cell_specs.cells(loaded, scale, table.id)
-    if options.so_far and of_table and of_table[0].protocol.endswith(BFLOAT16):
-        specs = [_changed(spec, lambda run: _in_bfloat16(loaded, run)) for spec in specs]
+    longest: dict[RunIds, int] = {}
+    for record in records.values():
+        longest.setdefault(RunIds.of_description(record.description), record.rounds_done)
+    own = (run.scale for run in longest if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table))
+    scale = next(own, "preview")
+    specs = [_changed(spec, partial(_longest, loaded, longest)) for spec in cell_specs.cells(loaded, scale, table.id)]
     # A folder of runs has no timings.
     untimed = [spec for spec in specs if not spec.timed]
     requested = {RunIds.of_description(run.description): run for spec in untimed for run in spec.runs}
@@ -89,19 +90,22 @@ def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path,
     return dict(longest), refused
 
 
-def _changed(spec: CellSpec, change: Callable[[Run], Run], seeds: Collection[int] | None = None) -> CellSpec:
-    """Return ``spec`` with changed runs, only those of ``seeds`` if given."""
-    parts = {
-        key: replace(part, runs=tuple(change(run) for run in part.runs if seeds is None or run.seed in seeds))
-        for key, part in (("sources", spec.sources), ("base_sources", spec.base_sources))
-    }
-    return replace(spec, **parts, seeds=spec.seeds if seeds is None else tuple(seeds))
+def _changed(spec: CellSpec, change: Callable[[tuple[Run, ...]], Iterable[Run]]) -> CellSpec:
+    """Return ``spec`` with changed runs."""
+    parts = {"sources": spec.sources, "base_sources": spec.base_sources}
+    return replace(spec, **{key: replace(part, runs=tuple(change(part.runs))) for key, part in parts.items()})
 
 
-def _in_bfloat16(loaded: Experiment, run: Run) -> Run:
-    """Return ``run`` in bfloat16 if its protocol has this variant."""
-    ids = replace(RunIds.of_description(run.description), protocol=run.protocol + BFLOAT16)
-    return run_specs.run(loaded, **vars(ids)) if ids.protocol in loaded.catalog.protocols else run
+def _longest(loaded: Experiment, rounds: Mapping[RunIds, int], runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Return the ``runs`` of a row, or their variants in bfloat16 if one of these has more ``rounds``."""
+
+    def length(runs: tuple[Run, ...]) -> int:
+        return max((rounds.get(RunIds.of_description(run.description), 0) for run in runs), default=0)
+
+    ids = [RunIds.of_description(run.description) for run in runs]
+    low = [replace(each, protocol=each.protocol + BFLOAT16) for each in ids]
+    known = loaded.catalog.protocols
+    return max(runs, tuple(run_specs.run(loaded, **vars(each)) for each in low if each.protocol in known), key=length)
 
 
 def _select(
@@ -139,7 +143,8 @@ def _of_seeds(spec: CellSpec, chosen: Collection[RunIds], ended: Collection[RunI
     for available in ([chosen] if METRICS[spec.metric].needs_target else [chosen, ended]) if so_far else ():
         incomplete = {ids.seed for ids in requested if ids not in available}
         seeds = [seed for seed in seeds if seed not in incomplete] or seeds
-    return _changed(spec, lambda run: replace(run, partition=None), seeds)
+    spec = _changed(spec, lambda runs: (replace(run, partition=None) for run in runs if run.seed in seeds))
+    return replace(spec, seeds=tuple(seeds))
 
 
 @contextlib.contextmanager
@@ -160,8 +165,8 @@ def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) 
 def _summary(records: Collection[RunRecord]) -> str:
     done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
     seeds = Counter(RunIds.of_description(record.description).row for record in records).values()
-    precision = next(iter(records)).description["precision"]
-    return f"n = {_range(seeds)}; {precision}; {_range(done)} of {_range(totals)} rounds"
+    precisions = " and ".join(sorted({record.description["precision"] for record in records}))
+    return f"n = {_range(seeds)}; {precisions}; {_range(done)} of {_range(totals)} rounds"
 
 
 def _range(numbers: Collection[int]) -> str:
