@@ -83,7 +83,7 @@ def to_tf32(values: Tensor) -> Tensor:
 
 
 class RoundsFactors(TorchDispatchMode):
-    """Rounds the factors of convolutions and products to TF32, as a GPU does."""
+    """Rounds the factors of convolutions and products to TF32."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(part in function.name() for part in ("convolution", "mm")):

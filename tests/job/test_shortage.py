@@ -283,8 +283,8 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     assert run.row_limit == run.local_update.capacity == 3
 
 
-def test_an_evaluation_beside_a_recording_that_is_too_large(tmp_path, monkeypatch, capsys):
-    """What the recorded steps hold is given back: the round counts, its evaluation is repeated, fewer rows train."""
+def test_an_evaluation_without_memory_because_of_recorded_steps(tmp_path, monkeypatch, capsys):
+    """The memory of recorded steps is released, only the evaluation is repeated, and fewer rows train afterwards."""
     spec = description("fedavg", **EVERYBODY)
     expected = simulation(tmp_path, spec, "graph").advance()["test_loss"]
     run = simulation(tmp_path, spec, "graph")
@@ -300,6 +300,19 @@ def test_an_evaluation_beside_a_recording_that_is_too_large(tmp_path, monkeypatc
     assert (run.round, run.row_limit, run.local_update.capacity) == (1, 3, 0)
     assert capsys.readouterr().err.startswith("round 1: not enough memory on cpu")
     assert shortage.advance(run) is not None and run.local_update.capacity == 3
+
+
+def test_an_evaluation_without_memory_stops_and_changes_no_rows(tmp_path, monkeypatch):
+    run = simulation(tmp_path, description("fedavg", **EVERYBODY))
+    said = r"round 1: .* for the evaluation; 2\.50 GiB more"
+    with monkeypatch.context() as patch, pytest.raises(Shortage, match=said):
+        patch.setattr(Evaluation, "hits", failing)
+        shortage.advance(run)
+    assert run.row_limit is None and shortage.advance(run) is not None and run.round == 1
+
+
+def failing(*_):
+    raise ERRORS["on a GPU"]
 
 
 def test_remedies_name_the_cpu_where_a_gpu_is_full():

@@ -49,6 +49,15 @@ def test_the_headers_of_the_algorithms_have_the_numbers_of_the_page():
         assert last == (f"Evidence: tests; {expected[name]}." if name in expected else "Evidence: tests only.")
 
 
+@pytest.mark.parametrize(("repeated", "rounds"), [("feddyn-h200", 523), ("fedadam-h100", 303)])
+def test_two_gpus_gave_the_same_digits(repeated, rounds):
+    folder = ROOT / "results/published/fedsmoo-cifar10"
+    (shown,) = (folder / "runs/path3-200" / repeated.split("-")[0]).rglob("metrics*.csv")
+    files = shown, folder / f"repeated/{repeated}.csv"
+    lines, again = (pd.read_csv(file, dtype=str).drop(columns="seconds") for file in files)
+    assert len(again) == rounds and lines[:rounds].equals(again)
+
+
 def test_the_readings_of_a_straight_line_by_hand():
     """0.1 points a round: 68 % in round 680, the trailing mean of ten 4.5 rounds later, the centred one without lag."""
     line = run(np.arange(1, 801) / 10, finished=True)

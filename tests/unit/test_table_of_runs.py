@@ -259,8 +259,8 @@ def test_without_so_far_finished_runs_only(so_far, capsys):
     assert "fedcm" not in said
 
 
-def test_a_row_is_in_the_precision_of_its_longest_run(so_far, capsys):
-    """All its seeds and only these; the run that it is compared with has its own."""
+def test_a_cell_is_in_the_precision_of_its_longest_run(so_far, capsys):
+    """All its seeds; the other runs are listed. Refused runs do not count, finished runs do before longer ones."""
     for seed in (1, 2):
         at_paper_setting("feddyn", [0.7] * 9, seed=seed, **LOW)
     at_paper_setting("feddyn", [0.7] * 8, seed=2)
@@ -269,7 +269,15 @@ def test_a_row_is_in_the_precision_of_its_longest_run(so_far, capsys):
     cell = numbers["feddyn", "t1"]
     assert (cell["value"], cell["seeds"]) == ("1.0", "1;2") and cell["runs"].count("~bfloat16/") == 2
     assert numbers["fedcm", "t1"]["value"] == "3.0" and "~bfloat16" not in numbers["fedcm", "t1"]["runs"]
-    assert "(5 runs; 2 others are not of this table)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    for loser in (f"~bfloat16/{SPLIT}/fedcm/seed1", f"/{SPLIT}/feddyn/seed2"):
+        assert f"not shown: copy/fedsmoo-cifar10{loser}: not used: its cell has another precision" in said
+    assert "(5 runs; 0 others are not of this table)" in said
+    at_paper_setting("fedcm", [0.7] * 9, **LOW, learning_rate=0.2)
+    at_paper_setting("fedsmoo", [0.7] * 799, **LOW)
+    numbers = cells_of()
+    assert (numbers["fedcm", "t1"]["value"], numbers["fedsmoo", "t1"]["value"]) == ("3.0", "144.0")
+    assert "learning_rate" in capsys.readouterr().err
 
 
 def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):

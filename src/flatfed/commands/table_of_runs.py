@@ -8,7 +8,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ BFLOAT16 = "~bfloat16"
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    The seeds of a row have the precision of its longest run.
+    The seeds of a cell have the precision of the longest.
 
     :raises DataError: the folder has no run of the table.
     """
@@ -42,23 +41,32 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     loaded = experiment.load(configuration.HOME, {**config, "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
-    longest: dict[RunIds, int] = {}
-    for record in records.values():
-        longest.setdefault(RunIds.of_description(record.description), record.rounds_done)
-    own = (run.scale for run in longest if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table))
-    scale = next(own, "preview")
-    specs = [_changed(spec, partial(_longest, loaded, longest)) for spec in cell_specs.cells(loaded, scale, table.id)]
+    ids = map(RunIds.of_description, (record.description for record in records.values()))
+    scales_of_table = (run.scale for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table))
+    scale = next(scales_of_table, "preview")
+    specs = cell_specs.cells(loaded, scale, table.id)
     # A folder of runs has no timings.
-    untimed = [spec for spec in specs if not spec.timed]
-    requested = {RunIds.of_description(run.description): run for spec in untimed for run in spec.runs}
+    candidates = (run for spec in specs if not spec.timed for run in (*spec.runs, *_in_bfloat16(loaded, spec.runs)))
+    requested = {RunIds.of_description(run.description): run for run in candidates}
     chosen, left_out = _select(records, requested)
-    refused |= left_out
+
+    rounds = {ids: (records[folder].ended, records[folder].rounds_done) for ids, folder in chosen.items()}
+
+    def length(runs: tuple[Run, ...]) -> tuple[bool, int]:
+        return max((rounds.get(RunIds.of_description(run.description), (False, 0)) for run in runs), default=(False, 0))
+
+    def longest(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        return max(runs, _in_bfloat16(loaded, runs), key=length)
+
+    specs = [_changed(spec, longest) for spec in specs]
+    in_cells = {RunIds.of_description(run.description) for spec in specs for run in spec.runs}
+    left_out |= {chosen.pop(ids): "not used: its cell has another precision" for ids in chosen.keys() - in_cells}
     paths = {requested[ids].path for ids in chosen}
-    shown = {spec.column for spec in untimed for run in spec.sources.runs if run.path in paths}
+    shown = {spec.column for spec in specs if not spec.timed for run in spec.sources.runs if run.path in paths}
     columns = [column for column in table.columns if column in shown]
+    reasons = [f"not shown: {folder}: {reason}" for folder, reason in (refused | left_out).items()]
     if not columns:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
-        reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
     summary = _summary([records[folder] for folder in chosen.values()])
     layout = table_specs.table_spec(loaded, scale, table.id, columns)
@@ -73,7 +81,6 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     with _as_results(chosen, requested):
         typeset = blocks.typeset(filled_table.fill(layout, specs, so_far=options.so_far))
     counts = f"{plural(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
-    reasons = [f"not shown: {path}: {reason}" for path, reason in refused.items()]
     return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 
 
@@ -96,16 +103,10 @@ def _changed(spec: CellSpec, change: Callable[[tuple[Run, ...]], Iterable[Run]])
     return replace(spec, **{key: replace(part, runs=tuple(change(part.runs))) for key, part in parts.items()})
 
 
-def _longest(loaded: Experiment, rounds: Mapping[RunIds, int], runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Return the ``runs`` of a row, or their variants in bfloat16 if one of these has more ``rounds``."""
-
-    def length(runs: tuple[Run, ...]) -> int:
-        return max((rounds.get(RunIds.of_description(run.description), 0) for run in runs), default=0)
-
-    ids = [RunIds.of_description(run.description) for run in runs]
-    low = [replace(each, protocol=each.protocol + BFLOAT16) for each in ids]
-    known = loaded.catalog.protocols
-    return max(runs, tuple(run_specs.run(loaded, **vars(each)) for each in low if each.protocol in known), key=length)
+def _in_bfloat16(loaded: Experiment, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Return ``runs`` in the variants of their protocols in bfloat16, as far as these exist."""
+    ids = (replace(RunIds.of_description(run.description), protocol=run.protocol + BFLOAT16) for run in runs)
+    return tuple(run_specs.run(loaded, **vars(low)) for low in ids if low.protocol in loaded.catalog.protocols)
 
 
 def _select(

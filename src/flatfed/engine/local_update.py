@@ -89,5 +89,6 @@ class LocalUpdate:
     def plain(self) -> LocalUpdate:
         return self
 
-    def release(self) -> None:
-        """Free the memory kept between rounds."""
+    def release(self) -> int:
+        """Free the memory kept between rounds; return for how many rows it was."""
+        return 0

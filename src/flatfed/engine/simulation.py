@@ -132,6 +132,7 @@ class Simulation(ABC):
                 self.clock.wait()  # report errors of the device before the round counts
                 self.cost.round(self.sizes[clients].tolist(), updates.steps)
                 self.round, self.pending = self.round + 1, line  # then the transaction stores the rows
+            del updates  # the evaluation needs memory, too
         # 4. Evaluate.
         if self.pending is None:
             return None

@@ -22,10 +22,7 @@ from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian
 
 #: Metric -> title of its panel.
-TITLES = {
-    "hessian_top_eigenvalue": "Hessian",
-    "hessian_scaled_top_eigenvalue": "Hessian scaled by the weights",
-}
+TITLES = {"hessian_top_eigenvalue": "Hessian", "hessian_scaled_top_eigenvalue": "Hessian scaled by the weights"}
 
 
 #: The position of a bar, its row, and the Hessians of the runs that did not diverge.

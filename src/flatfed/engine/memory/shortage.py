@@ -69,7 +69,7 @@ def retried(
 
 
 def advance(run: Simulation) -> dict[str, float] | None:
-    """Advance ``run`` by a round; after a lack of memory, also in its evaluation, retry with less."""
+    """Advance ``run`` by a round; after a lack of memory, retry with less."""
     return retried(run.advance, lambda amount: spare(run, amount), unless=lambda: not run.state.consistent)
 
 
@@ -78,25 +78,29 @@ def spare(run: Simulation, amount: str) -> None:
 
     Client state as large as a matrix of the training rows moves from the device to the host first, which changes no
     number. Otherwise half as many clients train at a time. Without a server the order is reversed: mixing on a CPU
-    rounds differently. ``amount``: result of :func:`requested`.
+    rounds differently. An evaluation needs memory that recorded steps keep, of which fewer rows need less. ``amount``:
+    result of :func:`requested`.
 
-    :raises Shortage: clients train one at a time already, or the host has no room for their state.
+    :raises Shortage: clients train one at a time already, an evaluation lacks memory although none is kept, or the host
+        has no room for client state.
     """
-    run.local_update.release()  # buffers have the size of the largest block so far
+    kept = run.local_update.release()  # its buffers have the size of the largest block so far
     release()
-    rows, number = run.block(len(run.sample())), run.round + (run.pending is None)
-    state, row = run.state, run.layout.size * run.dtype.itemsize
+    trains = run.pending is None
+    rows = run.block(len(run.sample())) if trains else min(kept, run.row_limit or kept)
+    number, state, row = run.round + trains, run.state, run.layout.size * run.dtype.itemsize
     state_bytes = state.row_bytes() * run.client_count
     mixed = run.algorithm.decentralised and rows > 1
-    if state.home == "device" and not mixed and state_bytes >= rows * row:
+    if state.home == "device" and not mixed and state_bytes >= max(rows, 1) * row:
         state.move_out(home.on_host(state_bytes))
         change = f"client state ({sizes.in_units(state_bytes)}) goes to the host's {state.home}"
-    elif rows > 1:
+    elif rows > trains:
         run.row_limit = -(-rows // 2)
         change = f"{run.row_limit} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
+        work = "one client at a time" if trains else "the evaluation"
         raise Shortage(
-            f"round {number}: not enough memory on {name_of(run.device)} for one client at a time{amount}; "
+            f"round {number}: not enough memory on {name_of(run.device)} for {work}{amount}; "
             f"client state takes {sizes.in_units(state_bytes)} of the {state.home}. {remedies(run.device)}"
         )
     print(f"round {number}: not enough memory on {name_of(run.device)}{amount}; {change}", file=sys.stderr)

@@ -55,16 +55,17 @@ class CudaGraphs:
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...)."""
 
-    together = None
+    together, capacity = None, 0
 
     def __init__(self, plain: LocalUpdate, record: Recorder):
         self.plain, self.record = plain, record
         self.release()
 
-    def release(self) -> None:
+    def release(self) -> int:
         self.steps: dict[int, Work] = {}
-        self.capacity, self.common = 0, True
+        held, self.capacity, self.common = self.capacity, 0, True
         self.w = self.total = self.ctx = self.inputs = None
+        return held
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         n, inputs = len(w), self.plain.feed.inputs(plan, w.device)

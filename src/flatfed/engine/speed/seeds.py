@@ -76,8 +76,8 @@ class Meeting:
             raise run.error
         return run.losses
 
-    def release(self) -> None:
-        self.local_update.release()
+    def release(self) -> int:
+        return self.local_update.release()
 
     def leave(self) -> None:
         self.expected -= 1
@@ -115,8 +115,8 @@ class Joined:
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         return self.trainer.run(w, plan, ctx)
 
-    def release(self) -> None:
-        self.trainer.release()
+    def release(self) -> int:
+        return self.trainer.release()
 
 
 def train_merged(local_update: LocalUpdate | Recorded, runs: Sequence[Waiting]) -> list[Tensor]:
