@@ -32,7 +32,7 @@ BFLOAT16 = "~bfloat16"
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    The seeds of a cell have the precision of the longest.
+    The runs of a cell have the precision of the longest.
 
     :raises DataError: the folder has no run of the table.
     """
@@ -49,7 +49,6 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     candidates = (run for spec in specs if not spec.timed for run in (*spec.runs, *_in_bfloat16(loaded, spec.runs)))
     requested = {RunIds.of_description(run.description): run for run in candidates}
     chosen, left_out = _select(records, requested)
-
     rounds = {ids: (records[folder].ended, records[folder].rounds_done) for ids, folder in chosen.items()}
 
     def length(runs: tuple[Run, ...]) -> tuple[bool, int]:
@@ -60,7 +59,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
 
     specs = [_changed(spec, longest) for spec in specs]
     in_cells = {RunIds.of_description(run.description) for spec in specs for run in spec.runs}
-    left_out |= {chosen.pop(ids): "not used: its cell has another precision" for ids in chosen.keys() - in_cells}
+    left_out |= {chosen.pop(ids): "not used: its cell has another precision" for ids in [*chosen] if ids not in in_cells}
     paths = {requested[ids].path for ids in chosen}
     shown = {spec.column for spec in specs if not spec.timed for run in spec.sources.runs if run.path in paths}
     columns = [column for column in table.columns if column in shown]
