@@ -58,8 +58,8 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
         return max(runs, _in_bfloat16(loaded, runs), key=length)
 
     specs = [_changed(spec, longest) for spec in specs]
-    in_cells = {RunIds.of_description(run.description) for spec in specs for run in spec.runs}
-    left_out |= {chosen.pop(ids): "not used: its cell has another precision" for ids in [*chosen] if ids not in in_cells}
+    needed = {RunIds.of_description(run.description) for spec in specs for run in spec.runs}
+    left_out |= {chosen.pop(ids): "not used: its cell has another precision" for ids in [*chosen] if ids not in needed}
     paths = {requested[ids].path for ids in chosen}
     shown = {spec.column for spec in specs if not spec.timed for run in spec.sources.runs if run.path in paths}
     columns = [column for column in table.columns if column in shown]
