@@ -78,11 +78,11 @@ def spare(run: Simulation, amount: str) -> None:
 
     Client state as large as a matrix of the training rows moves from the device to the host first, which changes no
     number. Otherwise half as many clients train at a time. Without a server the order is reversed: mixing on a CPU
-    rounds differently. An evaluation needs memory that recorded steps keep, of which fewer rows need less. ``amount``:
-    result of :func:`requested`.
+    rounds differently. If an evaluation lacks memory, recorded steps release theirs; later they record fewer rows.
+    ``amount``: result of :func:`requested`.
 
-    :raises Shortage: clients train one at a time already, an evaluation lacks memory although none is kept, or the host
-        has no room for client state.
+    :raises Shortage: clients train one at a time already, an evaluation lacks memory without recorded steps, or the
+        host has no room for client state.
     """
     kept = run.local_update.release()  # its buffers have the size of the largest block so far
     release()
