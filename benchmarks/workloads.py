@@ -14,6 +14,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {  # parameters in FedSMOO's CIFAR-10 se
     "fedavg": {},
     "fedsam": {"rho": 0.01},
     "scaffold": {},
+    "fedadam": {},
     "fedsmoo": {"penalty": 0.1, "rho": 0.1},
 }
 TEST_IMAGES = 10_000  # of CIFAR-10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,13 +17,41 @@ from flatfed.engine.layout import Layout
 from flatfed.engine.resident import Resident
 
 
+@dataclass
+class Score:
+    """Evaluates a row on the device in batches of ``batch_size``; ``pause`` is called before each and may raise."""
+
+    model: nn.Module
+    layout: Layout
+    data: Resident
+    batch_size: int
+    pause: Callable[[], None]
+
+    @torch.no_grad()
+    def __call__(self, row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sum of the cross-entropy, 0-d float64, and whether ``row`` is right on ``index``, (n,)."""
+        views = self.layout.views(row)
+        loss = torch.zeros((), dtype=torch.float64, device=row.device)
+        hits = torch.empty(len(index), dtype=torch.bool, device=row.device)
+        for part, out in zip(index.split(self.batch_size), hits.split(self.batch_size), strict=True):
+            self.pause()
+            labels = self.data.labels[part]
+            images = augment.channels_last(self.data.batch(part))
+            output = functional_call(self.model, views, (images,))
+            loss += cross_entropy(output, labels, reduction="sum").double()
+            out.copy_(output.argmax(dim=1) == labels)
+        return loss, hits
+
+    def release(self) -> None:
+        """Free the memory kept between evaluations."""
+
+
 class Evaluation:
     """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.
 
     ``sets``: ``test``; ``train``: all clients' images, with repetitions; ``clients``: each client's training images
     and, if the partition has them, test or validation images; ``nodes``: each node's model (:meth:`nodes`);
-    ``validation``: held-out training images instead of the test images. ``unseen``: "test" or "validation". ``pause``
-    is called before every batch and may raise.
+    ``validation``: held-out training images instead of the test images. ``unseen``: "test" or "validation".
     """
 
     def __init__(
@@ -35,8 +64,7 @@ class Evaluation:
         batch_size: int,
         pause: Callable[[], None],
     ):
-        self.model, self.layout, self.data, self.batch_size = model, layout, data, batch_size
-        self.sets, self.pause = sets, pause
+        self.score, self.batch_size, self.sets = Score(model, layout, data, batch_size, pause), batch_size, sets
         self.unseen = "validation" if "validation" in sets else "test"
         validates = self.unseen == "validation"
         images = partition.validation if validates else partition.test
@@ -83,17 +111,7 @@ class Evaluation:
             )
         return accuracies
 
-    @torch.no_grad()
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
         """Return the mean cross-entropy and, for each image of ``index`` (n,), 1 if the model is right, else 0."""
-        views = self.layout.views(row)
-        loss = torch.zeros((), dtype=torch.float64, device=row.device)
-        hits = torch.empty(len(index), dtype=torch.bool, device=row.device)
-        for part, out in zip(index.split(self.batch_size), hits.split(self.batch_size), strict=True):
-            self.pause()
-            labels = self.data.labels[part]
-            images = augment.channels_last(self.data.batch(part))
-            output = functional_call(self.model, views, (images,))
-            loss += cross_entropy(output, labels, reduction="sum").double()
-            out.copy_(output.argmax(dim=1) == labels)
+        loss, hits = self.score(row, index)
         return float(loss) / len(index), hits.cpu().numpy().astype(np.float64)

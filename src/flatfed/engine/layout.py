@@ -15,11 +15,13 @@ class Layout:
     """Names and shapes of a model's parameters, in the order of ``parameters()`` and of the flat row.
 
     ``extra`` coordinates at the end of the row belong to no tensor (:mod:`flatfed.engine.speed.taps`).
+    ``channels_last``: the row stores a kernel (O, C, h, w) in the order (O, h, w, C).
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     extra: int = 0
+    channels_last: bool = False
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
@@ -43,7 +45,21 @@ class Layout:
         return {name: slice(end - size, end) for name, size, end in parts}
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> view of the flat ``row`` (parameters,) in the tensor's shape, without extra coordinates."""
+        """Return name -> view of the flat ``row`` (..., parameters) in the tensor's shape (..., *shape).
+
+        Without extra coordinates.
+        """
         # Not slices: the gradient of each slice is a pass over all parameters.
-        *parts, _ = row.split([*self.sizes, len(row) - self.tensor_size])
-        return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
+        *parts, _ = row.split([*self.sizes, row.shape[-1] - self.tensor_size], dim=-1)
+        return {n: self._view(p, s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
+
+    def _view(self, part: Tensor, shape: tuple[int, ...]) -> Tensor:
+        if not self.channels_last or len(shape) != 4:
+            return part.unflatten(-1, shape)
+        outputs, channels, height, width = shape
+        return part.unflatten(-1, (outputs, height, width, channels)).movedim(-1, -3)
+
+    def flat(self, tensors: Tensor) -> Tensor:
+        """Return one tensor of several rows (rows, *shape) as part of the rows (rows, size)."""
+        stored = tensors.movedim(2, -1) if self.channels_last and tensors.dim() == 5 else tensors
+        return stored.flatten(1)

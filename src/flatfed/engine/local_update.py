@@ -74,7 +74,11 @@ class LocalUpdate:
         else:
             self.algorithm.update_dual(e, ctx)
             g = gradient(w + e)
-        d = self.algorithm.correct(g, w, ctx)
+        self.descend(w, self.algorithm.correct(g, w, ctx), ctx)
+        return gradient.losses
+
+    def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        """Clip the direction ``d``, add the decay, and move ``w``, all in place."""
         shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
         if self.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
@@ -83,7 +87,6 @@ class LocalUpdate:
         if shrink:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
         self.algorithm.update(w, d, ctx)
-        return gradient.losses
 
     @property
     def plain(self) -> LocalUpdate:

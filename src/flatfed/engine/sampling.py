@@ -32,3 +32,9 @@ def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -
         active = np.flatnonzero(rng.uniform(size=clients) <= fraction)
         if len(active):
             return active
+
+
+def most_participants(spec: dict[str, Any], clients: int, seed: int, rounds: int) -> int:
+    """Return the largest number of clients active in one of the first ``rounds`` rounds."""
+    varies = spec["scheme"] == "bernoulli"
+    return max(len(active_clients(spec, clients, seed, round_)) for round_ in range(rounds if varies else 1))

@@ -106,6 +106,7 @@ class Simulation(ABC):
         self.state = ClientState(sizes, self.client_count, *options, received)
         self.round, self.mixed = 0, False
         self.row_limit: int | None = None
+        self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, Any] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(self.device)
@@ -128,6 +129,7 @@ class Simulation(ABC):
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
                 self.aggregate(clients, updates)
+                self.plan_ahead()
                 line = lines.before_evaluation(self, updates) if self.evaluates() else None
                 self.clock.wait()  # report errors of the device before the round counts
                 self.cost.round(self.sizes[clients].tolist(), updates.steps)
@@ -142,9 +144,9 @@ class Simulation(ABC):
         self.pending = None
         return line
 
-    def sample(self) -> np.ndarray:
-        """Return the clients of the round, those with most local steps first."""
-        clients = active_clients(self.description["sampling"], self.client_count, self.seed, self.round)
+    def sample(self, ahead: int = 0) -> np.ndarray:
+        """Return the clients of the round that is ``ahead``, those with most local steps first."""
+        clients = active_clients(self.description["sampling"], self.client_count, self.seed, self.round + ahead)
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
@@ -219,9 +221,20 @@ class Simulation(ABC):
         number = self.round + 1
         return number == self.description["rounds"] or number % self.description["evaluation"]["every"] == 0
 
-    def plan(self, clients: np.ndarray) -> batches.RoundPlan:
-        keyed = {"seed": self.seed, "round_": self.round, "masks": len(self.model.dropout)}
+    def plan(self, clients: np.ndarray, ahead: int = 0) -> batches.RoundPlan:
+        """Return the plan of ``clients`` in the round that is ``ahead``."""
+        round_, planned_clients, plan = self.planned
+        if round_ == self.round and np.array_equal(clients, planned_clients):
+            return plan
+        keyed = {"seed": self.seed, "round_": self.round + ahead, "masks": len(self.model.dropout)}
         return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
+
+    def plan_ahead(self) -> None:
+        """While a GPU still trains, make the plan of the next round."""
+        if self.device.type == "cuda" and self.round + 1 < self.description["rounds"]:
+            clients = self.sample(ahead=1)
+            if self.block(len(clients)) == len(clients):
+                self.planned = self.round + 1, clients, self.plan(clients, ahead=1)
 
     def block(self, n: int) -> int:
         """Return how many of ``n`` clients train at a time."""

@@ -6,9 +6,17 @@ for 100). ``stem=cifar, groups=32``: DFedSAM's (11,173,962 and 11,220,132), init
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
-from torch.nn.functional import adaptive_avg_pool2d, max_pool2d, relu
+from torch.nn.functional import max_pool2d, relu
+
+
+class Norm(nn.GroupNorm):
+    """GroupNorm, and what often follows it: relu(GroupNorm(x) + shortcut)."""
+
+    def forward(self, x: Tensor, shortcut: Tensor | None = None, rectify: bool = False) -> Tensor:
+        x = super().forward(x)
+        x = x if shortcut is None else x + shortcut
+        return relu(x) if rectify else x
 
 
 class BasicBlock(nn.Module):
@@ -17,19 +25,19 @@ class BasicBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int, groups: int):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.GroupNorm(groups, outputs)
+        self.bn1 = Norm(groups, outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.GroupNorm(groups, outputs)
+        self.bn2 = Norm(groups, outputs)
         self.downsample = None
         if stride != 1 or inputs != outputs:
             shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.GroupNorm(groups, outputs))
+            self.downsample = nn.Sequential(shortcut, Norm(groups, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return relu(F(x) + shortcut(x))."""
         shortcut = x if self.downsample is None else self.downsample(x)
-        x = relu(self.bn1(self.conv1(x)))
-        return relu(self.bn2(self.conv2(x)) + shortcut)
+        x = self.bn1(self.conv1(x), rectify=True)
+        return self.bn2(self.conv2(x), shortcut, rectify=True)
 
 
 class ResNet18(nn.Module):
@@ -40,7 +48,7 @@ class ResNet18(nn.Module):
         self.pooled = stem == "imagenet"
         size, stride = (7, 2) if self.pooled else (3, 1)
         self.conv1 = nn.Conv2d(shape[0], 64, size, stride, size // 2, bias=False)
-        self.bn1 = nn.GroupNorm(groups, 64)
+        self.bn1 = Norm(groups, 64)
         inputs = 64
         for stage, outputs in enumerate((64, 128, 256, 512), start=1):
             widening = BasicBlock(inputs, outputs, 1 if stage == 1 else 2, groups)
@@ -53,7 +61,7 @@ class ResNet18(nn.Module):
         x = self.bn1(self.conv1(x))
         x = relu(max_pool2d(x, 3, 2, 1) if self.pooled else x)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
+        return self.fc(x.mean(dim=(2, 3)))  # under vmap, adaptive_avg_pool2d would run row by row
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
         """Draw convolutions by torchvision's rule, He normal over fan_out, unless the stem is DisPFL's."""

@@ -15,16 +15,16 @@ from flatfed.data.partition import Partition
 from flatfed.engine import executors
 from flatfed.engine.checks import rehearsal, requirements, trial_batch
 from flatfed.engine.feed import Feed
-from flatfed.engine.local_update import LocalUpdate
+from flatfed.engine.speed.fused_update import FusedUpdate
 from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
-from flatfed.engine.sampling import active_clients
+from flatfed.engine.sampling import active_clients, most_participants
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
-from flatfed.engine.speed.recording import CudaGraphs, Recorded
+from flatfed.engine.speed.recording import CudaGraphs, Recorded, RecordedScore
 from flatfed.engine.speed.seeds import Joined, Meeting
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
@@ -54,7 +54,9 @@ def simulation(
     shape, precision = tuple(description["dataset"]["shape"]), description["precision"]
     algorithm = algorithm or algorithms.build(**description["update"])
     dtype = STATE_DTYPES[precision]
-    weights = live.weights(*initial_model(description, pretrained_file), algorithm, shape, device, dtype, full_model)
+    kind = executors.executor_class(executor)
+    options = algorithm, shape, device, dtype, full_model, kind.row_layers
+    weights = live.weights(*initial_model(description, pretrained_file), *options)
     private = rehearsal.private_size(algorithm, shape)
     clients = len(partition.offsets) - 1
     requirements.check(algorithm, description, clients, private)
@@ -63,7 +65,7 @@ def simulation(
     data = data if meeting is None else meeting.share(data)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
-    gradients = executors.executor_class(executor)(weights.model, weights.layout, transform, layer_dtype)
+    gradients = kind(weights.model, weights.layout, transform, layer_dtype)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
@@ -78,12 +80,17 @@ def simulation(
             raise
     shortage.release()  # before client state chooses its home
     decay, clip = float(description["weight_decay"]), description["clip_norm"]
-    local_update = LocalUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
+    local_update = FusedUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
+    record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
-        local_update = Recorded(local_update, CudaGraphs(device) if device.type == "cuda" else lambda work: work)
+        largest = most_participants(description["sampling"], clients, int(description["seed"]), description["rounds"])
+        local_update = Recorded(local_update, record, largest)
     if meeting is not None:
         local_update = Joined(local_update, meeting)
 
-    kind = PeerSimulation if algorithm.decentralised else ServerSimulation
+    simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
     choose = partial(home.choose, device=device)
-    return kind(description, partition, algorithm, weights, local_update, choose, pause)
+    run = simulation_class(description, partition, algorithm, weights, local_update, choose, pause)
+    if device.type == "cuda" and data.images.device.type == device.type:
+        run.evaluate.score = RecordedScore(run.evaluate.score, record, [run.evaluate.images, run.evaluate.train])
+    return run

@@ -85,6 +85,7 @@ def spare(run: Simulation, amount: str) -> None:
         host has no room for client state.
     """
     kept = run.local_update.release()  # its buffers have the size of the largest block so far
+    run.evaluate.score.release()
     release()
     trains = run.pending is None
     rows = run.block(len(run.sample())) if trains else min(kept, run.row_limit or kept)

@@ -1,15 +1,19 @@
-"""The run's model without dead taps and with small convolutions as products."""
+"""The run's model and rows in the form that trains fastest."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from flatfed.algorithms import Algorithm
-from flatfed.engine.speed import products, taps
+from flatfed.engine.speed import products, row_layers, taps
 from flatfed.engine.weights import Weights
+
+
+ALIGNMENT = 64  # coordinates: all rows start at a multiple of 16 bytes, in bfloat16, too
 
 
 class LiveWeights(Weights):
@@ -31,12 +35,21 @@ def weights(
     device: torch.device,
     dtype: torch.dtype,
     full_model: bool = False,
+    rows_at_once: bool = False,
 ) -> Weights:
     """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
 
-    Without dead taps if ``algorithm`` treats whole rows only, unless ``full_model``.
+    Without dead taps if ``algorithm`` treats whole rows only, unless ``full_model``. ``rows_at_once``: with the layers
+    of :mod:`row_layers` and the rows that suit them, otherwise with small convolutions as products.
     """
-    live = None if full_model or not algorithm.keeps_rows_whole() else taps.live_taps(model, shape, initial)
+    fast = row_layers.convert if rows_at_once else partial(products.with_products, shape=shape)
+    if full_model or not algorithm.keeps_rows_whole():
+        return Weights(fast(model), initial, device, dtype)
+    live = taps.live_taps(model, shape, initial)
+    if rows_at_once:
+        live = live or taps.all_taps(model)
+        extra = -live.layout.tensor_size % ALIGNMENT or ALIGNMENT
+        live = replace(live, layout=replace(live.layout, extra=extra, channels_last=True))
     if live is None:
-        return Weights(products.with_products(model, shape), initial, device, dtype)
-    return LiveWeights(replace(live, model=products.with_products(live.model, shape)), initial, device, dtype)
+        return Weights(fast(model), initial, device, dtype)
+    return LiveWeights(replace(live, model=fast(live.model)), initial, device, dtype)

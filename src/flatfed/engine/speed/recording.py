@@ -1,4 +1,4 @@
-"""Recorded local steps: on a GPU, CUDA graphs launch all kernels of a step at once.
+"""Recorded local steps and evaluations: on a GPU, CUDA graphs launch all kernels of a step at once.
 
 A recording uses fixed memory, so a block of rows is copied into buffers, trained there and copied back. Each number of
 rows that train together has a recording. Batches have their full size; padding has weight 0.
@@ -17,6 +17,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
     from flatfed.engine.context import Context
+    from flatfed.engine.evaluate import Score
     from flatfed.engine.local_update import LocalUpdate
 
 Work = Callable[[], None]
@@ -53,15 +54,22 @@ class CudaGraphs:
 
 
 class Recorded:
-    """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...)."""
+    """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...).
+
+    ``largest``: the number of rows to expect; a larger one drops all recordings. After :meth:`release` none is expected.
+    """
 
     together, capacity = None, 0
 
-    def __init__(self, plain: LocalUpdate, record: Recorder):
-        self.plain, self.record = plain, record
-        self.release()
+    def __init__(self, plain: LocalUpdate, record: Recorder, largest: int = 0):
+        self.plain, self.record, self.largest = plain, record, largest
+        self._drop()
 
     def release(self) -> int:
+        self.largest = 0
+        return self._drop()
+
+    def _drop(self) -> int:
         self.steps: dict[int, Work] = {}
         held, self.capacity, self.common = self.capacity, 0, True
         self.w = self.total = self.ctx = self.inputs = None
@@ -105,8 +113,8 @@ class Recorded:
         common = len(ctx.server["w"]) == 1
         if len(w) <= self.capacity and common == self.common:
             return
-        capacity = max(len(w), self.capacity)
-        self.release()
+        capacity = max(len(w), self.capacity, self.largest)
+        self._drop()
 
         def buffer(values: Tensor, skipped: int = 1) -> Tensor:
             return torch.zeros(capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
@@ -115,6 +123,33 @@ class Recorded:
         self.inputs = {name: buffer(values, 2) for name, values in inputs.items()}
         self.ctx = ctx.mapped(buffer, torch.zeros_like if common else buffer)
         self.common, self.capacity = common, capacity
+
+
+class RecordedScore:
+    """A ``plain`` score whose work on the image ``sets``, index tensors (n,), is recorded once."""
+
+    def __init__(self, plain: Score, record: Recorder, sets: list[Tensor]):
+        self.plain, self.record, self.sets = plain, record, sets
+        self.release()
+
+    def release(self) -> None:
+        self.recordings: dict[int, tuple[Work, Tensor, list[Tensor]]] = {}
+
+    def __call__(self, row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        number = next((number for number, images in enumerate(self.sets) if images is index), None)
+        if number is None:
+            return self.plain(row, index)
+        if number not in self.recordings:
+            buffer, results = row.clone(), []
+
+            def work() -> None:
+                results[:] = self.plain(buffer, index)
+
+            self.recordings[number] = self.record(work), buffer, results
+        replay, buffer, results = self.recordings[number]
+        buffer.copy_(row)
+        replay()
+        return results[0], results[1]
 
 
 def _pairs(buffers: dict[str, Tensor], values: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:

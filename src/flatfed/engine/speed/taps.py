@@ -60,22 +60,27 @@ class LiveTaps:
     dead: Tensor
 
     def reduce(self, row: Tensor) -> Tensor:
-        """Return the row (live + 1,) of a full ``row`` (parameters,) whose dead weights are a multiple of ``dead``."""
-        parts = []
-        for name, value in self.full.views(row).items():
-            parts.append((value[(..., *self.windows[name])] if name in self.windows else value).reshape(-1))
+        """Return the row (layout.size,) of a full ``row`` (parameters,) whose dead weights are a multiple of ``dead``."""
         dead, norm = self._dead(row.device)
-        along = (row[self._mask(row.device)].double() @ dead / norm).to(row)
-        return torch.cat([*parts, along[None]])
+        reduced = row.new_zeros(self.layout.size)
+        for name, values in self.layout.views(reduced).items():
+            values.copy_(self._live(name, self.full.views(row)[name]))
+        reduced[self.layout.tensor_size] = row[self._mask(row.device)].double() @ dead / norm
+        return reduced
 
     def expand(self, row: Tensor) -> Tensor:
-        """Return the full row (parameters,) of a reduced ``row`` (live + 1,)."""
+        """Return the full row (parameters,) of a reduced ``row`` (layout.size,)."""
         dead, norm = self._dead(row.device)
         full = torch.empty(self.full.size, dtype=row.dtype, device=row.device)
-        mask = self._mask(row.device)
-        full[~mask] = row[:-1]
-        full[mask] = (dead * (row[-1].double() / norm)).to(row)
+        full[self._mask(row.device)] = (dead * (row[self.layout.tensor_size].double() / norm)).to(row)
+        views = self.full.views(full)
+        for name, values in self.layout.views(row).items():
+            self._live(name, views[name]).copy_(values)
         return full
+
+    def _live(self, name: str, values: Tensor) -> Tensor:
+        """Return the live part of tensor ``name`` of the full model, a view."""
+        return values[(..., *self.windows[name])] if name in self.windows else values
 
     def _dead(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the dead weights' initial values (n,) and their norm, in float64."""
@@ -120,6 +125,12 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
         small.set_submodule(name, Cropped(model.get_submodule(name), window, sizes[name]))
     layout, full = replace(Layout.of(small), extra=1), Layout.of(model)
     return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
+
+
+def all_taps(model: nn.Module) -> LiveTaps:
+    """Return ``model`` with all its taps."""
+    layout = Layout.of(model)
+    return LiveTaps(model, replace(layout, extra=1), layout, {}, torch.empty(0))
 
 
 def border(layer: nn.Conv2d) -> tuple[int, ...]:
