@@ -18,7 +18,6 @@ import gc
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 import traceback
@@ -68,12 +67,10 @@ class Bench:
 
     def _begun(self) -> int:
         """Add the machine and the options to the report; return the index of the session."""
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
         session = {
             **machine(self.device, self.options.threads),
             "cores": os.cpu_count(),
             "cpu": _cpu(),
-            "commit": head.stdout.strip() or None,
             "options": {key: value for key, value in vars(self.options).items() if key != "out"},
             "peak": self.contest.peak,
         }

@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import checkpoint, interruption, journal
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
 from flatfed.engine.job.journal import Journal
+from flatfed.errors import DataError
 from harness import description, interrupted_job, job, lines, needs, simulation, write_problem
 from samples import FEW, sampled
 
@@ -288,6 +290,18 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     aside = tmp_path / "parts" / checkpoint.STALE
     assert {path.name: path.read_bytes() for path in aside.iterdir()} == before
     assert_same(job(tmp_path, "fedsmoo", "parts", rounds=5), whole)
+
+
+def test_a_checkpoint_of_a_removed_executor_stays_and_names_the_remedies(tmp_path, monkeypatch):
+    interrupted_job(monkeypatch, tmp_path, "fedavg", "run")
+    folder = tmp_path / "run" / checkpoint.FOLDER
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.delitem(EXECUTORS, "stacked")
+    remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
+    with pytest.raises(DataError) as refused:
+        job(tmp_path, "fedavg", "run")
+    assert str(refused.value) == f"{folder}: this version has no executor 'stacked'; {remedy}"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_only_vectors_that_changed_are_written_and_dead_ones_do_not_pile_up(tmp_path):

@@ -7,6 +7,8 @@ import shutil
 import pytest
 
 from flatfed import cli
+from flatfed.engine.executors import EXECUTORS
+from flatfed.runs import source_code
 from harness import description, needs, write_problem
 from made import recorded
 from samples import full
@@ -240,3 +242,52 @@ def test_a_run_that_diverged_is_compared_as_far_as_it_came(place, capsys):
     last = len(whole)
     assert rerun("--rounds", str(last + 1)) == 2
     assert f"(it diverged in round {record['diverged_at']})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("executors", "commit", "present", "words"),
+    [
+        ({"cpu": "stacked"}, "0123456789ab", "stacked", "0123456789ab (`git checkout 0123456789ab` repeats"),
+        ({"cpu": "retired"}, "0123456789ab and changes since", "sequential", "0123456789ab and changes since"),
+        ({"cpu": "retired", "cuda": "retired"}, None, "sequential", "unknown"),
+    ],
+)
+def test_a_removed_executor_is_replaced_and_reported(place, capsys, executors, commit, present, words):
+    whole = trained()
+
+    def change(record):
+        record["description"]["executor"] |= executors
+        record |= {"executor": "retired", "commit": commit} if commit else {"executor": "retired"}
+        if commit is None:
+            record.pop("commit", None)
+
+    recorded("run", change)
+    capsys.readouterr()
+    status = rerun()
+    printed = capsys.readouterr()
+    assert f"this version has no executor 'retired'; the run was made at commit {words}" in printed.err
+    assert f"; the rerun uses executor '{present}', so its digits will differ" in printed.err
+    assert status == (0 if lines("again") == whole else 1)
+    assert ("digit for digit" if status == 0 else "differs from") in printed.out
+    assert json.loads((place / "again/run.json").read_text())["executor"] == present
+
+
+def test_a_removed_executor_of_the_other_device_is_ignored(place, capsys):
+    trained(executor={"cpu": "stacked", "cuda": "retired"})
+    assert rerun() == 0
+    assert "retired" not in capsys.readouterr().err
+
+
+def test_a_removed_executor_in_a_description_is_refused_with_the_present_ones(place, capsys):
+    trained()
+    about = json.loads((place / "run.d.json").read_text())
+    (place / "run.d.json").write_text(json.dumps({**about, "executor": {"cpu": "retired", "cuda": "stacked"}}))
+    files = ["--run", "run.d.json", "--partition", "dealt.npz", "--out", "other", "--dataset", "data"]
+    assert cli.main(["train", *files, "--device", "cpu"]) == 2
+    assert f"unknown executor 'retired'; known: {', '.join(sorted(EXECUTORS))}" in capsys.readouterr().err
+
+
+def test_a_run_records_the_commit_of_its_code(place):
+    trained()
+    record = json.loads((place / "run/run.json").read_text())
+    assert record.get("commit") == record["sessions"][-1]["commit"] == source_code.commit()

@@ -106,6 +106,19 @@ def test_files_that_are_no_part_of_a_run_are_not_copied(machines, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == sorted([*records.FILES, "checkpoint", "notes.txt"])
 
 
+def test_a_run_of_a_removed_executor_is_taken(machines, monkeypatch, capsys):
+    _, there = machines
+    brought(machines, "brought", "fedavg")
+    folder = there.parent / "brought" / run_folder("fedavg")
+    description = {**records.read_finished(folder).description, "executor": {"cpu": "retired", "cuda": "retired"}}
+    changed(folder, description=description, executor="retired")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../brought") == 0
+    assert "1 runs accepted" in capsys.readouterr().out
+    assert records.read_finished(run_folder("fedavg")).executor == "retired"
+    assert flatfed("status") == 0 and flatfed("plan") == 0
+
+
 @pytest.mark.parametrize("file", ["metrics.csv", "model.safetensors", "run.json"])
 def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, monkeypatch, capsys, file):
     _, there = machines

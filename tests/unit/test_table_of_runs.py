@@ -71,6 +71,14 @@ def test_what_is_published_is_made_again_byte_for_byte(folder):
     assert sorted(folder.rglob("*")) == before
 
 
+def test_runs_of_a_removed_executor_are_read(folder):
+    for path in folder.rglob(records.RECORD):
+        description = {**records.read(path).description, "executor": {"cpu": "retired", "cuda": "retired"}}
+        change(path.parent, executor="retired", description=description)
+    assert make() == 0
+    assert Path("out/cifar10_cnn.csv").read_bytes() == (PUBLISHED / "cifar10_cnn.csv").read_bytes()
+
+
 def test_images_are_those_that_the_records_count_whatever_lies_on_this_machine(folder, capsys):
     for path in folder.rglob(records.RECORD):
         change(path.parent, images={"train": 600, "test": 20})

@@ -89,7 +89,7 @@ def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
     if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
     run = run_specs.run(experiment, **vars(RunIds.of_description(record.description)))
-    if different := identity.difference_texts(record.description, run.description):
+    if different := identity.deciding_differences(record.description, run.description):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")

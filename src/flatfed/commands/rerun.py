@@ -1,8 +1,9 @@
 """``flatfed rerun``.
 
 Trains the run again with the settings and threads of its run.json, and compares metrics.csv, except times. Lists
-differences of code, libraries and machine. Requires the same data, partition and pre-trained weights. --rounds N trains
-and compares the first N rounds; a later call resumes. Exit status: 0 if all digits agree, else 1.
+differences of code, libraries and machine. A removed executor is replaced by a present one. Requires the same data,
+partition and pre-trained weights. --rounds N trains and compares the first N rounds; a later call resumes. Exit status:
+0 if all digits agree, else 1.
 
 example:
   python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
@@ -60,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     check(record, dataset, weights)
     for change in changes(record, device):
         print(change, file=sys.stderr)
+    executor = present_executor(record, device)
     from flatfed.data import partition as partitions
     from flatfed.engine.job.train import train
 
@@ -67,11 +69,28 @@ def run(options: argparse.Namespace) -> int:
         partitions.make({**about["partition"], "seed": about["seed"]}, dataset, partition)
         if partitions.load(partition).digest != record.partition_digest:
             raise DataError(f"{partition}: not the partition of {options.run}: its code differs")
-        about = {**about, "executor": {**about["executor"], device: record.executor}}
+        about = {**about, "executor": {**about["executor"], device: executor}}
         settings = {"weights": weights, "stop_after": options.rounds, "threads": record.threads}
         finished = train(about, dataset, partition, options.out, device=device, **settings)
     new_metrics = options.out / (METRICS if finished else LINES_SO_FAR)
     return compare(before, first_rounds(new_metrics, options.rounds), metrics, new_metrics)
+
+
+def present_executor(record: RunRecord, device: str) -> str | None:
+    """Return the record's executor; if it was removed, the description's or the default one, with a message."""
+    from flatfed.engine.executors import EXECUTORS
+
+    if record.executor in EXECUTORS:
+        return record.executor
+    from flatfed.experiment.defaults import PROTOCOL
+
+    choices = record.description["executor"][device], PROTOCOL["executor"][device]
+    executor = next(choice for choice in choices if choice in EXECUTORS)
+    commit = record.commit or "unknown"
+    repeat = f" (`git checkout {commit}` repeats its digits)" if record.commit and " " not in commit else ""
+    removed = f"this version has no executor {record.executor!r}; the run was made at commit {commit}{repeat}"
+    print(f"{removed}; the rerun uses executor {executor!r}, so its digits will differ", file=sys.stderr)
+    return executor
 
 
 def first_rounds(metrics: Path, rounds: int | None) -> list[dict[str, str]]:

@@ -32,9 +32,9 @@ class RunRecord:
     """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
-    Seconds are sums over all ``sessions``; ``device`` to ``host`` and ``together`` (seeds per process) describe the
-    last one. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at
-    conversion", if studies/convert_runs.py added the digests.
+    Seconds are sums over all ``sessions``; ``device`` to ``together`` (seeds per process) describe the last one.
+    ``commit``: of FlatFed. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``:
+    "at conversion", if studies/convert_runs.py added the digests.
     """
 
     description: dict[str, Any]
@@ -67,6 +67,7 @@ class RunRecord:
     tf32: bool | None = None
     libraries: dict[str, str] | None = None
     host: dict[str, Any] | None = None
+    commit: str | None = None
     together: Annotated[int, whole(1)] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)
     also: dict[str, Any] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import subprocess
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from flatfed.errors import ConfigError
@@ -17,13 +18,15 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def commit() -> str | None:
-    """Return the commit of this copy of FlatFed, marked if files changed since; None outside git."""
+    """Return the commit of this copy of FlatFed, marked if files in src changed since; None outside git."""
     root = PACKAGE.parents[1]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", root, "describe", "--always", "--dirty= and changes since", "--abbrev=7", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        run = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
+        commit = run(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        changes = run(["git", "--no-optional-locks", "status", "--porcelain", "--", "src"]).stdout
+        return f"{commit} and changes since" if changes else commit
     return None
 
 

@@ -14,7 +14,7 @@ import flatfed
 from flatfed.engine.memory.available import reuse_memory
 from flatfed.engine.precision import set_tensor_floats
 from flatfed.errors import FlatFedError
-from flatfed.runs import host
+from flatfed.runs import host, source_code
 
 
 def pick_device(name: str) -> torch.device:
@@ -40,7 +40,7 @@ def set_up(threads: int) -> None:
 
 
 def machine(device: torch.device, threads: int) -> dict[str, Any]:
-    """Return a training session's device, threads, libraries and host, as in run.json."""
+    """Return a training session's device, threads, libraries, host and commit, as in run.json."""
     cuda = device.type == "cuda"
     return {
         "device": device.type,
@@ -57,4 +57,5 @@ def machine(device: torch.device, threads: int) -> dict[str, Any]:
             "instructions": list(host.instructions()),
             "gpu": torch.cuda.get_device_name(device) if cuda else None,
         },
+        "commit": source_code.commit(),
     }

@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from flatfed.engine import precision, versions
+from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption
-from flatfed.engine.job.checkpoint import Checkpoint, Damaged
+from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
 from flatfed.engine.job.inputs import Identity, load_data
 from flatfed.engine.job.machine import machine, pick_device, set_up
 from flatfed.engine.job.outputs import Outputs, now
@@ -143,6 +144,9 @@ class Job:
 
     def _begin(self) -> Simulation:
         executor = self.checkpoint.executor or self.description["executor"][self.device.type]
+        if self.checkpoint.executor not in (None, *EXECUTORS):
+            remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
+            raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
         with shortage.explained(self.device, "before the first round"):
             return self.assemble(executor)
 
