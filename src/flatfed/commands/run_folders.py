@@ -10,7 +10,6 @@ from flatfed.files import misread
 from flatfed.runs import description
 from flatfed.runs import record as records
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
-from flatfed.tables.readings import read_history
 
 #: A remedy for another dataset digest.
 ORDER_HINT = "If its source has another order of images than the run, use the key `order` (docs/running.md)."
@@ -50,6 +49,8 @@ def read_record(file: Path, *fields: str) -> RunRecord:
 
 def read_checking_metrics(file: Path, *fields: str) -> RunRecord:
     """Return :func:`read_record`; DataError also if its metrics are damaged or changed."""
+    from flatfed.tables.readings import read_history  # imports jsonschema, which a host that only trains may lack
+
     record = read_record(file, *fields)
     read_history(file.parent, record, ("round",), metrics_file(file).name, every=True)
     return record

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs for a GPU that is free for minutes, on a host without a network. `python3` has FlatFed's packages at home, and torch,
+# numpy, safetensors, pillow and pytest on the GPU host.
+#
+#   benchmarks/short_gpu.sh pack QUEUE [--config K=V] [--scale preview]   at home
+#   benchmarks/short_gpu.sh trial OUT SECONDS                             first call: copy the sources and .short_gpu/images.0.npz
+#   benchmarks/short_gpu.sh queue OUT SECONDS [--device cpu]              second call: copy the sources, .short_gpu/kit and
+#                                                                         .short_gpu/images.1.npz; the host keeps images.0.npz
+#   tar -xzf OUT/runs.tar.gz                                              at home, in FlatFed's folder
+#
+# QUEUE has one run per line: protocol, split, algorithm, seed, then an optional # comment. `pack` leaves out published runs.
+# It prints the sizes of the three paths to copy.
+#
+# `trial` runs tests/gpu for at most a minute, then benchmarks/stacked_trial.py for the rest of SECONDS.
+#
+# `queue` trains the runs one after another, because one run fills a GPU. A run starts only if its time fits into the rest
+# of SECONDS. QUEUE.measured.json has the seconds of each kind of run (protocol, algorithm, number of clients, GPU); a kind
+# without a line trains three rounds first. After each run, OUT/runs.tar.gz receives its records, its Hessian, its loss surface
+# and the measurements, but no model. An interrupted run leaves metrics.so-far.csv and cannot be resumed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PYTHONPATH="src:.short_gpu/kit/packages:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
+
+trial() {
+    local end=$((SECONDS + $2))
+    timeout 60 python3 -m pytest tests/gpu -q -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
+    python3 benchmarks/stacked_trial.py --device cuda --out "$1" --budget $((end - SECONDS)) 2>&1 | tee "$1/trial.txt"
+}
+
+case ${1:-} in
+    pack) python3 benchmarks/short_gpu.py "$@" ;;
+    trial) trial "$2" "$3" ;;
+    queue) python3 benchmarks/short_gpu.py "$@" 2>&1 | tee "$2/queue.txt" ;;
+    *) sed -n '2,/^set/{/^#/p}' "$0" && exit 2 ;;
+esac
