@@ -6,6 +6,7 @@ import argparse
 import importlib.metadata
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ PLAN, PACKAGES = KIT / "plan.json", KIT / "packages"
 HALVES = FOLDER / "images.0.npz", FOLDER / "images.1.npz"
 TALLEST = 16383  # pixels of a WebP picture
 ANALYSES = {"surface": ("surface.npz", 60), "hessian": ("hessian.json", 120)}  # output, limit in seconds
+SHORTEST = 10  # seconds: no analysis starts with less
 MARGIN = 1.1  # a round with a new number of clients takes longer
 
 
@@ -32,6 +34,7 @@ def pack(options: argparse.Namespace) -> None:
     from flatfed.commands import configuration, describe
     from flatfed.data import partition, sources
     from flatfed.experiment import analyses, run_specs
+    from flatfed.runs import source_code
 
     experiment, runs = configuration.load(options.config), []
     shutil.rmtree(KIT, ignore_errors=True)
@@ -61,7 +64,8 @@ def pack(options: argparse.Namespace) -> None:
     for file in importlib.metadata.files("pyhessian"):
         if file.suffix != ".pyc":
             copy(file.locate(), PACKAGES / file)
-    PLAN.write_text(json.dumps({"measured": str(options.queue.with_suffix(".measured.json")), "runs": runs}, indent=1))
+    measured = str(options.queue.with_suffix(".measured.json"))
+    PLAN.write_text(json.dumps({"measured": measured, "commit": source_code.commit(), "runs": runs}, indent=1))
     write_halves(np.load(dataset / "images.npy", mmap_mode="r"))
     for path in (*HALVES, KIT):
         size = sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
@@ -123,33 +127,35 @@ def unpack_dataset() -> None:
 
 
 def queue(options: argparse.Namespace) -> None:
-    """Train and analyse the runs that fit into the time; write OUT/runs.tar.gz after each."""
+    """Train the runs that fit into the time, then analyse their models; write OUT/runs.tar.gz after each."""
     end = time.monotonic() + options.seconds
     unpack_dataset()
     plan, gpu = json.loads(PLAN.read_text()), gpu_name(options.device)
     file = Path(plan["measured"])
     measured = json.loads(file.read_text()) if file.exists() else {}
+    os.environ["FLATFED_COMMIT"] = plan["commit"] or ""  # the GPU host has no git
     for index, run in enumerate(plan["runs"]):
         protocol, _, algorithm, _ = run["ids"]
         clients, rounds = run["description"]["partition"]["clients"], run["description"]["rounds"]
         kind, label = f"{gpu}, {protocol}, {clients} clients, {algorithm}", " ".join(run["ids"])
         if (RESULTS / published(run["ids"], "runs") / "run.json").exists():
             continue  # trained by an earlier call on this host
-        if kind not in measured and (seconds := measure(index, options.device, end)):
-            analysed = [other["analyses"] for name, other in measured.items() if name.startswith(f"{gpu}, {protocol},")]
-            limits = sum(limit for _, limit in ANALYSES.values())
-            measured[kind] = seconds | {"analyses": max(analysed, default=limits)}
+        last = end - options.analyses
+        if kind not in measured and (seconds := measure(index, options.device, last)):
+            measured[kind] = seconds
         if kind in measured:
-            seconds, left = measured[kind], end - time.monotonic()
-            needed = MARGIN * (seconds["start"] + rounds * seconds["round"] + seconds["analyses"])
+            seconds, left = measured[kind], last - time.monotonic()
+            needed = MARGIN * (seconds["start"] + rounds * seconds["round"])
             print(f"{label}: needs {needed:.0f} of {left:.0f} s: {'starts' if needed <= left else 'does not start'}")
             if needed <= left:
                 measured.pop(kind)  # too short if the run does not finish
-                if duration := train_and_analyse(run, end, options):
+                if duration := train(run, last, options.device):
                     measured[kind] = duration
         (RESULTS / file).parent.mkdir(parents=True, exist_ok=True)
         (RESULTS / file).write_text(json.dumps(measured, indent=1) + "\n")
         write_archive(options.out)
+    for run in plan["runs"]:
+        analyse(run, end, options)
 
 
 def measure(index: int, device: str, end: float) -> dict[str, float]:
@@ -162,24 +168,32 @@ def measure(index: int, device: str, end: float) -> dict[str, float]:
     return {"round": seconds, "start": time.monotonic() - began - 2 * seconds}
 
 
-def train_and_analyse(run: dict[str, Any], end: float, options: argparse.Namespace) -> dict[str, float]:
-    """Return the seconds of a round, of the start and of the analyses; empty if the training did not finish."""
+def train(run: dict[str, Any], end: float, device: str) -> dict[str, float]:
+    """Return the seconds of a round and of the start; empty if the training did not finish."""
     began, folder = time.monotonic(), RESULTS / published(run["ids"], "runs")
-    inputs = ["--dataset", DATA, "--partition", KIT / run["partition"], "--device", options.device]
-    if call(end, "-m", "flatfed", "train", "--run", json.dumps(run["description"]), "--out", folder, *inputs) is None:
+    words = ["-m", "flatfed", "train", "--run", json.dumps(run["description"]), "--out", folder]
+    if call(end, *words, *inputs_of(run, device)) is None:
         return {}
-    trained = time.monotonic()
-    write_archive(options.out)
-    for command, (output, limit) in ANALYSES.items():
-        out = RESULTS / published(run["ids"], "analysis") / output
-        words = ["-m", "flatfed", command, folder, "--out", out, *inputs, *run["analyses"][command]]
-        call(min(end, time.monotonic() + limit), *words)
     record = json.loads((folder / "run.json").read_text())
     return {
         "round": record["seconds"] / record["rounds_done"],
-        "start": trained - began - record["seconds"],
-        "analyses": time.monotonic() - trained,
+        "start": time.monotonic() - began - record["seconds"],
     }
+
+
+def analyse(run: dict[str, Any], end: float, options: argparse.Namespace) -> None:
+    """Compute the loss surface and the Hessian of a trained run, within their limits."""
+    folder = RESULTS / published(run["ids"], "runs")
+    for command, (output, limit) in ANALYSES.items():
+        out, last = RESULTS / published(run["ids"], "analysis") / output, min(end, time.monotonic() + limit)
+        if (folder / "run.json").exists() and not out.exists() and last - time.monotonic() > SHORTEST:
+            words = ["-m", "flatfed", command, folder, "--out", out, *run["analyses"][command]]
+            call(last, *words, *inputs_of(run, options.device))
+            write_archive(options.out)
+
+
+def inputs_of(run: dict[str, Any], device: str) -> list[Any]:
+    return ["--dataset", DATA, "--partition", KIT / run["partition"], "--device", device]
 
 
 def call(end: float, *words: Any) -> str | None:
@@ -243,6 +257,7 @@ def main() -> None:
     step.set_defaults(run=queue)
     step.add_argument("out", type=Path)
     step.add_argument("seconds", type=float)
+    step.add_argument("--analyses", type=float, default=0, help="seconds at the end that are kept for analyses")
     step.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     step = steps.add_parser("round", help="called by `queue`: print the seconds of a round of a packed run")
     step.set_defaults(run=print_round)

@@ -15,8 +15,9 @@
 #
 # `queue` trains the runs one after another, because one run fills a GPU. A run starts only if its time fits into the rest
 # of SECONDS. QUEUE.measured.json has the seconds of each kind of run (protocol, algorithm, number of clients, GPU); a kind
-# without a line trains three rounds first. After each run, OUT/runs.tar.gz receives its records, its Hessian, its loss surface
-# and the measurements, but no model. An interrupted run leaves metrics.so-far.csv and cannot be resumed.
+# without a line trains three rounds first. When no further run fits, the loss surfaces and Hessians of the trained models are
+# computed (`--analyses N` keeps N seconds for them). OUT/runs.tar.gz receives records, analyses and measurements at once, but no
+# model. An interrupted run leaves metrics.so-far.csv and cannot be resumed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="src:.short_gpu/kit/packages:${PYTHONPATH:-}" PYTHONUNBUFFERED=1

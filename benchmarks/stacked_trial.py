@@ -92,9 +92,10 @@ class Trial:
         if self.cuda:
             torch.cuda.synchronize()
 
-    def simulation(self, executor, algorithm, precision="float32", **changes):
-        description = self.workload.description(algorithm, precision, **changes)
-        return assembly.simulation(description, *self.data, self.device, executor)
+    def simulation(self, executor, algorithm, precision="float32", workload=None, **changes):
+        data = self.data if workload is None else workload.data()
+        description = (workload or self.workload).description(algorithm, precision, **changes)
+        return assembly.simulation(description, *data, self.device, executor)
 
     def seconds_of(self, work, times):
         took = []
@@ -358,6 +359,9 @@ def main():
                 run = lambda: trial.rounds("products", algorithm, "float32", form, profile=profile)
                 trial.item(f"products:{form} {algorithm}", run)
     trial.item("counts:triton", lambda: trial.counts("triton"))
+    for executor in ("products", "graph", "stacked"):
+        small = WORKLOADS["W2-32"].but(clients=options.clients)
+        trial.item(f"cnn:{executor}", lambda: trial.rounds(executor, "fedavg", "float32", "triton", workload=small))
     for name in LAYERS:
         trial.item(f"layers:{name}", lambda: trial.layer(name, torch.float32))
     trial.item("evaluation", trial.evaluation)

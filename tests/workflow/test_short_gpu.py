@@ -31,7 +31,7 @@ def packed(tmp_path):
     (home.root / QUEUE).write_text(
         f"# two runs\nfedsmoo-cifar10 {SPLIT} fedavg 1\n\nfedsmoo-cifar10 {SPLIT} fedsmoo 1  # slow\n"
     )
-    slow = {KIND.format("fedsmoo"): {"round": 1000, "start": 1, "analyses": 1}}
+    slow = {KIND.format("fedsmoo"): {"round": 1000, "start": 1}}
     (home.root / QUEUE).with_suffix(".measured.json").write_text(json.dumps(slow))
     packing = short_gpu(home, "pack", QUEUE, "--scale", "preview")
     assert packing.returncode == 0, packing.text
@@ -53,7 +53,7 @@ def test_the_run_that_fits_comes_home(packed, tmp_path):
 
     call = short_gpu(host, "queue", out, 600, "--device", "cpu", packages=packages)
     assert call.returncode == 0, call.text
-    assert f"{SPLIT} fedsmoo 1: needs 22002 of " in call.text and "does not start" in call.text
+    assert f"{SPLIT} fedsmoo 1: needs 22001 of " in call.text and "does not start" in call.text
     assert sorted(file.name for file in out.iterdir()) == ["queue.txt", "runs.tar.gz"]
 
     with tarfile.open(out / "runs.tar.gz") as archive:
@@ -66,7 +66,7 @@ def test_the_run_that_fits_comes_home(packed, tmp_path):
     assert list(run.parents[2].glob("*/*/*")) == [run]
     measured = json.loads((packed.root / QUEUE).with_suffix(".measured.json").read_text())
     assert measured[KIND.format("fedavg")]["round"] < 10
-    assert measured[KIND.format("fedsmoo")] == {"round": 1000, "start": 1, "analyses": 1}
+    assert measured[KIND.format("fedsmoo")] == {"round": 1000, "start": 1}
 
     again = short_gpu(packed, "pack", QUEUE, "--scale", "preview")
     assert again.returncode == 0 and f"{SPLIT} fedavg 1: is published already" in again.text

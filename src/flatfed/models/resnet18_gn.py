@@ -6,6 +6,7 @@ for 100). ``stem=cifar, groups=32``: DFedSAM's (11,173,962 and 11,220,132), init
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 

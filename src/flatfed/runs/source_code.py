@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import os
 import subprocess
 from collections.abc import Iterable
 from functools import partial
@@ -18,10 +19,13 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def commit() -> str | None:
-    """Return the commit of this copy of FlatFed, marked if files in src changed since; None outside git."""
+    """Return the commit of this copy of FlatFed, marked if files in src changed since.
+
+    Outside git it is the content of FLATFED_COMMIT, or None.
+    """
     root = PACKAGE.parents[1]
     if not (root / ".git").exists():
-        return None
+        return os.environ.get("FLATFED_COMMIT")
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         run = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
         commit = run(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()

@@ -434,7 +434,7 @@ def _descend(w, d, factors, lr, shrink, size, row_w, row_d, TILE: tl.constexpr):
     inside = place < size
     values = tl.load(w + row * row_w + place, mask=inside)
     step = tl.load(d + row * row_d + place, mask=inside) * tl.load(factors + row) + shrink * values
-    tl.store(w + row * row_w + place, values - tl.load(lr + row * 0) * step, mask=inside)
+    tl.store(w + row * row_w + place, values - tl.load(lr) * step, mask=inside)
 
 
 def descend(w: Tensor, d: Tensor, factors: Tensor, lr: Tensor, shrink: float, size: int) -> None:
