@@ -133,7 +133,7 @@ def queue(options: argparse.Namespace) -> None:
     plan, gpu = json.loads(PLAN.read_text()), gpu_name(options.device)
     file = Path(plan["measured"])
     measured = json.loads(file.read_text()) if file.exists() else {}
-    os.environ["FLATFED_COMMIT"] = plan["commit"] or ""  # the GPU host has no git
+    os.environ["FLATFED_COMMIT"] = plan["commit"] or "unknown"
     for index, run in enumerate(plan["runs"]):
         protocol, _, algorithm, _ = run["ids"]
         clients, rounds = run["description"]["partition"]["clients"], run["description"]["rounds"]

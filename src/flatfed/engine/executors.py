@@ -45,7 +45,8 @@ class Executor(ABC):
     """Computes losses and gradients; ``block`` rows train together (None: all rows of a round).
 
     ``full_width``: pads a batch to the full size, otherwise to the widest of the rows. ``records_steps``: replays local
-    steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for the dtype of the rows.
+    steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for
+    the dtype of the rows.
     """
 
     name: ClassVar[str]

@@ -224,17 +224,16 @@ class Simulation(ABC):
     def plan(self, clients: np.ndarray, ahead: int = 0) -> batches.RoundPlan:
         """Return the plan of ``clients`` in the round that is ``ahead``."""
         round_, planned_clients, plan = self.planned
-        if round_ == self.round and np.array_equal(clients, planned_clients):
+        if round_ == self.round + ahead and np.array_equal(clients, planned_clients):
             return plan
         keyed = {"seed": self.seed, "round_": self.round + ahead, "masks": len(self.model.dropout)}
         return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
 
     def plan_ahead(self) -> None:
-        """While a GPU still trains, make the plan of the next round."""
-        if self.device.type == "cuda" and self.round + 1 < self.description["rounds"]:
-            clients = self.sample(ahead=1)
-            if self.block(len(clients)) == len(clients):
-                self.planned = self.round + 1, clients, self.plan(clients, ahead=1)
+        """Make the plan of the next round, if its clients train together: meanwhile, a GPU still trains this round."""
+        clients = self.sample(ahead=1)
+        if self.block(len(clients)) == len(clients):
+            self.planned = self.round + 1, clients, self.plan(clients, ahead=1)
 
     def block(self, n: int) -> int:
         """Return how many of ``n`` clients train at a time."""

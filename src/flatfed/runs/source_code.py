@@ -19,12 +19,12 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def commit() -> str | None:
-    """Return the commit of this copy of FlatFed, marked if files in src changed since.
+    """Return the commit of this copy of FlatFed, marked if files in src changed since; None outside git.
 
-    Outside git it is the content of FLATFED_COMMIT, or None.
+    Copies for a GPU host have it in FLATFED_COMMIT.
     """
     root = PACKAGE.parents[1]
-    if not (root / ".git").exists():
+    if "FLATFED_COMMIT" in os.environ or not (root / ".git").exists():
         return os.environ.get("FLATFED_COMMIT")
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         run = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)

@@ -15,7 +15,6 @@ from flatfed.data.partition import Partition
 from flatfed.engine import executors
 from flatfed.engine.checks import rehearsal, requirements, trial_batch
 from flatfed.engine.feed import Feed
-from flatfed.engine.speed.fused_update import FusedUpdate
 from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE_DTYPES
@@ -24,6 +23,7 @@ from flatfed.engine.sampling import active_clients, most_participants
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
+from flatfed.engine.speed.fused_update import FusedUpdate
 from flatfed.engine.speed.recording import CudaGraphs, Recorded, RecordedScore
 from flatfed.engine.speed.seeds import Joined, Meeting
 from flatfed.engine.weights import initial_model

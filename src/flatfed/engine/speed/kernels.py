@@ -4,7 +4,8 @@ No two programs write one element, and each adds in a fixed order, so a GPU retu
 float32. Products of float32 use TF32 if torch does.
 
 Shapes: R rows, B images of a row, H x W pixels, C channels, O output channels, H' x W' output positions, T taps of a
-kernel. Images are channels-last (R, B, H, W, C), kernels (R, O, T, C). An entry of the columns is a pair (tap, channel).
+kernel. Images are channels-last (R, B, H, W, C), kernels (R, O, T, C). An entry of the columns is a pair (tap,
+channel).
 """
 
 from __future__ import annotations
@@ -199,7 +200,8 @@ def supports_implicit_product(channels: int, outputs: int) -> bool:
 def implicit_product(source: Tensor, kernels: Tensor, window: Window, size: Sides, backward: bool) -> Tensor:
     """Return the outputs (R, B, *size, O) of images ``source`` (R, B, H, W, C) and ``kernels`` (R, O, T, C).
 
-    ``backward``: ``source`` is the gradient of the outputs (R, B, H', W', O); return that of the images (R, B, *size, C).
+    ``backward``: ``source`` is the gradient of the outputs (R, B, H', W', O); return that of the images (R, B, *size,
+    C).
     """
     rows, images, height, width, channels = source.shape
     outputs = kernels.shape[3 if backward else 1]
@@ -428,7 +430,7 @@ def norm_backward(
 
 @triton.jit
 def _descend(w, d, factors, lr, shrink, size, row_w, row_d, TILE: tl.constexpr):
-    """w <- w - lr (factor d + shrink w) for a tile of a row; ``factors`` (rows,)."""
+    """A tile of a row: w <- w - lr (factor d + shrink w)."""
     row = tl.program_id(1).to(tl.int64)
     place = tl.program_id(0) * TILE + tl.arange(0, TILE)
     inside = place < size
@@ -437,8 +439,8 @@ def _descend(w, d, factors, lr, shrink, size, row_w, row_d, TILE: tl.constexpr):
     tl.store(w + row * row_w + place, values - tl.load(lr) * step, mask=inside)
 
 
-def descend(w: Tensor, d: Tensor, factors: Tensor, lr: Tensor, shrink: float, size: int) -> None:
-    """Move rows ``w`` along ``d`` in place: w <- w - lr (factor d + shrink w), in the first ``size`` coordinates."""
-    tile = 2048
-    grid = (triton.cdiv(size, tile), len(w))
-    _descend[grid](w, d, factors, lr, shrink, size, w.stride(0), d.stride(0), TILE=tile, num_warps=4)
+def descend(w: Tensor, d: Tensor, factors: Tensor, lr: Tensor, shrink: float) -> None:
+    """Move the rows ``w`` in place: w <- w - lr (factor d + shrink w); ``factors`` (rows,), ``lr`` 0-d."""
+    rows, size = w.shape
+    grid = (triton.cdiv(size, 2048), rows)
+    _descend[grid](w, d, factors, lr, shrink, size, w.stride(0), d.stride(0), TILE=2048)

@@ -12,7 +12,6 @@ from flatfed.algorithms import Algorithm
 from flatfed.engine.speed import products, row_layers, taps
 from flatfed.engine.weights import Weights
 
-
 ALIGNMENT = 64  # coordinates: all rows start at a multiple of 16 bytes, in bfloat16, too
 
 

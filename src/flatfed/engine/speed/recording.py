@@ -56,7 +56,7 @@ class CudaGraphs:
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...).
 
-    ``largest``: the number of rows to expect; a larger one drops all recordings. After :meth:`release` none is expected.
+    ``largest``: the expected number of rows; a larger one drops all recordings. :meth:`release` expects none.
     """
 
     together, capacity = None, 0

@@ -11,10 +11,12 @@ kernel. Images of several rows are channels-last: (R, B, H, W, C).
 from __future__ import annotations
 
 import copy
+import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -25,27 +27,34 @@ from flatfed.engine.speed import taps
 from flatfed.models.resnet18_gn import Norm
 
 Sides = tuple[int, int]
+Border = tuple[int, ...]  # padding (left, right, top, bottom), negative to crop
+MOST_TILES = 400  # three for each multiprocessor of an H100
 
 SECOND = cache(lambda device: torch.cuda.Stream(device))
 HELD: list[Tensor] = []
 
-FORMS = set(os.environ.get("FLATFED_FORMS", "columns fold implicit norm inference_norm aside descend").split())
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # Triton's kernels also run on a CPU, slowly
 
 
-def _kernels():
+@cache
+def triton_kernels() -> ModuleType | None:
+    """Return :mod:`flatfed.engine.speed.kernels`, None without Triton, which comes with torch's CUDA builds."""
+    if importlib.util.find_spec("triton") is None:
+        return None
     from flatfed.engine.speed import kernels
 
     return kernels
 
 
-def _accelerated(tensor: Tensor, form: str) -> bool:
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    return (form in FORMS) and (tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16) or interpreted)
+def kernels_for(tensor: Tensor) -> ModuleType | None:
+    """Return the kernels if they support ``tensor``: on a GPU in float32 and bfloat16."""
+    supported = tensor.is_cuda and tensor.dtype in (torch.float32, torch.bfloat16)
+    return triton_kernels() if supported or INTERPRETED else None
 
 
 @dataclass(frozen=True)
 class Window:
-    """How a convolution moves over images: sides of kernel and stride, and padding at the top left (negative to crop)."""
+    """How a convolution moves over images; ``corner``: padding (top, left), negative to crop."""
 
     kernel: Sides
     stride: Sides
@@ -55,7 +64,7 @@ class Window:
     def taps(self) -> int:
         return self.kernel[0] * self.kernel[1]
 
-    def output_size(self, size: Sides, border: tuple[int, ...]) -> Sides:
+    def output_size(self, size: Sides, border: Border) -> Sides:
         """Return (H', W') for images of ``size`` (H, W) with the padding ``border`` (left, right, top, bottom)."""
         left, right, top, bottom = border
         padded = size[0] + top + bottom, size[1] + left + right
@@ -99,21 +108,15 @@ class Convolution(torch.autograd.Function):
         kernels = kernels.flatten(2, 3)
         if not kernels[0].is_contiguous():
             kernels = kernels.contiguous()
-        outputs = kernels.shape[1]
-        # Columns that are larger than the kernels cost more memory traffic than reading the images again for each tap.
-        implicit = (
-            _accelerated(images, "implicit")
-            and images.shape[1] * size[0] * size[1] > outputs
-            and window.taps > 1
-            and _kernels().supports_implicit_product(images.shape[4], outputs)
-        )
-        ctx.window, ctx.implicit, ctx.images_size, ctx.size = window, implicit, tuple(images.shape), size
-        if implicit:
+        ctx.window, ctx.size, ctx.images_size = window, size, tuple(images.shape)
+        ctx.implicit = without_columns(images, kernels, window, size)
+        if ctx.implicit:
             ctx.save_for_backward(kernels, images)
-            return _kernels().implicit_product(images, kernels, window, size, backward=False)
-        columns, matrices = columns_of(images, window, size), padded(kernels.flatten(2))
+            return kernels_for(images).implicit_product(images, kernels, window, size, backward=False)
+        columns = columns_of(images, window, size)
         ctx.save_for_backward(kernels, columns)
-        return torch.bmm(columns, matrices.transpose(1, 2)).view(*images.shape[:2], *size, outputs)
+        result = torch.bmm(columns, padded(kernels.flatten(2)).transpose(1, 2))
+        return result.view(*images.shape[:2], *size, kernels.shape[1])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -130,11 +133,20 @@ class Convolution(torch.autograd.Function):
         images_gradient = None
         if ctx.needs_input_grad[0]:
             if ctx.implicit and window.stride == (1, 1):
-                sides = ctx.images_size[2:4]
-                images_gradient = _kernels().implicit_product(gradient, kernels, window, sides, backward=True)
+                images_gradient = kernels_for(gradient).implicit_product(
+                    gradient, kernels, window, ctx.images_size[2:4], backward=True
+                )
             else:
                 images_gradient = fold(torch.bmm(by_position, kernels.flatten(2)), window, size, ctx.images_size)
         return images_gradient, kernels_gradient, None, None
+
+
+def without_columns(images: Tensor, kernels: Tensor, window: Window, size: Sides) -> bool:
+    """Return whether a product without columns is faster: they would be larger than the ``kernels`` (R, O, T, C)."""
+    outputs, taps, channels = kernels.shape[1:]
+    implicit = taps > 1 and images.shape[1] * size[0] * size[1] > outputs
+    accelerated = kernels_for(images)
+    return implicit and accelerated is not None and accelerated.supports_implicit_product(channels, outputs)
 
 
 def aside(work: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
@@ -142,7 +154,7 @@ def aside(work: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
 
     The gradients of the parameters are needed last, so they need not delay those of the images.
     """
-    if not inputs[0].is_cuda or "aside" not in FORMS:
+    if not inputs[0].is_cuda:
         return work()
     stream = SECOND(inputs[0].device)
     stream.wait_stream(torch.cuda.current_stream(inputs[0].device))
@@ -170,8 +182,8 @@ def columns_of(images: Tensor, window: Window, size: Sides) -> Tensor:
     entries, positions = window.taps * channels, batch * size[0] * size[1]
     if one_tap_each(window, tuple(sides), size) and entries % 8 == 0:
         return images.view(rows, positions, entries)
-    if _accelerated(images, "columns"):
-        return _kernels().columns(images, window, size, entries + -entries % 8)
+    if accelerated := kernels_for(images):
+        return accelerated.columns(images, window, size, entries + -entries % 8)
     pixels, _ = pixels_of_entries(batch, tuple(sides), size, window, images.device)
     padding = images.new_zeros(rows, 1, channels)
     columns = torch.cat([images.flatten(1, 3), padding], dim=1).index_select(1, pixels)
@@ -183,8 +195,8 @@ def fold(by_entry: Tensor, window: Window, size: Sides, images_size: tuple[int, 
     rows, batch, *sides, channels = images_size
     if one_tap_each(window, tuple(sides), size):
         return by_entry.view(images_size)
-    if _accelerated(by_entry, "fold"):
-        return _kernels().fold(by_entry, window, size, images_size)
+    if accelerated := kernels_for(by_entry):
+        return accelerated.fold(by_entry, window, size, images_size)
     _, entries = pixels_of_entries(batch, tuple(sides), size, window, by_entry.device)
     by_entry = by_entry.view(rows, -1, channels)
     by_entry = torch.cat([by_entry, by_entry.new_zeros(rows, 1, channels)], dim=1)
@@ -192,7 +204,7 @@ def fold(by_entry: Tensor, window: Window, size: Sides, images_size: tuple[int, 
 
 
 def one_tap_each(window: Window, size: Sides, output_size: Sides) -> bool:
-    """Return whether the columns are the images: a 1 x 1 kernel on each pixel, or a kernel of the size of the images."""
+    """Return whether the columns are the images: a 1 x 1 kernel on each pixel, or one position on the whole image."""
     pointwise = window.taps == 1 and window.stride == (1, 1) and window.corner == (0, 0) and output_size == size
     return pointwise or (window.kernel == size and window.corner == (0, 0) and output_size == (1, 1))
 
@@ -205,7 +217,8 @@ def product_over_positions(gradient: Tensor, columns: Tensor) -> Tensor:
     rows, positions, outputs = gradient.shape
     entries = columns.shape[2]
     tiles = rows * -(-outputs // 64) * -(-entries // 128)
-    parts = next((n for n in (16, 10, 8, 5, 4, 2) if positions % n == 0 and positions >= 256 * n and tiles * n <= 400), 1)
+    candidates = (n for n in (16, 10, 8, 5, 4, 2) if positions % n == 0 and positions >= 256 * n)
+    parts = next((n for n in candidates if tiles * n <= MOST_TILES), 1)
     if parts == 1 or not gradient.is_cuda:
         return torch.bmm(gradient.transpose(1, 2), columns)
     gradient, columns = (values.view(rows * parts, positions // parts, -1) for values in (gradient, columns))
@@ -230,10 +243,11 @@ class BatchedNorm(torch.autograd.Function):
         rectify: bool,
     ) -> Tensor:
         ctx.groups, ctx.has_shortcut, ctx.rectify = groups, shortcut is not None, rectify
-        ctx.accelerated = _accelerated(images, "norm") and _kernels().supports_norm(images, groups)
-        if ctx.accelerated:
+        kernels = kernels_for(images)
+        ctx.kernels = kernels if kernels and kernels.supports_norm(images, groups) else None
+        if ctx.kernels:
             settings = shortcut, groups, epsilon, rectify
-            result, mean, inverse_deviation = _kernels().norm_forward(images, scale, shift, *settings)
+            result, mean, inverse_deviation = kernels.norm_forward(images, scale, shift, *settings)
             ctx.save_for_backward(images, result, scale, mean, inverse_deviation)
             return result
         grouped = BatchedNorm.by_group(images, groups)
@@ -249,12 +263,12 @@ class BatchedNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         gradient = gradient.contiguous()
-        if ctx.accelerated:
-            saved = ctx.saved_tensors
-            images_gradient, by_image, shortcut_gradient = _kernels().norm_backward(
-                gradient, *saved, ctx.has_shortcut, ctx.rectify
+        if ctx.kernels:
+            options = ctx.has_shortcut, ctx.rectify
+            images_gradient, by_image, shortcut_gradient = ctx.kernels.norm_backward(
+                gradient, *ctx.saved_tensors, *options
             )
-            scale_gradient, shift_gradient = aside(lambda: by_image.sum(dim=2).to(saved[2].dtype), by_image)
+            scale_gradient, shift_gradient = aside(lambda: by_image.sum(dim=2).to(gradient.dtype), by_image)
             return images_gradient, scale_gradient, shift_gradient, shortcut_gradient, None, None, None
         normalised, result, scale, inverse_deviation = ctx.saved_tensors
         if ctx.rectify:
@@ -276,7 +290,7 @@ class RowConvolution(torch.autograd.Function):
     """The convolution of one row: images (B, C, H, W) and kernels (O, C, h, w) -> (B, O, H', W')."""
 
     @staticmethod
-    def forward(images: Tensor, kernels: Tensor, window: Window, border: tuple[int, ...]) -> Tensor:
+    def forward(images: Tensor, kernels: Tensor, window: Window, border: Border) -> Tensor:
         left, right, top, bottom = border
         if left == right >= 0 and top == bottom >= 0:
             return conv2d(images, kernels, None, window.stride, (top, left))
@@ -288,7 +302,7 @@ class RowConvolution(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, dims: tuple[int | None, ...], images: Tensor, kernels: Tensor, window: Window, border: tuple[int, ...]
+        info: Any, dims: tuple[int | None, ...], images: Tensor, kernels: Tensor, window: Window, border: Border
     ) -> tuple[Tensor, int]:
         images = channels_last(rows_first(images, dims[0], info.batch_size))
         kernels = rows_first(kernels, dims[1], info.batch_size).permute(0, 1, 3, 4, 2)
@@ -302,9 +316,9 @@ class RowNorm(torch.autograd.Function):
     @staticmethod
     def forward(images: Tensor, scale: Tensor, shift: Tensor, shortcut: Tensor | None, *settings: Any) -> Tensor:
         groups, epsilon, rectify = settings
-        if _accelerated(images, "inference_norm"):
-            images, shortcut = channels_last(images[None]), shortcut if shortcut is None else channels_last(shortcut[None])
-            result = BatchedNorm.apply(images, scale[None], shift[None], shortcut, *settings)
+        if kernels_for(images):
+            shortcut = shortcut if shortcut is None else channels_last(shortcut[None])
+            result = BatchedNorm.apply(channels_last(images[None]), scale[None], shift[None], shortcut, *settings)
             return channels_first(result)[0]
         result = group_norm(images, groups, scale, shift, epsilon)
         result = result if shortcut is None else result + shortcut
@@ -343,7 +357,7 @@ class RowConv2d(nn.Conv2d):
     """``window`` and ``border``, padding (left, right, top, bottom), replace the layer's own settings."""
 
     window: Window
-    border: tuple[int, ...]
+    border: Border
 
     def forward(self, images: Tensor) -> Tensor:
         result = RowConvolution.apply(images, self.weight, self.window, self.border)

@@ -49,8 +49,9 @@ class Cropped(nn.Conv2d):
 class LiveTaps:
     """A model without dead taps, and the conversion of its rows from and to the full model.
 
-    ``layout`` of the cropped ``model`` has one extra coordinate; ``full``: layout of the full model; ``windows``: name
-    -> live window of a kernel; ``dead`` (n,): initial values of the dead weights.
+    ``layout`` of the cropped ``model`` has extra coordinates: the first for the dead weights, others zero. ``full``:
+    layout of the full model; ``windows``: name -> live window of a kernel; ``dead`` (n,): initial values of the dead
+    weights.
     """
 
     model: nn.Module
@@ -60,7 +61,7 @@ class LiveTaps:
     dead: Tensor
 
     def reduce(self, row: Tensor) -> Tensor:
-        """Return the row (layout.size,) of a full ``row`` (parameters,) whose dead weights are a multiple of ``dead``."""
+        """Return the row (layout.size,) of a full ``row`` (parameters,) with dead weights along ``dead``."""
         dead, norm = self._dead(row.device)
         reduced = row.new_zeros(self.layout.size)
         for name, values in self.layout.views(reduced).items():
