@@ -78,14 +78,14 @@ def run(options: argparse.Namespace) -> int:
 
 def present_executor(record: RunRecord, device: str) -> str | None:
     """Return the record's executor; if it was removed, the description's or the default one, with a message."""
-    from flatfed.engine.executors import EXECUTORS
+    from flatfed.engine.executors import EXECUTORS, REPLACED
 
     if record.executor in EXECUTORS:
         return record.executor
     from flatfed.experiment.defaults import PROTOCOL
 
     choices = record.description["executor"][device], PROTOCOL["executor"][device]
-    executor = next(choice for choice in choices if choice in EXECUTORS)
+    executor = next(name for name in (REPLACED.get(choice, choice) for choice in choices) if name in EXECUTORS)
     commit = record.commit or "unknown"
     repeat = f" (`git checkout {commit}` repeats its digits)" if record.commit and " " not in commit else ""
     removed = f"this version has no executor {record.executor!r}; the run was made at commit {commit}{repeat}"

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -23,7 +21,6 @@ from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError, unknown
 
 Transform = Callable[[Tensor, Tensor], Tensor]
-BRANCH = cache(lambda device, i: torch.cuda.Stream(device))  # the stream of row i
 
 
 @dataclass
@@ -141,31 +138,6 @@ class Stacked(Executor):
         return losses[:1], gradients[:1]
 
 
-class Graph(Sequential):
-    """Replays recorded local steps; on a GPU, the rows are parallel branches of a CUDA graph."""
-
-    name = "graph"
-    block = None
-    full_width = True
-    records_steps = True
-
-    def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        if not w.is_cuda:
-            return super().__call__(w, batch)
-        main, branches = torch.cuda.current_stream(w.device), [BRANCH(w.device, i) for i in range(len(w))]
-        for branch in branches:
-            branch.wait_stream(main)
-        try:
-            return super().__call__(w, batch)
-        finally:  # also after an error: branches still use the memory of main
-            for branch in branches:
-                main.wait_stream(branch)
-
-    def compute_row(self, i: int, w: Tensor, *rest: Any) -> None:
-        with torch.cuda.stream(BRANCH(w.device, i)) if w.is_cuda else nullcontext():
-            super().compute_row(i, w, *rest)
-
-
 class Products(Stacked):
     """Replays recorded local steps in which each convolution is one product over all clients: fastest on a GPU.
 
@@ -189,10 +161,13 @@ class Products(Stacked):
         return losses.detach(), torch.cat([layout.flat(values) for values in gradients[:-1]] + [gradients[-1]], dim=1)
 
 
-EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Graph, Products)}
+EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Products)}
+REPLACED = {"graph": "products"}  # name in the configuration -> successor
 
 
 def executor_class(name: str) -> type[Executor]:
+    """Return the executor of a ``name`` in the configuration."""
+    name = REPLACED.get(name, name)
     if name not in EXECUTORS:
         raise ConfigError(unknown("executor", name, EXECUTORS, "executor"))
     return EXECUTORS[name]

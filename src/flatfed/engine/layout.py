@@ -54,12 +54,13 @@ class Layout:
         return {n: self._view(p, s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
 
     def _view(self, part: Tensor, shape: tuple[int, ...]) -> Tensor:
+        rows = part.shape[:-1]
         if not self.channels_last or len(shape) != 4:
-            return part.unflatten(-1, shape)
+            return part.view(*rows, *shape)
         outputs, channels, height, width = shape
-        return part.unflatten(-1, (outputs, height, width, channels)).movedim(-1, -3)
+        return part.view(*rows, outputs, height, width, channels).movedim(-1, -3)
 
     def flat(self, tensors: Tensor) -> Tensor:
         """Return one tensor of several rows (rows, *shape) as part of the rows (rows, size)."""
         stored = tensors.movedim(2, -1) if self.channels_last and tensors.dim() == 5 else tensors
-        return stored.flatten(1)
+        return stored.reshape(len(stored), -1)
