@@ -24,7 +24,8 @@ export PYTHONPATH="src:.short_gpu/kit/packages:${PYTHONPATH:-}" PYTHONUNBUFFERED
 
 trial() {
     local end=$((SECONDS + $2))
-    timeout 60 python3 -m pytest tests/gpu -q -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
+    # After SIGINT, pytest still prints the failures.
+    timeout --signal=INT 60 python3 -m pytest tests/gpu -q -n 8 -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
     python3 benchmarks/stacked_trial.py --device cuda --out "$1" --budget $((end - SECONDS)) 2>&1 | tee "$1/trial.txt"
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +29,13 @@ POINTS, SHARES = {"agrees": 1.0, "near": 2.0}, {"agrees": 0.15, "near": 0.30}
 NAMES = {
     "fedavg": "FedAvg", "fedsmoo": "FedSMOO", "fedcm": "FedCM", "feddyn": "FedDyn", "mofedsam": "MoFedSAM",
     "scaffold": "SCAFFOLD", "fedsam": "FedSAM", "fedadam": "FedAdam", "fedgamma": "FedGAMMA",
-    "fedlesam_d": "FedLESAM-D", "fedlesam_s": "FedLESAM-S",
+    "fedlesam": "FedLESAM", "fedlesam_d": "FedLESAM-D", "fedlesam_s": "FedLESAM-S",
 }  # fmt: skip
 ROWS, ROUNDS = list(NAMES)[:8], 800
+PARTITIONS = {"dir": "dirichlet", "path": "pathological"}
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """A run: test accuracies in percent by round, and its record ``about``."""
 
@@ -80,8 +82,7 @@ class Run:
     @property
     def verdict(self) -> str:
         """Return the verdict on the mean accuracy of 50 rounds, "" if unfinished."""
-        ours = self.finals[2]
-        return "" if ours is None else within(abs(ours - self.printed["accuracy"]), POINTS)
+        return verdict(self.finals[2], self.printed)
 
     def target_verdict(self, target: int) -> str:
         """Return the verdict on the primary rounds to ``target``, "" while open."""
@@ -95,6 +96,32 @@ class Run:
         return within(abs(ours - theirs) / theirs, SHARES)
 
 
+@dataclass
+class Row:
+    """A row of the column and its ``runs``, one per seed."""
+
+    runs: list[Run]
+
+    @property
+    def finished(self) -> bool:
+        return any(run.finished for run in self.runs)
+
+    @property
+    def ours(self) -> float | None:
+        """Return the mean over the finished seeds of the mean accuracy of 50 rounds."""
+        finals = [run.finals[2] for run in self.runs if run.finished]
+        return sum(finals) / len(finals) if finals else None
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.ours, self.runs[0].printed)
+
+
+def verdict(ours: float | None, printed: dict) -> str:
+    """Return the verdict on an accuracy, "" for None."""
+    return "" if ours is None else within(abs(ours - printed["accuracy"]), POINTS)
+
+
 def within(difference: float, bounds: dict[str, float]) -> str:
     """Return the first verdict whose bound holds, else "differs"."""
     return next((name for name, bound in bounds.items() if difference <= bound), "differs")
@@ -102,12 +129,14 @@ def within(difference: float, bounds: dict[str, float]) -> str:
 
 def printed(split: str, algorithm: str) -> dict:
     """Return the printed accuracy and rounds to targets of FedSMOO (Tables 1, 6), else FedLESAM (Tables 2, 9)."""
+    kind, parameter, clients = re.fullmatch(r"(dir|path)([\d.]+)-(\d+)", split).groups()
     for paper, accuracies, rounds in (("fedsmoo2023", "T1", "T6"), ("fedlesam2024", "T2", "T9")):
         tables = []
         for table, metric in ((accuracies, "test_accuracy"), (rounds, "rounds_to_target")):
             rows = pd.read_csv(ROOT / f"config/reference/{paper}_{table}.csv")
-            rows = rows[(rows.dataset == "cifar10") & (rows.partition == "pathological") & (rows.partition_param == 3)]
-            rows = rows[(rows.clients == int(split.split("-")[1])) & (rows.metric == metric) & (rows.unit != "x")]
+            rows = rows[(rows.dataset == "cifar10") & (rows.partition == PARTITIONS[kind])]
+            rows = rows[(rows.partition_param == float(parameter)) & (rows.clients == int(clients))]
+            rows = rows[(rows.metric == metric) & (rows.unit != "x")]
             tables.append(rows[rows.algorithm == without_label(algorithm)])
         if len(tables[0]):
             reached = tables[1].dropna(subset="value").set_index("target").value
@@ -117,25 +146,39 @@ def printed(split: str, algorithm: str) -> dict:
 
 
 def read(folder: Path = PUBLISHED) -> list[Run]:
-    """Return the runs under ``folder`` by row and seed."""
-    runs = []
+    """Return the runs under ``folder`` by row and seed; ValueError if two have the same metrics."""
+    runs, folders = [], {}
     for record in sorted(folder.rglob("run*.json")):
-        run_folders.read_checking_metrics(record)  # refuses edited runs
+        files = run_folders.read_checking_metrics(record).files  # refuses edited runs
         suffix = record.name.removeprefix("run").removesuffix(".json")
+        other = folders.setdefault(files[f"metrics{suffix}.csv"], record.parent)
+        if other != record.parent:
+            raise ValueError(f"{record.parent} and {other} have the same metrics: remove the copy")
         metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
         finished = not suffix and len(metrics) == ROUNDS
         runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, finished))
     return sorted(runs, key=lambda run: (list(NAMES).index(without_label(run.algorithm)), run.changes, run.seed))
 
 
+def column_runs(runs: list[Run]) -> list[Run]:
+    """Return the runs of the column's rows: for each seed the first finished one (rules.md), else the longest."""
+    chosen: dict[tuple[str, int], Run] = {}
+    candidates = [run for run in runs if run.split == COLUMN and run.algorithm in ROWS and not run.changes]
+    for run in sorted(candidates, key=lambda run: (not run.finished, run.about.get("finished") or "", -run.rounds)):
+        chosen.setdefault((run.algorithm, run.seed), run)
+    return [run for run in runs if run in chosen.values()]
+
+
 def trials(runs: list[Run]) -> list[tuple]:
     """Return (run, baseline, common rounds, two means of 10 rounds, mean difference) of each variant or precision."""
-    results = []
-    for run in (run for run in runs if run.split == OLDER):
-        same = [r for r in runs if (r.split, r.seed) == (run.split, run.seed) and r is not run and not r.changes]
-        same = [r for r in same if r.algorithm == without_label(run.algorithm)]
+    results, column = [], column_runs(runs)
+    for run in runs:
+        second_precision = run not in column if run.split == COLUMN else run.precision == "float32"
+        same = column if run.split == COLUMN else [other for other in runs if other.split == run.split]
+        ids = without_label(run.algorithm), run.seed
+        same = [r for r in same if (r.algorithm, r.seed) == ids and r is not run and not r.changes]
         base = next(iter(same), None)
-        if base is None or not (run.changes or run.precision == "float32"):
+        if base is None or not (run.changes or second_precision):
             continue
         common = run.accuracy.index.intersection(base.accuracy.index)
         ours, theirs = run.accuracy[common], base.accuracy[common]
@@ -145,7 +188,7 @@ def trials(runs: list[Run]) -> list[tuple]:
 
 def dumbbells(runs: list[Run], out: Path, page_digest: str) -> None:
     """Draw printed (hollow) and our (filled) accuracies and rounds to targets of each row with a run."""
-    shown = [run for run in runs if not run.changes]
+    shown = runs
     names = [name for name in reversed(ROWS) if name in {run.algorithm for run in shown}]
     size, end = (4, 2 + 0.75 * len(names)), 830
     figure, panels = pyplot.subplots(3, 1, figsize=size, sharey=True, layout="constrained")
@@ -194,12 +237,14 @@ def curves(runs: list[Run], out: Path, page_digest: str) -> None:
 
 def page(runs: list[Run], name: str = "results") -> str:
     """Return the rendered template ``name``: results or readme."""
-    column = [run for run in runs if run.split == COLUMN]
+    column = column_runs(runs)
+    table = [Row([run for run in column if run.algorithm == name]) for name in ROWS]
+    table = [row for row in table if row.runs]
     template = Template((ROOT / f"studies/{name}.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
     return template.render(
-        column=column, runs=runs, rows=ROWS, names=NAMES, trials=trials(runs), targets=TARGETS, root=ROOT,
+        column=column, table=table, runs=runs, rows=ROWS, names=NAMES, trials=trials(runs), targets=TARGETS, root=ROOT,
         rounding=ROUNDING,
-        accuracies=[run.verdict for run in column],
+        accuracies=[row.verdict for row in table],
         rounds=[run.target_verdict(target) for run in column for target in TARGETS],
     )  # fmt: skip
 
@@ -208,7 +253,7 @@ if __name__ == "__main__":
     runs = read()
     text = page(runs)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    dumbbells([run for run in runs if run.split == COLUMN], DOCS / "results.png", digest)
+    dumbbells(column_runs(runs), DOCS / "results.png", digest)
     curves(runs, DOCS / "results-curves.png", digest)
     (DOCS / "results.md").write_text(text, encoding="utf-8")
     head, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- results -->\n")

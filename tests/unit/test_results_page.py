@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -91,6 +92,46 @@ def test_verdicts_on_the_rounds(reached, verdict):
     assert shift == 6
     moved = run([60.0] * (reached - 1 - shift) + [70.0] * (801 - reached + shift), finished=True)
     assert (moved.rounds_to(68)[0], moved.target_verdict(68), moved.target_verdict(74)) == (reached, verdict, "agrees")
+
+
+def published(folder, *copies):
+    """Copy FedCM's and FedAvg's published runs, and each (source, target) of ``copies``, into ``folder``."""
+    column = results.PUBLISHED / "runs/path3-200"
+    for source, target in [("fedcm/seed1", "fedcm/seed1"), ("fedavg/seed1", "fedavg/seed1"), *copies]:
+        shutil.copytree(column / source, folder / "path3-200" / target)
+    return folder
+
+
+@pytest.mark.parametrize("target", ["fedcm/seed2", "fedsam/seed1", "elsewhere/fedcm/seed1"])
+def test_a_copy_of_a_run_is_refused(tmp_path, target):
+    with pytest.raises(ValueError, match="have the same metrics: remove the copy"):
+        results.read(published(tmp_path, ("fedcm/seed1", target)))
+
+
+def of(algorithm, seed=1, accuracy=70.0, split="path3-200", precision="float32", finished="2026-11-26"):
+    """Return a finished run of 800 equal accuracies."""
+    made = run([accuracy] * 800, algorithm, finished=True)
+    made.about |= {"finished": finished, "tf32": precision == "TF32"}
+    made.split, made.seed, made.precision = split, seed, precision
+    return made
+
+
+def test_a_row_counts_once_whatever_its_seeds_variants_and_precisions():
+    """FedAvg (printed 71.86): seeds of 70.7 and 72.0 have a mean of 71.35; FedSMOO's second precision is a trial."""
+    first, again = of("fedsmoo", accuracy=78.0), of("fedsmoo", accuracy=81.0, precision="TF32", finished="2026-11-27")
+    variant = of("fedsmoo~rho0.05", accuracy=81.0)
+    runs = [of("fedavg", accuracy=70.7), of("fedavg", seed=2, accuracy=72.0), again, first, variant, of("fedlesam")]
+    assert [run.algorithm for run in results.column_runs(runs)] == ["fedavg", "fedavg", "fedsmoo"]
+    text = results.page(runs, "readme")
+    assert "**Two rows of eight are finished: 1 within 1 point" in text and "0 within 2, 1 further off" in text
+    assert {trial[0]: trial[1] for trial in results.trials(runs)} == {again: first, variant: first}
+
+
+def test_printed_numbers_are_those_of_the_run_s_split():
+    """FedSMOO's Table 1 for FedAvg, and FedLESAM's Table 2 for a row that FedSMOO does not have."""
+    assert results.printed("dir0.6-200", "fedavg")["accuracy"] == 75.90
+    assert results.printed("path6-100", "fedavg")["accuracy"] == 79.91
+    assert results.printed("path3-200", "fedlesam")["accuracy"] != results.printed("dir0.1-200", "fedlesam")["accuracy"]
 
 
 def test_open_and_late_targets():
