@@ -78,19 +78,19 @@ def copy(file: Path, target: Path) -> None:
 
 
 def read_queue(file: Path) -> Iterator[list[str]]:
-    """Yield protocol, split, algorithm and seed of each line."""
+    """Yield protocol, split, algorithm, seed and folder, "" if it has none, of each line."""
     for line in file.read_text().splitlines():
         words = line.partition("#")[0].split()
-        if len(words) not in (0, 4):
-            sys.exit(f"{file}: {line!r}: expected a protocol, a split, an algorithm and a seed")
+        if len(words) not in (0, 4, 5):
+            sys.exit(f"{file}: {line!r}: expected a protocol, a split, an algorithm, a seed and perhaps a folder")
         if words:
-            yield words
+            yield [*words, ""][:5]
 
 
 def published(ids: list[str], kind: str) -> str:
     """Return the folder of a published run, or of its analyses."""
-    protocol, split, algorithm, seed = ids
-    return f"results/published/{protocol}/{kind}/{split}/{algorithm}/seed{seed}"
+    protocol, split, algorithm, seed, folder = ids
+    return str(Path("results/published", protocol, folder, kind, split, algorithm, f"seed{seed}"))
 
 
 def write_halves(images: np.ndarray) -> None:
@@ -135,7 +135,7 @@ def queue(options: argparse.Namespace) -> None:
     measured = json.loads(file.read_text()) if file.exists() else {}
     os.environ["FLATFED_COMMIT"] = plan["commit"] or "unknown"
     for index, run in enumerate(plan["runs"]):
-        protocol, _, algorithm, _ = run["ids"]
+        protocol, _, algorithm, *_ = run["ids"]
         clients, rounds = run["description"]["partition"]["clients"], run["description"]["rounds"]
         kind, label = f"{gpu}, {protocol}, {clients} clients, {algorithm}", " ".join(run["ids"])
         if (RESULTS / published(run["ids"], "runs") / "run.json").exists():

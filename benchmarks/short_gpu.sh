@@ -8,7 +8,8 @@
 #                                                                         .short_gpu/images.1.npz; the host keeps images.0.npz
 #   tar -xzf OUT/runs.tar.gz                                              at home, in FlatFed's folder
 #
-# QUEUE has one run per line: protocol, split, algorithm, seed, then an optional # comment. `pack` leaves out published runs.
+# QUEUE has one run per line: protocol, split, algorithm, seed, perhaps a folder of results/published/<protocol> for a second precision,
+# then an optional # comment. `pack` leaves out published runs.
 # It prints the sizes of the three paths to copy.
 #
 # `trial` runs tests/gpu for at most a minute, then benchmarks/stacked_trial.py for the rest of SECONDS.
