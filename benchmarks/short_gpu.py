@@ -25,6 +25,7 @@ PLAN, PACKAGES = KIT / "plan.json", KIT / "packages"
 HALVES = FOLDER / "images.0.npz", FOLDER / "images.1.npz"
 TALLEST = 16383  # pixels of a WebP picture
 ANALYSES = {"surface": ("surface.npz", 60), "hessian": ("hessian.json", 120)}  # output, limit in seconds
+MOST_RUNS = 12  # of a kit: more than fit into 15 minutes
 SHORTEST = 10  # seconds: no analysis starts with less
 MARGIN = 1.1  # a round with a new number of clients takes longer
 
@@ -40,8 +41,10 @@ def pack(options: argparse.Namespace) -> None:
     shutil.rmtree(KIT, ignore_errors=True)
     for ids in read_queue(options.queue):
         if Path(published(ids, "runs"), "run.json").exists():
-            print(f"{' '.join(ids)}: is published already")
+            print(f"{' '.join(filter(None, ids))}: is published already")
             continue
+        if len(runs) == MOST_RUNS:
+            break
         run = describe.run_of(experiment, f"results/{options.scale}/runs/{'/'.join(ids[:3])}/seed{ids[3]}")
         dataset = Path(run.paths.dataset(run.dataset))
         if not Path(run.manifest).exists():
@@ -137,7 +140,7 @@ def queue(options: argparse.Namespace) -> None:
     for index, run in enumerate(plan["runs"]):
         protocol, _, algorithm, *_ = run["ids"]
         clients, rounds = run["description"]["partition"]["clients"], run["description"]["rounds"]
-        kind, label = f"{gpu}, {protocol}, {clients} clients, {algorithm}", " ".join(run["ids"])
+        kind, label = f"{gpu}, {protocol}, {clients} clients, {algorithm}", " ".join(filter(None, run["ids"]))
         if (RESULTS / published(run["ids"], "runs") / "run.json").exists():
             continue  # trained by an earlier call on this host
         last = end - options.analyses

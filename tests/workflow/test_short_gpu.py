@@ -78,4 +78,5 @@ def test_a_wrong_line_is_refused(packed):
     (packed.root / QUEUE).write_text("fedsmoo-cifar10 fedavg 1\n")
     packing = short_gpu(packed, "pack", QUEUE)
     assert packing.returncode == 1
-    assert "'fedsmoo-cifar10 fedavg 1': expected a protocol, a split, an algorithm, a seed and perhaps a folder" in packing.text
+    expected = "expected a protocol, a split, an algorithm, a seed and perhaps a folder"
+    assert f"'fedsmoo-cifar10 fedavg 1': {expected}" in packing.text
