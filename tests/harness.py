@@ -141,11 +141,18 @@ def simulation(folder: Path, spec: dict, executor: str = "stacked", **options) -
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:
-    """Return the server's model (parameters,) after the run's rounds."""
+    """Return the server's model (parameters,) after the run's rounds, as :func:`full_rows`."""
     run = simulation(folder, spec, executor)
     for _ in range(spec["rounds"] if rounds is None else rounds):
         run.advance()
-    return run.server["w"][0].clone()
+    return full_rows(run, run.server["w"])[0]
+
+
+def full_rows(run: Simulation, rows: torch.Tensor) -> torch.Tensor:
+    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; private coordinates stay as they are."""
+    if rows.shape[1] != run.layout.size:
+        return rows.clone()
+    return torch.stack([torch.cat([part.flatten() for part in run.weights.tensors(row).values()]) for row in rows])
 
 
 def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **changes) -> Path:

@@ -22,6 +22,7 @@ class Tape(TorchDispatchMode):
 
     def __call__(self, work: Callable[[], None]) -> Callable[[], None]:
         self.notes = notes = []
+        work()  # warm up, as CudaGraphs does: afterwards, nothing may be copied from the host
         with self:
             work()
         self.recorded += 1

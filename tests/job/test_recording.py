@@ -16,11 +16,12 @@ from flatfed.data import partition as partitions
 from flatfed.engine import executors
 from flatfed.engine.job import assembly
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
-from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
+from harness import DROPOUT, description, full_rows, needs, simulation, sizes, weights, write_problem
 from samples import sampled
 
 NAMES = algorithms.names()
 TOLERANCE = 1e-12
+RECORDED = pytest.mark.parametrize("executor", ["graph", "products"])
 HALF = {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"}
 
 
@@ -36,17 +37,21 @@ def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, to
     run.local_update = Recorded(run.local_update.plain, tape)
     for _ in range(spec["rounds"]):
         run.advance()
-    return run.server["w"][0].clone(), run.state.store, tape
+    return full_rows(run, run.server["w"])[0], {key: full_rows(run, rows) for key, rows in run.state.store.items()}, tape
 
 
+@RECORDED
 @pytest.mark.parametrize("name", sampled(NAMES))
-def test_replayed_steps_are_the_steps(tmp_path, name):
+def test_replayed_steps_are_the_steps(tmp_path, name, executor):
     write_problem(tmp_path, sizes(name))
-    spec = spec_of(name)
+    spec, norms = spec_of(name), []
     plain = simulation(tmp_path, spec, "sequential")
+    descend = plain.local_update.descend
+    plain.local_update.descend = lambda w, d, ctx: (norms.append(float(d.norm())), descend(w, d, ctx))
     for _ in range(spec["rounds"]):
         plain.advance()
-    w, store, tape = taped(tmp_path, spec, "graph")
+    assert min(norms) < spec["clip_norm"] < max(norms), "the clip must act on some steps"
+    w, store, tape = taped(tmp_path, spec, executor)
     assert (w - plain.server["w"][0]).abs().max() < TOLERANCE
     for key, values in plain.state.store.items():
         assert (values - store[key]).abs().max() < TOLERANCE, key
@@ -62,12 +67,14 @@ def test_dropout_and_augmentation_are_replayed_too(tmp_path):
     spec = spec_of("fedsam", **changes)
     expected = weights(tmp_path, spec, "sequential")
     assert (weights(tmp_path, spec, "stacked") - expected).abs().max() < TOLERANCE
-    assert (taped(tmp_path, spec, "graph")[0] - expected).abs().max() < TOLERANCE
+    for executor in ("graph", "products"):
+        assert (taped(tmp_path, spec, executor)[0] - expected).abs().max() < TOLERANCE
 
 
-def test_on_a_cpu_they_do_the_same_unrecorded(tmp_path):
+@RECORDED
+def test_on_a_cpu_they_do_the_same_unrecorded(tmp_path, executor):
     spec = spec_of("fedsmoo", sampling=HALF)
-    assert (weights(tmp_path, spec, "graph") - weights(tmp_path, spec, "sequential")).abs().max() < TOLERANCE
+    assert (weights(tmp_path, spec, executor) - weights(tmp_path, spec, "sequential")).abs().max() < TOLERANCE
 
 
 def test_recordings_are_kept_from_round_to_round(tmp_path):
@@ -77,11 +84,12 @@ def test_recordings_are_kept_from_round_to_round(tmp_path):
     assert taped(tmp_path, spec, "graph")[2].recorded == 1
 
 
-def test_other_server_vectors_are_recorded_anew(tmp_path):
+@RECORDED
+def test_other_server_vectors_are_recorded_anew(tmp_path, executor):
     """The server's vectors are read where they lie: moved elsewhere, the old recordings would read the old ones."""
     spec = spec_of("fedsmoo")
     expected = weights(tmp_path, spec, "sequential")
-    run = simulation(tmp_path, spec, "graph")
+    run = simulation(tmp_path, spec, executor)
     run.local_update = Recorded(run.local_update.plain, Tape())
     run.advance()
     old = run.server
@@ -90,7 +98,7 @@ def test_other_server_vectors_are_recorded_anew(tmp_path):
         value.fill_(float("nan"))
     for _ in range(3):
         run.advance()
-    assert (run.server["w"][0] - expected).abs().max() < TOLERANCE
+    assert (full_rows(run, run.server["w"])[0] - expected).abs().max() < TOLERANCE
 
 
 def test_a_device_is_the_same_with_and_without_its_number(tmp_path):

@@ -243,12 +243,13 @@ class BatchedNorm(torch.autograd.Function):
         rectify: bool,
     ) -> Tensor:
         ctx.groups, ctx.has_shortcut, ctx.rectify = groups, shortcut is not None, rectify
+        # Only the ReLU's gradient needs the result: without it, the model may change the result in place.
         kernels = kernels_for(images)
         ctx.kernels = kernels if kernels and kernels.supports_norm(images, groups) else None
         if ctx.kernels:
             settings = shortcut, groups, epsilon, rectify
             result, mean, inverse_deviation = kernels.norm_forward(images, scale, shift, *settings)
-            ctx.save_for_backward(images, result, scale, mean, inverse_deviation)
+            ctx.save_for_backward(images, result if rectify else images, scale, mean, inverse_deviation)
             return result
         grouped = BatchedNorm.by_group(images, groups)
         variance, mean = torch.var_mean(grouped, dim=(2, 4), correction=0, keepdim=True)
@@ -257,7 +258,7 @@ class BatchedNorm(torch.autograd.Function):
         result = normalised * scale[:, None, None, None] + shift[:, None, None, None]
         result = result if shortcut is None else result + shortcut
         result = result.relu() if rectify else result
-        ctx.save_for_backward(normalised, result, scale, inverse_deviation)
+        ctx.save_for_backward(normalised, result if rectify else None, scale, inverse_deviation)
         return result
 
     @staticmethod
@@ -366,6 +367,8 @@ class RowConv2d(nn.Conv2d):
 
 class RowGroupNorm(Norm):
     def forward(self, images: Tensor, shortcut: Tensor | None = None, rectify: bool = False) -> Tensor:
+        if images.dim() != 4:
+            return super().forward(images, shortcut, rectify)
         return RowNorm.apply(images, self.weight, self.bias, shortcut, self.num_groups, self.eps, rectify)
 
 
