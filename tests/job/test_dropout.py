@@ -113,15 +113,16 @@ def test_keys_that_differ_in_a_bit_give_masks_that_do_not_meet():
         assert (meeting - torch.eye(33)).abs().max() < 6 / math.sqrt(signs.shape[1]), half
 
 
-def test_a_step_uses_its_clients_masks(tmp_path):
+@pytest.mark.parametrize("executor", ["stacked", "products"])
+def test_a_step_uses_its_clients_masks(tmp_path, executor):
     """The gradients of two clients of unequal size against the model written out, with the masks of their keys."""
     write_problem(tmp_path, [5, 3])
-    run = simulation(tmp_path, description("fedavg", model=DROPOUT, batch_size=5), "stacked")
+    run = simulation(tmp_path, description("fedavg", model=DROPOUT, batch_size=5), executor)
     order = batches.longest_first(np.arange(2), run.sizes, run.schedule)
     plan = run.plan(order)
     assert plan.keys.shape == (2, plan.length, 2, 2)
-    inputs = run.local_update.feed.inputs(plan, run.device)
-    batch: Batch = run.local_update.feed.batch({name: values[:, 1] for name, values in inputs.items()})
+    inputs = run.local_update.plain.feed.inputs(plan, run.device)
+    batch: Batch = run.local_update.plain.feed.batch({name: values[:, 1] for name, values in inputs.items()})
     w = run.server["w"].expand(2, -1).contiguous()
     losses, _ = run.executor(w, batch)
     p = run.layout.views(w[0])

@@ -203,7 +203,7 @@ def test_a_slip_is_refused_before_the_first_round_with_file_and_hook(tmp_path, o
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("executor", ["graph", "sequential"])
+@pytest.mark.parametrize("executor", ["graph", "sequential", "products"])
 def test_it_is_refused_by_every_executor(tmp_path, outside, executor):
     _, message = written(outside, "correct forgets to return")
     with pytest.raises(FlatFedError, match=f"^{message}"):
@@ -253,7 +253,7 @@ def test_the_rehearsal_refuses_nothing_that_trains(tmp_path, outside, body):
     assert run.advance() and run.advance()
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked", "graph"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "graph", "products"])
 def test_a_step_that_draws_is_refused_by_every_executor(tmp_path, outside, executor):
     outside.write(
         "fedbad", "class FedBad(FedAvg):\n    def correct(self, g, w, ctx):\n        return g * ctx.uniform(0, (1,))\n"

@@ -15,7 +15,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from flatfed import algorithms, models
+from flatfed.engine.executors import Products
+from flatfed.engine.feed import blank_batch
 from flatfed.engine.job import assembly
+from flatfed.engine.speed import live, row_layers
 from samples import FEW, sampled
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -34,14 +38,19 @@ OWN_PASSES = {
     "fedsam": 3,  # norm and quotient of e = rho g / ||g||; w + e
     "fedsmoo": 3 + 2 + 2 + 1,  # as FedSAM; g - mu - s; mu + e - s; the dual of h
 }
-GRADIENT_PASSES = {"stacked": 1, "sequential": 0, "products": 1}  # the tensors of a gradient are joined; or each put where it belongs
+GRADIENT_PASSES = {
+    "stacked": 1,
+    "sequential": 0,
+    "products": 1,
+}  # the tensors of a gradient are joined; or each put where it belongs
 
 #: Operations that compute, with cnn_tiny: gathering and normalising a batch, clip, decay, update, sum of losses; and of
 #: a gradient, forward and backward through two convolutions, two pools and a dense layer. A dozen of the stacked ones
 #: bring images and kernels of all rows into the order of a grouped convolution, six of the sequential ones put
 #: the gradients of tensors into the row.
 STEP_OPERATIONS = 18
-GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 36, "products": 57}
+GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 36, "products": 58}
+RESNET_OPERATIONS = {"torch": 623, "triton": 189}  # of a gradient of any number of rows
 OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 3 + 2, "fedsmoo": 8 + 2}  # what keeps a norm from zero, and the norm over rho
 
 #: What makes the host wait for the device, or move values between them.
@@ -103,6 +112,36 @@ def test_a_step_takes_no_more_than_it_must(name, executor):
     assert operations.total() <= allowed * blocks, dict(operations)
 
 
+class Launches:
+    """A Triton kernel that does nothing, but counts its launches in ``found``."""
+
+    found: Operations
+
+    def __getitem__(self, grid):
+        return lambda *_, **__: self.found.names.update(["launch"])
+
+
+@pytest.mark.parametrize("form", RESNET_OPERATIONS)
+def test_a_gradient_of_ten_rows_of_a_resnet(monkeypatch, form):
+    """Stacked needs 428 operations, sequential 254 for each row."""
+    if form == "triton":  # as on a GPU
+        kernels = pytest.importorskip("flatfed.engine.speed.kernels", reason="Triton comes with torch's CUDA builds")
+        monkeypatch.setattr(row_layers, "kernels_for", lambda tensor: kernels)
+        for name in ("_columns", "_fold", "_implicit_product", "_norm_forward", "_norm_backward"):
+            monkeypatch.setattr(kernels, name, Launches())
+    shape, rows = (3, 32, 32), 10
+    model = models.build("resnet18_gn", shape, 10, {"stem": "imagenet", "groups": 2})
+    initial = models.initial_weights(model, torch.Generator().manual_seed(0))
+    options = algorithms.build("fedavg", {}), shape, torch.device("cpu"), torch.float32
+    weights = live.weights(model, initial, *options, rows_at_once=True)
+    executor, w = Products(weights.model, weights.layout), weights.initial.repeat(rows, 1)
+    batch = blank_batch(weights.model, rows, 1, shape, torch.float32, torch.device("cpu"))
+    executor(w, batch)  # it keeps the pixels that entries read
+    with Operations(weights.layout.size) as Launches.found:
+        executor(w, batch)
+    assert Launches.found.names.total() <= RESNET_OPERATIONS[form], dict(Launches.found.names)
+
+
 def test_eight_calls_lead_from_a_round_to_a_gradient(monkeypatch):
     """Those of docs/architecture.md; hooks that call their base count once more."""
     grad, depths = torch.autograd.grad, []
@@ -131,8 +170,10 @@ def test_operations_of_stacked_rows_do_not_grow_with_their_number(executor, monk
 
 
 @pytest.mark.parametrize("changes", [{}, AS_PAPER], ids=["digits", "augmentation and dropout"])
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("executor", sampled(EXECUTORS, ("stacked", "sequential")))
 @pytest.mark.parametrize("name", sampled(ALGORITHMS, FEW))
 def test_nothing_in_a_round_waits_for_the_device(name, executor, changes):
     found = counted(name, executor, 2, **changes).names
-    assert found["aten.bmm" if executor == "products" else "aten.convolution_backward"] and not [one for one in WAITS if f"aten.{one}" in found]
+    assert found["aten.bmm" if executor == "products" else "aten.convolution_backward"] and not [
+        one for one in WAITS if f"aten.{one}" in found
+    ]

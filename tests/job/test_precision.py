@@ -40,7 +40,7 @@ def test_layers_round_to_eight_bits(tmp_path, executor):
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "feddyn", "fedsmoo", "mofedsam"])
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
 def test_nothing_but_gradients_is_rounded(tmp_path, name, executor):
     """Given the gradients of bfloat16, a run in float64 makes the same models and state, but for float32's digits."""
     coarse = simulation(tmp_path, description(name, precision="bfloat16"), executor)
@@ -95,9 +95,10 @@ def test_weights_are_cast_once_a_step(tmp_path, executor):
     assert all(numbers == once for numbers, once in seen), seen
 
 
-def test_recorded_steps_in_bfloat16(tmp_path):
+@pytest.mark.parametrize("executor", ["graph", "products"])
+def test_recorded_steps_in_bfloat16(tmp_path, executor):
     spec = description("fedsam", precision="bfloat16", rounds=2)
-    plain, taped = simulation(tmp_path, spec, "graph"), simulation(tmp_path, spec, "graph")
+    plain, taped = simulation(tmp_path, spec, executor), simulation(tmp_path, spec, executor)
     taped.local_update = Recorded(taped.local_update.plain, Tape())
     for run in (plain, taped):
         run.advance()

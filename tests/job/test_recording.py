@@ -6,6 +6,7 @@ import gc
 from contextlib import contextmanager, nullcontext
 from itertools import count
 
+import numpy as np
 import pytest
 import torch
 from tape import Tape
@@ -13,9 +14,10 @@ from tape import Tape
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import executors
+from flatfed.engine import batches, executors
 from flatfed.engine.job import assembly
-from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
+from flatfed.engine.simulation import Simulation
+from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded, RecordedScore
 from harness import DROPOUT, description, full_rows, needs, simulation, sizes, weights, write_problem
 from samples import sampled
 
@@ -37,7 +39,11 @@ def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, to
     run.local_update = Recorded(run.local_update.plain, tape)
     for _ in range(spec["rounds"]):
         run.advance()
-    return full_rows(run, run.server["w"])[0], {key: full_rows(run, rows) for key, rows in run.state.store.items()}, tape
+    return (
+        full_rows(run, run.server["w"])[0],
+        {key: full_rows(run, rows) for key, rows in run.state.store.items()},
+        tape,
+    )
 
 
 @RECORDED
@@ -82,6 +88,63 @@ def test_recordings_are_kept_from_round_to_round(tmp_path):
     write_problem(tmp_path, [8] * 4)
     spec = spec_of("scaffold", partition={"scheme": "iid", "clients": 4}, sampling={"scheme": "all"})
     assert taped(tmp_path, spec, "graph")[2].recorded == 1
+
+
+def test_the_largest_number_of_rows_is_reserved_first(tmp_path):
+    """So recordings of few rows stay when more come; after a release, memory is short."""
+    spec, tape = spec_of("fedavg", sampling=HALF, rounds=6), Tape()
+    run = simulation(tmp_path, spec, "graph")
+    counts = [len(run.sample(ahead)) for ahead in range(6)]
+    assert max(counts) > counts[0] and run.local_update.largest == max(counts)
+    run.local_update = Recorded(run.local_update.plain, tape, run.local_update.largest)
+    run.advance()
+    assert run.local_update.capacity == max(counts)
+    first = dict(run.local_update.steps)
+    for _ in range(5):
+        run.advance()
+    assert tape.recorded == len(run.local_update.steps) and first.items() <= run.local_update.steps.items()
+    assert run.local_update.release() == max(counts) and not run.local_update.steps
+    run.round = 0
+    run.advance()
+    assert run.local_update.capacity == counts[0]
+
+
+def test_recorded_evaluations(tmp_path):
+    spec = spec_of("fedavg", evaluation={"every": 1, "sets": ["test", "train", "clients"], "batch_size": 7})
+    run, tape = simulation(tmp_path, spec), Tape()
+    evaluate, plain = run.evaluate, run.evaluate.score
+    rows = [run.server["w"][0].clone()]
+    for _ in range(2):
+        run.advance()
+        rows.append(run.server["w"][0].clone())
+    expected = [evaluate(row) for row in rows]
+    evaluate.score = RecordedScore(plain, tape, [evaluate.images, evaluate.train])
+    assert [evaluate(row) for row in rows] == expected and tape.recorded == 2
+    other = evaluate.train[: len(evaluate.images)]
+    assert torch.equal(evaluate.score(rows[0], other)[1], plain(rows[0], other)[1]) and tape.recorded == 2
+    evaluate.score.release()
+    assert not evaluate.score.recordings
+    assert evaluate(rows[1]) == expected[1] and tape.recorded == 4
+
+
+@pytest.mark.parametrize("sampling", [{"scheme": "all"}, HALF], ids=lambda sampling: sampling["scheme"])
+def test_rounds_are_planned_ahead(tmp_path, monkeypatch, sampling):
+    """Also where all rounds have the same clients: their batches differ."""
+    spec = spec_of("fedavg", sampling=sampling, model=DROPOUT, augmentation="crop_flip_half")
+    ahead = simulation(tmp_path, spec)
+    plans, make = [], batches.plan
+
+    def noted(clients, *arguments, **keyed):
+        plans.append((keyed["round_"], make(clients, *arguments, **keyed)))
+        return plans[-1][1]
+
+    monkeypatch.setattr(batches, "plan", noted)
+    for _ in range(4):
+        ahead.advance()
+    assert [round_ for round_, _ in plans] == [0, 1, 2, 3, 4]
+    assert not np.array_equal(plans[0][1].index[:1, :2], plans[1][1].index[:1, :2])
+    monkeypatch.setattr(Simulation, "plan_ahead", lambda run: None)
+    assert torch.equal(weights(tmp_path, spec), ahead.server["w"][0])
 
 
 @RECORDED

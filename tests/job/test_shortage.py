@@ -191,7 +191,7 @@ def test_a_round_that_runs_out_while_it_mixes_goes_on_from_the_last_checkpoint(t
     assert [s["from_round"] for s in json.loads((parts / "run.json").read_text())["sessions"]] == [0, 2]
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
 @pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
 def test_an_aggregation_that_fails_is_undone(tmp_path, monkeypatch, name, executor):
     run = simulation(tmp_path, description(name), executor)
@@ -260,7 +260,7 @@ def test_client_state_does_not_go_to_a_disk_that_has_no_room(tmp_path, monkeypat
     assert run.state.home == "device"
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
 @pytest.mark.parametrize("name", ["fedsmoo", "scaffold", "dfedsam"])
 def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name, executor):
     """The way of rows between host and GPU, taken on a CPU."""
@@ -274,13 +274,19 @@ def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
 
 
-def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [executors.Graph, executors.Products])
+def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch, kind):
     """Buffers have as many rows as the largest block: they would take what the smaller one is to save."""
     spec = description("fedavg", **EVERYBODY)
-    run = simulation(tmp_path, spec, "graph")
-    Lacking(monkeypatch, most=3, kind=executors.Graph)
+    run = simulation(tmp_path, spec, kind.name)
+    Lacking(monkeypatch, most=3, kind=kind)
     shortage.advance(run)
     assert run.row_limit == run.local_update.capacity == 3
+    checkpoint.Checkpoint(tmp_path, IDENTITY).write(run, {})
+    resumed = simulation(tmp_path, spec, kind.name)
+    checkpoint.Checkpoint(tmp_path, IDENTITY).restore(resumed)
+    resumed.advance()
+    assert resumed.row_limit == resumed.local_update.capacity == 3
 
 
 def test_an_evaluation_without_memory_because_of_recorded_steps(tmp_path, monkeypatch, capsys):

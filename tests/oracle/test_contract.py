@@ -22,7 +22,7 @@ REDUCTIONS = [
     for name in NAMES
     for number, reduction in enumerate(algorithms.load(name).claims.reductions)
 ]
-EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
+EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
 TOLERANCE = 1e-12
 FEW = {"scheme": "fixed", "fraction": 1 / 3, "sampler": "keyed"}
 ORDER = np.array([3, 0, 5, 1, 4, 2])  # the client that stands at each place after the permutation

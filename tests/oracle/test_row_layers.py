@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from flatfed import algorithms, models
 from flatfed.engine.executors import Batch, Products, Sequential
@@ -89,7 +88,10 @@ def compare(model: nn.Module, shape: tuple[int, int, int], at_once: int) -> None
     """``at_once``: the number of layers that compute all rows at once."""
     layout = Layout.of(model)
     products, ((losses, found), (expected_losses, expected)) = both(model, shape)
-    assert sum(isinstance(layer, row_layers.RowConv2d | row_layers.RowGroupNorm) for layer in products.model.modules()) == at_once
+    assert (
+        sum(isinstance(layer, row_layers.RowConv2d | row_layers.RowGroupNorm) for layer in products.model.modules())
+        == at_once
+    )
     assert (losses - expected_losses).abs().max() < LIMIT
     largest = expected.abs().max()
     for name, gradient in layout.views(expected).items():
@@ -107,3 +109,12 @@ def test_a_gradient_of_all_rows_is_that_of_each(case):
 
 def test_layers_of_a_users_model():
     compare(Own(), (3, 10, 12), 7)
+
+
+def test_triton_kernels_by_the_interpreter():
+    """See interpreted.py. Another process: Triton decides at its import who runs its kernels."""
+    pytest.importorskip("triton", reason="Triton comes with torch's CUDA builds")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "interpreted.py"]
+    place, environment = Path(__file__).parent, {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

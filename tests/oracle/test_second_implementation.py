@@ -87,7 +87,7 @@ GRAPHS = [
     {"graph": "exponential"},
 ]
 PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
-EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
+EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
 
 
 def check(folder, case, params, executor, **changes):

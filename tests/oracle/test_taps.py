@@ -15,6 +15,7 @@ from flatfed.engine.layout import Layout
 from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
 from harness import description, evaluated, needs, simulation, sizes, write_problem
+from samples import sampled
 
 
 class Deep(nn.Module):
@@ -59,7 +60,7 @@ def both(folder, name, rounds, executor, params=None, **changes):
     return short, full, [[run.advance() for _ in range(rounds)] for run in (short, full)]
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["sequential", "products"]))
 @pytest.mark.parametrize(("name", "params"), FORMS)
 def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, params, executor):
     write_problem(tmp_path, sizes(name))
@@ -67,7 +68,7 @@ def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, 
     if name in ("fedadam", "dispfl") or "unpacking" in params:  # by place, so on full rows in torch's order
         assert short.layout == full.layout
     else:
-        assert short.layout.size == full.layout.size - 12 * 3 - 16 * 7 - 20 * 8 + 1
+        assert short.layout.tensor_size == full.layout.size - 12 * 3 - 16 * 7 - 20 * 8
     found, expected = short.weights.tensors(short.server["w"][0]), full.weights.tensors(full.server["w"][0])
     assert found.keys() == expected.keys()
     for tensor in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flatfed.engine.sampling import active_clients
+from flatfed.engine.sampling import active_clients, most_participants
 
 OFFICIAL = {"scheme": "bernoulli", "sampler": "official"}
 
@@ -45,3 +45,12 @@ def test_fixed_has_the_right_number_without_repeats_and_varies():
 
 def test_all_takes_everybody():
     assert active_clients({"scheme": "all"}, 4, 1, 0).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("scheme", ["all", "bernoulli", "fixed"])
+@pytest.mark.parametrize("sampler", ["keyed", "official"])
+def test_most_participants(scheme, sampler):
+    spec = {"scheme": scheme, "sampler": sampler, "fraction": 0.3}
+    for rounds in (1, 2, 40):
+        counts = [len(active_clients(spec, 12, 7, round_)) for round_ in range(rounds)]
+        assert most_participants(spec, 12, 7, rounds) == max(counts)

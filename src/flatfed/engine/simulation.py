@@ -247,6 +247,8 @@ class Simulation(ABC):
         attributes = dict(progress)
         self.clock.seconds.update(attributes.pop("seconds"))
         self.row_limit = attributes.pop("rows")
+        if self.row_limit is not None:
+            self.local_update.release()  # it must not reserve memory for the rows of whole rounds
         self.cost.counts.update(counts)
         vars(self).update(attributes)
 

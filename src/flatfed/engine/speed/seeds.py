@@ -116,7 +116,7 @@ class Joined:
         return self.trainer.run(w, plan, ctx)
 
     def release(self) -> int:
-        return self.trainer.release()
+        return vars(self).get("trainer", self.alone).release()
 
 
 def train_merged(local_update: LocalUpdate | Recorded, runs: Sequence[Waiting]) -> list[Tensor]:
