@@ -21,14 +21,14 @@ LIMITS = {
     "analysis": 861,
     "commands": 1306,
     "data": 1007,
-    "engine": 2841,
+    "engine": 2851,
     "experiment": 2195,
     "figures": 816,
     "models": 433,
     "papers": 453,
     "runs": 803,
     "tables": 1424,
-    "workflow": 222,
+    "workflow": 223,
 }
 
 #: Tokens that are no code.
