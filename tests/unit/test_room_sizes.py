@@ -17,14 +17,14 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
     "": 668,
-    "algorithms": 993,
+    "algorithms": 996,
     "analysis": 861,
     "commands": 1306,
     "data": 1007,
     "engine": 2851,
     "experiment": 2195,
     "figures": 816,
-    "models": 433,
+    "models": 438,
     "papers": 453,
     "runs": 803,
     "tables": 1424,
