@@ -16,17 +16,17 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 668,
+    "": 669,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1306,
+    "commands": 1311,
     "data": 1007,
-    "engine": 2851,
+    "engine": 2864,
     "experiment": 2195,
     "figures": 816,
     "models": 438,
     "papers": 453,
-    "runs": 803,
+    "runs": 813,
     "tables": 1424,
     "workflow": 223,
 }
