@@ -19,7 +19,7 @@ LIMITS = {
     "": 669,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1311,
+    "commands": 1324,
     "data": 1007,
     "engine": 2864,
     "experiment": 2195,
