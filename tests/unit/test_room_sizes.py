@@ -19,15 +19,15 @@ LIMITS = {
     "": 669,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1324,
+    "commands": 1328,
     "data": 1007,
     "engine": 2864,
     "experiment": 2195,
     "figures": 816,
     "models": 438,
     "papers": 453,
-    "runs": 813,
-    "tables": 1424,
+    "runs": 822,
+    "tables": 1426,
     "workflow": 223,
 }
 
