@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 453,
     "runs": 822,
     "tables": 1426,
-    "workflow": 223,
+    "workflow": 233,
 }
 
 #: Tokens that are no code.
