@@ -16,13 +16,13 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 669,
+    "": 670,
     "algorithms": 996,
     "analysis": 861,
     "commands": 1328,
-    "data": 1007,
+    "data": 1010,
     "engine": 2864,
-    "experiment": 2195,
+    "experiment": 2221,
     "figures": 816,
     "models": 438,
     "papers": 453,
