@@ -47,11 +47,10 @@ def run(options: argparse.Namespace) -> None:
         if options.replace or not target.exists():
             try:
                 copy(folder, target)
+                accepted.append(target)
+                print(f"{target}: accepted")
             except Held as training:
                 conflicts.append(str(training))
-                continue
-            accepted.append(target)
-            print(f"{target}: accepted")
         elif not is_same(target, folder):
             conflicts.append(f"{target} exists already ({folder})")
     forget([f"{target}/{name}" for target in accepted for name in FILES])

@@ -89,9 +89,8 @@ def _read(top: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path, st
     records, refused = {}, {}
     files = run_folders.record_files([top], RECORD, *([RECORD_SO_FAR] if so_far else []))
     for folder in dict.fromkeys(file.parent for file in files):
-        read_once = partial(_read_one, folder)
         try:
-            records[folder] = read_again(read_once) if so_far else read_once()
+            records[folder] = read_again(partial(_read_one, folder), so_far)
         except DataError as problem:
             refused[folder] = str(problem)
     longest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)

@@ -74,11 +74,8 @@ def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
     ``cache``: JSON file of these listings, and of the digests of files; a file is hashed again if its stamp changes.
     Returns the :func:`listing` if the files have over ``HASHED`` bytes or cannot be read.
     """
-    text, stamps = listing(source), _file_stamps(source)
-    paths = {key: Path(source[key]) for key in stamps}
-    if not stamps and text is not None:
-        stamps = counting.image_stamps(source)
-        paths = {name: Path(source["path"], name) for name in stamps}
+    text, single = listing(source), _file_stamps(source)
+    stamps = single or (counting.image_stamps(source) if text else {})
     if text is None or sum(stamp[0] for stamp in stamps.values()) > HASHED:
         return text
     known, digests = {"files": {}, "listings": {}}, {}
@@ -87,7 +84,8 @@ def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
     try:
         for name, stamp in stamps.items():
             seen, digest = known["files"].get(name, (None, None))
-            digests[name] = digest if stamp == seen else digest_file(paths[name])
+            path = source[name] if single else Path(source["path"], name)
+            digests[name] = digest if stamp == seen else digest_file(path)
     except OSError:
         return text
     listings = {digest_json(digests): text, **known["listings"]}

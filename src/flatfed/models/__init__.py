@@ -104,11 +104,10 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
     parameters = inspect.signature(build).parameters if inspect.isfunction(build) else {}
     options = {option: parameter.default for option, parameter in parameters.items()}
     if [options.pop(key, None) for key in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
-        classes = [value for value in vars(module).values() if isinstance(value, type)]
-        algorithm = any(issubclass(value, Algorithm) for value in classes)
-        hint = "; it has an algorithm: move it to another folder, named in `algorithm_folders`" if algorithm else ""
-        problem = f"defines no function build(shape, classes, ...) that returns a model{hint}"
-        raise ConfigError(f"{module.__file__}: {problem}")
+        problem = f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model"
+        if any(isinstance(value, type) and issubclass(value, Algorithm) for value in vars(module).values()):
+            problem += "; it has an algorithm: move it to another folder, named in `algorithm_folders`"
+        raise ConfigError(problem)
     for option, declared in options.items():
         if not isinstance(declared, Number | Choice | Whole):
             expected = f'a Number, Choice or Whole of flatfed.models, as {option}=Whole(64, "hidden units", minimum=1)'

@@ -149,12 +149,12 @@ def read_finished(folder: str | os.PathLike[str]) -> RunRecord:
         raise DataError(f"{folder}: not a finished run: it has no {RECORD}") from None
 
 
-def read_again(read: Callable[[], Result]) -> Result:
-    """Return ``read()`` of an unfinished run; after an error, wait and repeat it up to five times.
+def read_again(read: Callable[[], Result], so_far: bool) -> Result:
+    """Return ``read()``; with ``so_far`` (unfinished runs), wait and repeat it up to five times after an error.
 
     A training replaces its lines and its record one after the other.
     """
-    for _ in range(5):
+    for _ in range(5 if so_far else 0):
         with contextlib.suppress(OSError, DataError):
             return read()
         time.sleep(0.1)

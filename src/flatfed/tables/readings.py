@@ -63,7 +63,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         if metric.source == "analysis":
             return _hessian(run, spec.metric)
         read_once = partial(read_run, run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
-        of_run = runs.read_again(read_once) if so_far else read_once()
+        of_run = runs.read_again(read_once, so_far)
         reading = of_run.reading and replace(
             of_run.reading,
             window=spec.window,

@@ -44,9 +44,9 @@ def run(arguments: list[str]) -> int | None:
         with contextlib.suppress(ProcessLookupError):  # the fork has just ended
             os.kill(child, number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):  # nohup
-            signal.signal(number, forward)
+    hangup = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
+    for number in (signal.SIGINT, signal.SIGTERM, *hangup):
+        signal.signal(number, forward)
     status = answers.readline()
     if not status and not signals:
         print("flatfed: the process ended without a status: killed, or out of memory", file=sys.stderr)

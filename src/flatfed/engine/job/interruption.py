@@ -59,12 +59,8 @@ def signals_noted() -> Iterator[None]:
         elif time.monotonic() - first > BURST:
             os._exit(128 + number)
 
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    before = {
-        number: signal.signal(number, note)
-        for number, handler in handlers.items()
-        if (number, handler) != (signal.SIGHUP, signal.SIG_IGN)
-    }
+    ignored = signal.SIGHUP if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else None
+    before = {number: signal.signal(number, note) for number in SIGNALS if number != ignored}
     try:
         yield
     finally:

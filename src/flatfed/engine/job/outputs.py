@@ -24,7 +24,6 @@ from flatfed.runs import record as records
 from flatfed.runs.identity import deciding_differences
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 
-EPOCH = "1970-01-01T00:00:00+00:00"
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 
 
@@ -79,9 +78,9 @@ class Outputs:
     def finished_since(self, time: float, description: dict[str, Any]) -> bool:
         """Return whether ``out`` has a run with this identity and deciding settings that finished after ``time``."""
         record = self._complete()
-        if record is None or self._differences(record) - {"description_digest"}:
+        if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
             return False
-        finished = datetime.datetime.fromisoformat(record.finished or EPOCH).timestamp()
+        finished = datetime.datetime.fromisoformat(record.finished).timestamp()
         return finished > time and not deciding_differences(record.description, description)
 
     def _complete(self) -> RunRecord | None:
