@@ -22,12 +22,12 @@ LIMITS = {
     "commands": 1310,
     "data": 1007,
     "engine": 2841,
-    "experiment": 2205,
+    "experiment": 2220,
     "figures": 816,
     "models": 433,
     "papers": 460,
     "runs": 803,
-    "tables": 1424,
+    "tables": 1443,
     "workflow": 222,
 }
 
