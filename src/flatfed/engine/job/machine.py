@@ -18,7 +18,7 @@ from flatfed.runs import host, source_code
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError without a GPU for cuda."""
+    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError without a GPU for cuda, or one too old."""
     if name == "cuda" and not torch.cuda.is_available():
         raise FlatFedError(
             "device: cuda was requested, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
@@ -26,7 +26,24 @@ def pick_device(name: str) -> torch.device:
         )
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        _try_kernel()
     return torch.device(name)
+
+
+def _try_kernel() -> None:
+    """Refuse a GPU for which this build of torch has no kernels. Other errors appear where the job handles them."""
+    try:
+        torch.ones(1, device="cuda").add_(1).cpu()
+    except RuntimeError as error:
+        if "no kernel image is available" in str(error):
+            name, capability = torch.cuda.get_device_name(), ".".join(map(str, torch.cuda.get_device_capability()))
+            raise FlatFedError(
+                f"device: torch {torch.__version__} has no kernels for {name} (compute capability {capability}); its "
+                "default builds need 7.5 or later. Install its build for CUDA 12.6, `pip install --force-reinstall "
+                "torch torchvision --index-url https://download.pytorch.org/whl/cu126` (docs/running.md), or use "
+                "`--config device=cpu`"
+            ) from error
 
 
 def set_up(threads: int) -> None:
