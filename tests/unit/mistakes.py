@@ -115,7 +115,7 @@ FILES = {
     "statistics": ("datasets.yaml", "mean: [0.491, 0.482, 0.447]", "mean: [0.5]", ["cifar10.mean", "1 numbers for 3 channels"]),
     "shape": ("datasets.yaml", "shape: [3, 32, 32]", "shape: [32, 32]", ["cifar10.shape", "at least 3"]),
     "source's key": ("datasets.yaml", "\n  source: {source: torchvision, dataset:", "\n  source: {source: torchvision, datset:", ["cifar10.source", "did you mean 'dataset'?"]),
-    "another source's key": ("datasets.yaml", "  source: {source: sklearn, test: 500}\n", "  source: {source: sklearn, test: 500, path: x}\n", ["digits.source.path", "is for source npz or imagefolder"]),
+    "another source's key": ("datasets.yaml", "  source: {source: sklearn, test: 500}\n", "  source: {source: sklearn, test: 500, path: x}\n", ["digits.source.path", "is for source npz, imagefolder or torchvision"]),
     "no class of torchvision": ("datasets.yaml", "\n  source: {source: torchvision, dataset: CIFAR10}", "\n  source: {source: torchvision, dataset: CIFAR}", ["cifar10.source.dataset", "did you mean 'CIFAR10'?"]),
     "figure's kind": (F7, "kind: curves", "kind: curve", [F7, "did you mean 'curves'?"]),
     "figure's row": (F7, "feddyn,", "fedyn,", [F7, "rows[4]", "did you mean 'feddyn'?"]),
