@@ -110,13 +110,13 @@ def unused(experiment: Experiment) -> list[str]:
 
     A reference file that no table names is for other comparisons (studies/sources.yaml).
     """
-    layouts, references = experiment.tables.values(), experiment.references
+    references = experiment.references
     used = {
         id(printed(experiment.catalog, references.get(table.reference), column, row, tables.metric_of(column, row)))
-        for table in layouts
+        for table in experiment.tables.values()
         for column, row in itertools.product(table.columns.values(), table.entries.values())
     }
-    named = [references[name] for name in references if name in {table.reference for table in layouts}]
+    named = [references[name] for name in {table.reference: None for table in experiment.tables.values()} if name]
     return [file.places[key] for file in named for key, number in file.numbers.items() if id(number) not in used]
 
 

@@ -45,8 +45,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
             columns[column.id] = column
     _check_labels({row.id: (row.label,) for row in rows.values()}, "label", f"{where}: rows")
     if kind != "search":  # its headers span the values of a grid
-        headers = {column.id: (column.part or "", *column.headers) for column in columns.values()}
-        _check_labels(headers, "header", f"{where}: columns")
+        _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
     _check_bases(columns.values(), rows, where)
     trained_on = _trained_on(columns.values(), rows.values(), catalog, where)
     return Table(name, where, rows, columns, trained_on, reference, document)

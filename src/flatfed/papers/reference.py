@@ -152,8 +152,7 @@ def _number(text: str, where: str, least: float = -math.inf, largest: float = ma
     if number is not None and not math.isfinite(number):
         raise ConfigError(f"{where}: {text!r} is not a finite number")
     if number is not None and not least <= number <= largest:
-        allowed = f"from {least:g} to {largest:g}" if largest < math.inf else f"at least {least:g}"
-        raise ConfigError(f"{where}: {text!r} is not allowed; expected {allowed}")
+        raise ConfigError(f"{where}: {text!r} is not allowed; expected {least:g} to {largest:g}")
     return number
 
 

@@ -31,7 +31,7 @@ def is_time(cell: Cell) -> bool:
     return METRICS[cell.metric].source == "timing"
 
 
-def is_indefinite(cell: Cell) -> bool:
+def indefinite(cell: Cell) -> bool:
     """Return whether the Hessian of a seed has a negative trace or top eigenvalue: it does not measure flatness."""
     signed = cell.relative != "difference" and METRICS[cell.metric].source == "analysis"
     return signed and any(value is not None and value < 0 for value in (*cell.values, *cell.base_values))
@@ -81,7 +81,7 @@ def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
     """
     if not same_quantity(cells) or all(higher_is_better(cell) is None for cell in cells.values()):
         return None
-    ranked = [cell for cell in cells.values() if not is_indefinite(cell)]
+    ranked = [cell for cell in cells.values() if not indefinite(cell)]
     pairs = [(math.inf if cell.status == "not_reached" else cell.value, printed_order(cell)) for cell in ranked]
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:

@@ -181,10 +181,9 @@ def _errors(cells: list[Cell]) -> list[str]:
 
 
 def _negative(table: FilledTable) -> list[str]:
-    indefinite = [(row, column) for column, row, cell in table.labelled_cells if compare.is_indefinite(cell)]
-    names = "; ".join(f"{row.label}, {_column(column)}" for row, column in indefinite)
+    names = [f"{row.label}, {_column(at)}" for at, row, cell in table.labelled_cells if compare.indefinite(cell)]
     reason = "the model is at no minimum, so the number does not measure flatness and has no rank"
-    return [f"Negative curvature for a seed: {reason} ({names})."] if names else []
+    return [f"Negative curvature for a seed: {reason} ({'; '.join(names)})."] if names else []
 
 
 def is_warned(cell: Cell) -> bool:

@@ -26,24 +26,17 @@ def pick_device(name: str) -> torch.device:
         )
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        _try_kernel()
-    return torch.device(name)
-
-
-def _try_kernel() -> None:
-    """Refuse a GPU for which this build of torch has no kernels. Other errors appear where the job handles them."""
     try:
-        torch.ones(1, device="cuda").add_(1).cpu()
-    except RuntimeError as error:
+        torch.ones(1, device=name).add_(1).cpu()
+    except RuntimeError as error:  # others appear where the job handles them
         if "no kernel image is available" in str(error):
-            name, capability = torch.cuda.get_device_name(), ".".join(map(str, torch.cuda.get_device_capability()))
+            gpu, capability = torch.cuda.get_device_name(), ".".join(map(str, torch.cuda.get_device_capability()))
             raise FlatFedError(
-                f"device: torch {torch.__version__} has no kernels for {name} (compute capability {capability}); its "
-                "default builds need 7.5 or later. Install its build for CUDA 12.6, `pip install --force-reinstall "
-                "torch torchvision --index-url https://download.pytorch.org/whl/cu126` (docs/running.md), or use "
-                "`--config device=cpu`"
+                f"device: torch {torch.__version__} has no kernels for {gpu} (compute capability {capability}); its "
+                "default builds need 7.5 or later. Use `--config device=cpu` or the build for CUDA 12.6: `pip install "
+                "--force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu126` (running.md)"
             ) from error
+    return torch.device(name)
 
 
 def set_up(threads: int) -> None:
