@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 668,
+    "": 683,
     "algorithms": 993,
     "analysis": 861,
-    "commands": 1306,
-    "data": 1007,
-    "engine": 2841,
-    "experiment": 2195,
+    "commands": 1310,
+    "data": 1060,
+    "engine": 2851,
+    "experiment": 2220,
     "figures": 816,
     "models": 433,
-    "papers": 453,
+    "papers": 459,
     "runs": 803,
-    "tables": 1424,
+    "tables": 1442,
     "workflow": 222,
 }
 

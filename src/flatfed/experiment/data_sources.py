@@ -25,6 +25,7 @@ ON_DISK = {
         "a folder with train/<class>/<image> and test/<class>/<image>, or <domain>/<class>/<image> with domains: true",
         Path.is_dir,
     ),
+    "torchvision": ("the archive that torchvision downloads, or a folder with its archives", Path.exists),
 }
 
 
@@ -64,7 +65,7 @@ def listing(source: dict[str, Any]) -> str | None:
 
 def check_exists(source: dict[str, Any], where: str) -> None:
     """Refuse a ``source`` on disk whose path is missing or of the wrong kind."""
-    if source["source"] not in ON_DISK:
+    if "path" not in source:
         return
     layout, exists = ON_DISK[source["source"]]
     path = Path(expanded(source)["path"])
