@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -96,7 +97,10 @@ def messages(checkout: Path, step: int = 1) -> dict[str, dict[str, str]]:
         places = {str(Path.cwd()): "<here>", str(checkout): "<checkout>"}
     for place, name in places.items():
         texts = {kind: {key: text.replace(place, name) for key, text in said.items()} for kind, said in texts.items()}
-    return texts
+    # How many ids the configuration declares.
+    return {
+        kind: {key: re.sub(r"\ball \d+:", "all:", text) for key, text in said.items()} for kind, said in texts.items()
+    }
 
 
 def key(name: str) -> str:
