@@ -46,6 +46,10 @@ class Shortage(FlatFedError):
     """Not enough memory, and no retry is left."""
 
 
+class Held(FlatFedError):
+    """Another process trains the run."""
+
+
 class NotJSON(DataError, ValueError):
     """A file does not contain JSON."""
 

@@ -96,7 +96,10 @@ class UserFiles:
 
 
 def local_files(modules: Iterable[str]) -> set[Path]:
-    """Return the files of ``modules`` outside FlatFed, Python and installed packages."""
+    """Return the files of ``modules`` outside FlatFed, Python and installed packages.
+
+    ``__file__`` of torch.classes and torch.ops names no file.
+    """
     names = (getattr(sys.modules[module], "__file__", None) for module in modules)
-    files = {Path(name).resolve() for name in names if name}
+    files = {Path(name).resolve() for name in names if name and Path(name).is_file()}
     return {file for file in files if not any(map(file.is_relative_to, NOT_LOCAL)) and "-packages" not in str(file)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import termios
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -383,3 +386,43 @@ def test_a_later_signal_ends_the_process_and_handlers_are_put_back(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, timeout=50)
     assert done.returncode == 130
+
+
+def training_on_a_terminal(folder, *prefix):
+    """Return (process, terminal) of a training that leads the session of its terminal, after its first rounds."""
+    write_problem(folder)
+    spec = description("fedavg", precision="float32", rounds=100_000, checkpoint_every=100_000)
+    (folder / "run.json").write_text(json.dumps(spec))
+    words = ["train", "--run", "run.json", "--partition", "partition.npz", "--out", "out", "--dataset", "data"]
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        [*prefix, sys.executable, "-m", "flatfed", *words, "--device", "cpu"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(SRC)}, stdin=slave, stdout=slave, stderr=slave,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(slave)
+    said = b""
+    while b": round 3" not in said:
+        said += os.read(master, 1000)
+    return process, master
+
+
+def test_a_closed_terminal_stops_a_run_as_sigterm_does(tmp_path):
+    process, terminal = training_on_a_terminal(tmp_path)
+    os.close(terminal)
+    assert process.wait(timeout=30) == 128 + signal.SIGHUP
+    assert (tmp_path / "out" / checkpoint.NAME).exists()
+    assert Journal.read(tmp_path / "out" / checkpoint.FOLDER).about["progress"]["lines"]
+
+
+def test_with_nohup_a_run_outlives_its_terminal(tmp_path):
+    process, terminal = training_on_a_terminal(tmp_path, "env", "--ignore-signal=HUP")
+    os.close(terminal)
+    time.sleep(1)
+    before = json.loads((tmp_path / "out/progress.json").read_text())["round"]
+    time.sleep(2)
+    assert process.poll() is None
+    assert json.loads((tmp_path / "out/progress.json").read_text())["round"] > before
+    process.terminate()
+    assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    assert (tmp_path / "out" / checkpoint.NAME).exists()

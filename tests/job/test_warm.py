@@ -93,7 +93,9 @@ def test_status_and_message_of_a_refusal_come_back(folder):
     assert "classes 3, but dataset 'problem' of the run has 4" in job.stderr.read()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+)
 def test_a_job_that_is_ended_ends_its_fork(folder, number, status):
     assert start(folder, "warm-up").wait() == 0
     job = start(folder, "out", rounds=100_000)

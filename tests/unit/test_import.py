@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from flatfed.commands import configuration
 from flatfed.engine import versions
 from flatfed.experiment import run_specs
 from flatfed.files import read_json
+from flatfed.runs import lock
 from flatfed.runs import record as records
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -92,6 +94,28 @@ def test_what_is_brought_is_taken(machines, monkeypatch, capsys):
     assert flatfed("import", "../again") == 0
     assert "0 runs accepted; 1 existed already" in capsys.readouterr().out
     assert (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns == before
+
+
+def test_a_run_that_another_process_trains_is_not_replaced(machines, monkeypatch, capsys):
+    _, there = machines
+    brought(machines, "brought")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../brought") == 0
+    trained = there / run_folder("fedavg")
+    (trained / ".checkpoint").mkdir()
+    (trained / ".checkpoint/state").write_text("of the training")
+    monkeypatch.setattr(lock, "PATIENCE", 0.0)
+    with lock.held(trained):
+        before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+        assert flatfed("import", "--replace", "../brought") == 2
+        assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+        said = capsys.readouterr()
+        assert f"{run_folder('fedavg')}: another process trains this run (process {os.getpid()} on " in said.err
+        assert "1 runs accepted" in said.out and f"{run_folder('fedsmoo')}: accepted" in said.out
+        assert "1 runs were not accepted" in said.err
+    assert flatfed("import", "--replace", "../brought") == 0
+    assert sorted(path.name for path in trained.iterdir()) == sorted(records.FILES)
+    assert sorted(path.name for path in trained.parent.iterdir()) == ["seed1"]
 
 
 def test_files_that_are_no_part_of_a_run_are_not_copied(machines, monkeypatch):

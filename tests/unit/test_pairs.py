@@ -247,6 +247,13 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
         assert word in str(caught.value)
 
 
+def test_a_model_in_a_folder_of_algorithms_is_named(folder):
+    (folder / "perceptron.py").write_text("def build(shape, classes): ...")
+    config = experiment.load(ROOT).config
+    with pytest.raises(ConfigError, match=r"perceptron.py: defines no subclass .* of a model: .*`model_folders`"):
+        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
+
+
 @pytest.mark.parametrize("name", ["fed sign", "fed;touch x", "$(touch x)", "fedsіgn", "x" * 100])
 def test_the_name_of_an_outside_file_is_an_id(folder, name):
     (folder / f"{name}.py").write_text(MINE)

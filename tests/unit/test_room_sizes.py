@@ -16,19 +16,19 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 683,
-    "algorithms": 993,
+    "": 684,
+    "algorithms": 996,
     "analysis": 861,
-    "commands": 1310,
+    "commands": 1328,
     "data": 1060,
-    "engine": 3623,
+    "engine": 3649,
     "experiment": 2220,
     "figures": 816,
-    "models": 437,
+    "models": 442,
     "papers": 459,
-    "runs": 804,
+    "runs": 814,
     "tables": 1442,
-    "workflow": 222,
+    "workflow": 223,
 }
 
 #: Tokens that are no code.

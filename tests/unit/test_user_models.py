@@ -15,6 +15,7 @@ from flatfed.engine import versions
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.experiment import run_specs
+from flatfed.user_files import local_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,6 +144,20 @@ def test_a_wrong_file_is_refused_before_any_job(folder, old, new, words):
         run(folder)
     assert f"{folder}/perceptron.py" in str(caught.value) and words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_algorithm_in_a_folder_of_models_is_named(folder):
+    (folder / "perceptron.py").write_text("from flatfed.algorithms.fedavg import FedAvg\nclass Perceptron(FedAvg): ...")
+    with pytest.raises(ConfigError, match=r"perceptron.py: defines no function build.* `algorithm_folders`"):
+        run(folder)
+
+
+def test_names_of_torch_that_are_no_files_are_no_files_of_the_user():
+    import torch.classes
+    import torch.ops
+
+    assert torch.classes.__file__ == "_classes.py" and torch.ops.__file__ == "_ops.py"
+    assert local_files(["torch.classes", "torch.ops"]) == set()
 
 
 @pytest.mark.parametrize("name", ["cnn", "resnet50", "pretrained"])

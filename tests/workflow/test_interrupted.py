@@ -104,28 +104,38 @@ def held(project, begun):
         os.kill(process, signal.SIGKILL)
 
 
-@full
-def test_after_a_sigkill_of_snakemake_no_lock_loses_or_doubles_a_training(project, begun, held):
+def waiting(root, held):
+    """Return a second Snakemake whose training waits for the one that is ``held``."""
+    with (root / "second").open("w") as log:
+        second = subprocess.Popen(COMMAND, cwd=root, stdout=log, stderr=log)
+    said, deadline = f"{RUN}: another process trains this run (process {held} on ", time.monotonic() + 120
+    while not (root / LOG).exists() or said not in (root / LOG).read_text():
+        assert time.monotonic() < deadline and second.poll() is None, (root / "second").read_text()
+        time.sleep(0.05)
+    return second
+
+
+def assert_trained_once(root, second):
+    assert second.wait(timeout=600) == 0, (root / "second").read_text()
+    run = json.loads((root / RUN / "run.json").read_text())
+    assert run["rounds_done"] == 40 and [session["from_round"] for session in run["sessions"]] == [0]
+    assert "finished already" in (root / LOG).read_text()
+    assert "Nothing to be done" in snakemake(root, "--dry-run").text
+
+
+@pytest.mark.parametrize("models", sampled(["all", "needed"], ["needed"]))
+def test_after_a_sigkill_of_snakemake_no_lock_loses_or_doubles_a_training(project, begun, held, models):
+    project.edit("config/config.yaml", ("keep_models: all", f"keep_models: {models}"))
     os.kill(begun.pid, signal.SIGKILL)
     begun.wait()
     locked = snakemake(project.root)
     assert locked.returncode != 0 and "It can be removed with the --unlock argument" in locked.text
     assert snakemake(project.root, "--unlock").returncode == 0
     before = contents(project.root / RUN)
-    refused = snakemake(project.root)
-    assert refused.returncode != 0 and "Traceback" not in refused.text
-    assert f"{RUN}: another process trains this run (process {held} on " in refused.text
+    second = waiting(project.root, held)
     assert contents(project.root / RUN) == before
     os.kill(held, signal.SIGCONT)
-    deadline = time.monotonic() + 300
-    while training(project.root) is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert json.loads((project.root / RUN / "run.json").read_text())["rounds_done"] == 40, "it ended undisturbed"
-    model = (project.root / RUN / "model.safetensors").read_bytes()
-    done = snakemake(project.root)
-    assert done.returncode == 0, done.text
-    assert (project.root / RUN / "model.safetensors").read_bytes() == model
+    assert_trained_once(project.root, second)
 
 
 def test_of_two_snakemakes_at_once_one_trains(project, begun, held):
@@ -134,11 +144,10 @@ def test_of_two_snakemakes_at_once_one_trains(project, begun, held):
     other = project.make("--force", "results/errata.html")
     assert "1 of 1 steps (100%) done" in other.text, "of other files, both work"
     # Snakemake takes all locks of a folder away when one call ends: from here on, ours alone is left.
-    refused = snakemake(project.root)
-    assert refused.returncode != 0 and f"(process {held} on " in refused.text
+    second = waiting(project.root, held)
     os.kill(held, signal.SIGCONT)
     assert begun.wait(timeout=600) == 0, (project.root / "log").read_text()
-    assert json.loads((project.root / RUN / "run.json").read_text())["rounds_done"] == 40
+    assert_trained_once(project.root, second)
 
 
 @full

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -126,18 +127,66 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     assert COLUMN in local.decode()
 
 
+@pytest.mark.parametrize("gpus", sampled([0, 1], [0]), ids=["waits for the lock", "waits in the queue"])
+def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longer, cluster, gpus):
+    """Killed with -9, unlocked and called again while Slurm's job trains: it is trained once, and nothing is lost."""
+    longer.edit_yaml("config/config.yaml", lambda config: config.update(keep_models="needed"))
+    folder, log = longer.root / RUNS / "fedavg/seed1", longer.root / "slurm.log"
+    older = json.loads((folder / "run.json").read_text())
+    here = ["--workflow-profile", "profiles/slurm", *QUICK, "--config", "device=cpu"]
+    here += ["--set-resources", f"train:gpu={gpus}"] if gpus else []
+    command = [sys.executable, "-m", "snakemake", *here, "--retries", "0"]
+    target = ["--", f"{RUNS}/fedavg/seed1/run.json"]
+
+    def call(*words):
+        with log.open("w") as file:
+            return subprocess.Popen([*command, *words, *target], cwd=longer.root, stdout=file, stderr=file)
+
+    def wait_for(condition, running):
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert time.monotonic() < deadline and running.poll() is None, f"{cluster.said()}\n{log.read_text()}"
+            time.sleep(0.05)
+
+    first = call("-R", f"{RUNS}/fedavg/seed1/run.json")
+    wait_for((folder / progress.PROGRESS_FILE).exists, first)
+    trains = int(re.match(r"process (\d+) on ", (folder / lock.NAME).read_text())[1])
+    os.kill(trains, signal.SIGSTOP)
+    try:
+        first.kill()
+        first.wait()
+        assert longer.call(*command, "--unlock").returncode == 0
+        second = call()
+        text = longer.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"
+        held = f"another process trains this run (process {trains} on "
+        queued = ("PENDING", "Resources")
+        if gpus:
+            wait_for(lambda: queued in [job[1:] for job in cluster.jobs()], second)
+        else:
+            wait_for(lambda: text.exists() and held in text.read_text(), second)
+    finally:
+        os.kill(trains, signal.SIGCONT)
+    assert second.wait(timeout=300) == 0, f"{cluster.said()}\n{log.read_text()}"
+    run = json.loads((folder / "run.json").read_text())
+    assert run["finished"] > older["finished"] and run["sessions"][0]["began"] > older["finished"]
+    assert [session["from_round"] for session in run["sessions"]] == [0] and run["rounds_done"] == ROUNDS
+    assert "finished already" in text.read_text()
+    assert (folder / "metrics.csv").exists() and not (folder / ".checkpoint").exists()
+    assert "Nothing to be done" in (done := longer.call(*command, "--dry-run", *target)).stdout + done.stderr
+
+
 def test_a_failing_training_is_tried_again_as_often_as_the_profile_says(project):
     """A rule's own number would go before the profile's, and be tried within each of Slurm's jobs besides."""
     pytest.importorskip("snakemake_executor_plugin_slurm")
-    project.edit("src/flatfed/runs/lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
     folder = project.root / RUNS / "fedavg/seed1"
     (folder / "run.json").unlink()
+    begin = "    runs, partitions, outs ="
+    project.edit("src/flatfed/commands/train_runs.py", (begin, f"    raise DataError('refused')\n{begin}"))
     here = ("--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1", "--config", "device=cpu")
-    with lock.held(folder):
-        done = project.call(sys.executable, "-m", "snakemake", *here, "--", f"{RUNS}/fedavg/seed1/run.json")
+    done = project.call(sys.executable, "-m", "snakemake", *here, "--", f"{RUNS}/fedavg/seed1/run.json")
     assert done.returncode != 0
     assert (done.stdout + done.stderr).count("Trying to restart job") == 4
-    assert "another process trains this run" in done.stderr
+    assert "flatfed train: refused" in done.stderr
 
 
 def test_where_jobs_run_elsewhere_the_device_is_said(project, cluster):

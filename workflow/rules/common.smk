@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from flatfed.experiment import (
 )
 from flatfed.experiment.model import digest
 from flatfed.models import pretrained
-from flatfed.runs import source_code, timing
+from flatfed.runs import lock, source_code, timing
 from flatfed.runs.paths import Paths
 from flatfed.workflow import closing, requested, warm
 
@@ -49,14 +50,18 @@ config.update(
 )
 EXPERIMENT = reports_errors(experiment.load)(ROOT, config, PATHS)
 os.environ.update(EXPERIMENT.environment)
+# Trainings accept runs that finish after this time: jobs of a killed Snakemake may still train. Jobs inherit the variable.
+os.environ.setdefault(lock.CALLED, str(time.time()))
 reports_errors(configuration.write_effective)(config, PATHS)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # Short jobs rerun after any change of the package.
 CODE = source_code.package_digest()
 
 
-# Flag of a training's model (keep_models in config.yaml).
-kept = update if config.get("keep_models") == "all" else temp
+# Flag of a training's model (keep_models in config.yaml). With `update`, Snakemake does not remove the model before a training that
+# then accepts it with the finished run of another job.
+def kept(file):
+    return update(file) if config.get("keep_models") == "all" else temp(update(file))
 
 
 # Run records of this call, and the requested cells before it, for the final summary.

@@ -48,9 +48,12 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
         if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == class_name:
             _hooks.check(value)
             return value
+    hint = "if the file is no algorithm, begin its name with an underscore"
+    if hasattr(module, "build"):
+        hint = "its function `build` is that of a model: move it to another folder, named in `model_folders`"
     raise ConfigError(
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any "
-        f"capitals); if the file is no algorithm, begin its name with an underscore"
+        f"capitals); {hint}"
     )
 
 

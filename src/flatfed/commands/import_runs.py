@@ -22,9 +22,9 @@ from pathlib import Path
 from flatfed.commands import arguments, configuration, kinds, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
-from flatfed.errors import DataError, FlatFedError
+from flatfed.errors import DataError, FlatFedError, Held
 from flatfed.experiment import Experiment, Run, run_specs
-from flatfed.runs import identity
+from flatfed.runs import identity, lock
 from flatfed.runs.paths import RunIds
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
@@ -45,7 +45,11 @@ def run(options: argparse.Namespace) -> None:
     accepted, conflicts = [], []
     for target, folder in sources.items():
         if options.replace or not target.exists():
-            copy(folder, target)
+            try:
+                copy(folder, target)
+            except Held as training:
+                conflicts.append(str(training))
+                continue
             accepted.append(target)
             print(f"{target}: accepted")
         elif not is_same(target, folder):
@@ -53,7 +57,8 @@ def run(options: argparse.Namespace) -> None:
     forget([f"{target}/{name}" for target in accepted for name in FILES])
     print(f"{len(accepted)} runs accepted; {len(sources) - len(accepted) - len(conflicts)} existed already")
     if conflicts:
-        raise DataError("\n".join([*conflicts, f"{len(conflicts)} runs were not accepted; --replace replaces the old"]))
+        summary = f"{len(conflicts)} runs were not accepted; --replace replaces the old, unless a process trains them"
+        raise DataError("\n".join([*conflicts, summary]))
 
 
 def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> dict[Path, Path]:
@@ -116,15 +121,26 @@ def is_same(target: Path, folder: Path) -> bool:
 
 
 def copy(folder: Path, target: Path) -> None:
-    """Copy the files of a run to ``target``; replace an existing run after the copy is complete."""
+    """Copy the files of a run to ``target``; replace an existing run after the copy is complete.
+
+    :raises Held: a process trains in ``target``.
+    """
     staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
     for file in (folder / name for name in FILES):
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
-    shutil.rmtree(target, ignore_errors=True)
-    staged.rename(target)
+    try:
+        with lock.held(target):
+            for path in target.iterdir():
+                if path.name != lock.NAME:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for name in FILES:
+                if (staged / name).is_file():
+                    (staged / name).rename(target / name)
+    finally:
+        shutil.rmtree(staged)
 
 
 def forget(files: list[str]) -> None:

@@ -1,6 +1,7 @@
 r"""``flatfed train``.
 
 Writes metrics.csv, model.safetensors and, last, run.json. A second call resumes a stopped training from its checkpoint.
+While another process trains the run, it waits; then it accepts the finished run, or resumes.
 Needs torch, numpy and safetensors, but neither Snakemake nor a configuration.
 
 example:
@@ -14,10 +15,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import time
 
 from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import required
+from flatfed.engine.job import interruption
 from flatfed.errors import DataError
 from flatfed.runs import description, lock
 
@@ -42,9 +46,11 @@ def run(options: argparse.Namespace) -> None:
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "device": gpus.demanded(options.device)}
+    common["since"] = float(os.environ.get(lock.CALLED, time.time()))
     with contextlib.ExitStack() as held:
-        for out in outs:
-            held.enter_context(lock.held(out))
+        with interruption.signals_noted():
+            for out in outs:
+                held.enter_context(lock.held(out, interruption.check))
         if common["device"] == "cuda":
             held.enter_context(gpus.claimed())
         from flatfed.engine.job.together import train_together

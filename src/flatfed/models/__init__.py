@@ -19,6 +19,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flatfed.algorithms import Algorithm
 from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
 from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
@@ -103,7 +104,11 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
     parameters = inspect.signature(build).parameters if inspect.isfunction(build) else {}
     options = {option: parameter.default for option, parameter in parameters.items()}
     if [options.pop(key, None) for key in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
-        raise ConfigError(f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model")
+        classes = [value for value in vars(module).values() if isinstance(value, type)]
+        algorithm = any(issubclass(value, Algorithm) for value in classes)
+        hint = "; it has an algorithm: move it to another folder, named in `algorithm_folders`" if algorithm else ""
+        problem = f"defines no function build(shape, classes, ...) that returns a model{hint}"
+        raise ConfigError(f"{module.__file__}: {problem}")
     for option, declared in options.items():
         if not isinstance(declared, Number | Choice | Whole):
             expected = f'a Number, Choice or Whole of flatfed.models, as {option}=Whole(64, "hidden units", minimum=1)'

@@ -1,4 +1,4 @@
-"""A lock on a run folder: a second process stops before it changes anything.
+"""A lock on a run folder: a second process waits or stops before it changes anything.
 
 The kernel's lock (``flock`` on the file ``.lock``) ends with its process; a leftover file blocks nobody. Between hosts,
 it works on NFS (which frees the lock of a lost host after about 90 s), and on GPFS, BeeGFS and Lustre mounted with
@@ -15,36 +15,45 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from flatfed.errors import FlatFedError
+from flatfed.errors import Held
 
 NAME = ".lock"
 PATIENCE = 5.0  # seconds for a killed process to exit: Snakemake retries at once
+NOTICES = 30.0  # seconds between two lines of a process that waits
+CALLED = "FLATFED_CALLED"  # environment variable of jobs: the time at which the user called Snakemake
 HELD = (errno.EWOULDBLOCK, errno.EACCES)
 REFUSED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @contextlib.contextmanager
-def held(folder: str | os.PathLike[str]) -> Iterator[None]:
+def held(folder: str | os.PathLike[str], pause: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock of the run ``folder``; create it if absent, and remove it afterwards if it is then empty.
 
-    :raises FlatFedError: another process, named in the message, holds the lock for longer than ``PATIENCE``.
+    With ``pause``, wait for the lock, name its holder on stderr, and call ``pause`` at least every second.
+
+    :raises Held: without ``pause``, another process, named in the message, holds the lock for longer than
+        ``PATIENCE``.
     """
-    path, holder = Path(folder) / NAME, "not known which"
+    path = Path(folder) / NAME
     created = not path.parent.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + PATIENCE
     while (descriptor := _locked(path)) is None:
         if time.monotonic() >= deadline:
-            with contextlib.suppress(OSError):
-                holder = path.read_text(encoding="utf-8").strip()
-            raise FlatFedError(
-                f"{folder}: another process trains this run ({holder}). Wait until it is done, or end it "
-                f"(kill: it leaves a checkpoint); the same command then goes on. Nothing was changed"
-            )
-        time.sleep(0.05)
+            trains = f"{folder}: another process trains this run ({_holder(path)})"
+            if pause is None:
+                raise Held(
+                    f"{trains}. Wait until it is done, or end it (kill: it leaves a checkpoint); the same command then "
+                    f"goes on. Nothing was changed"
+                )
+            print(f"{trains}; this one waits", file=sys.stderr, flush=True)
+            deadline += NOTICES
+        if pause is not None:
+            pause()
+        time.sleep(0.05 if pause is None else 0.5)
     try:
         with contextlib.suppress(OSError):  # full disk: lock without the holder's name
             now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
@@ -67,6 +76,12 @@ def is_held(folder: str | os.PathLike[str]) -> bool:
         except OSError as error:
             return error.errno in HELD
     return False
+
+
+def _holder(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text(encoding="utf-8").strip()
+    return "not known which"
 
 
 def _locked(path: Path) -> int | None:

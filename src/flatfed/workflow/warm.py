@@ -25,7 +25,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def run(arguments: list[str]) -> int | None:
     """Run the command line ``arguments`` in a fork of the server; return its exit status, None without a server.
 
-    Forwards SIGINT and SIGTERM and waits for the end of the fork.
+    Forwards SIGINT, SIGTERM and, unless it is ignored, SIGHUP, and waits for the end of the fork.
     """
     if not arguments or arguments[0] not in COMMANDS:
         return None
@@ -44,8 +44,9 @@ def run(arguments: list[str]) -> int | None:
         with contextlib.suppress(ProcessLookupError):  # the fork has just ended
             os.kill(child, number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, forward)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):  # nohup
+            signal.signal(number, forward)
     status = answers.readline()
     if not status and not signals:
         print("flatfed: the process ended without a status: killed, or out of memory", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: noted on arrival, obeyed where a run can stop without loss."""
+"""SIGTERM, SIGINT and SIGHUP: noted on arrival, obeyed where a run can stop without loss."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 BURST = 1.0  # seconds in which signals count as one: Ctrl-C, Snakemake and Slurm send several
 
 _requests: list[int] = []
@@ -42,9 +42,9 @@ def check() -> None:
 
 @contextlib.contextmanager
 def signals_noted() -> Iterator[None]:
-    """Note the first SIGTERM or SIGINT for :func:`check`; a later one ends the process at once.
+    """Note the first of ``SIGNALS`` for :func:`check`; a later one ends the process at once.
 
-    Does nothing outside the main thread, to which handlers belong.
+    An ignored SIGHUP (``nohup``) stays ignored. Does nothing outside the main thread, to which handlers belong.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -59,7 +59,12 @@ def signals_noted() -> Iterator[None]:
         elif time.monotonic() - first > BURST:
             os._exit(128 + number)
 
-    before = {number: signal.signal(number, note) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {
+        number: signal.signal(number, note)
+        for number, handler in handlers.items()
+        if (number, handler) != (signal.SIGHUP, signal.SIG_IGN)
+    }
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import os
@@ -20,8 +21,10 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import remove_parts, write_whole
 from flatfed.runs import record as records
+from flatfed.runs.identity import deciding_differences
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 
+EPOCH = "1970-01-01T00:00:00+00:00"
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 
 
@@ -55,7 +58,7 @@ class Outputs:
         with write_whole(self.out / MODEL) as file:
             file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
         also = {name: run.evaluate(models[name][0]) for name in further} if diverged is None else {}
-        record = replace(self._record(run, diverged), also=also, finished=now())
+        record = replace(self._record(run, diverged), also=also, finished=now("microseconds"))
         records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))
         self.forget_so_far()
 
@@ -71,13 +74,26 @@ class Outputs:
 
     def finished(self) -> bool:
         """Return whether ``out`` has the finished run with this identity."""
-        try:
+        return (record := self._complete()) is not None and not self._differences(record)
+
+    def finished_since(self, time: float, description: dict[str, Any]) -> bool:
+        """Return whether ``out`` has a run with this identity and deciding settings that finished after ``time``."""
+        record = self._complete()
+        if record is None or self._differences(record) - {"description_digest"}:
+            return False
+        finished = datetime.datetime.fromisoformat(record.finished or EPOCH).timestamp()
+        return finished > time and not deciding_differences(record.description, description)
+
+    def _complete(self) -> RunRecord | None:
+        """Return the record of the finished run in ``out``, None if there is none or a file is damaged."""
+        with contextlib.suppress(OSError, DataError):
             record = records.read(self.out / RECORD)
             record.check_files(self.out, METRICS, MODEL)
-        except (OSError, DataError):
-            return False
-        complete = all((self.out / name).exists() for name in FILES)
-        return complete and all(getattr(record, name) == value for name, value in vars(self.identity).items())
+            return record
+        return None
+
+    def _differences(self, record: RunRecord) -> set[str]:
+        return {name for name, value in vars(self.identity).items() if getattr(record, name) != value}
 
     def touch(self) -> None:
         for name in FILES:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import shutil
 import sys
 import time
@@ -62,6 +64,16 @@ def time_spent(seconds: dict[str, float]) -> str:
     return f"done in {duration(total)}" + (f": {parts}" if parts else "")
 
 
+def _say(text: str, end: str = "\n") -> None:
+    """Print ``text`` to stderr; once its terminal is closed, drop it and all later lines."""
+    try:
+        print(text, end=end, file=sys.stderr, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
 class Reporter:
     """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
 
@@ -86,7 +98,7 @@ class Reporter:
 
     def __exit__(self, *_: object) -> None:
         if self.terminal:
-            print(file=sys.stderr)
+            _say("")
         with contextlib.suppress(OSError):
             (self.folder / PROGRESS_FILE).unlink()
 
@@ -103,10 +115,10 @@ class Reporter:
         text = f"{progress.run}: {progress}"
         if self.terminal:
             columns = shutil.get_terminal_size().columns
-            print(f"\r\033[K{text[: columns - 1]}", end="", file=sys.stderr, flush=True)
+            _say(f"\r\033[K{text[: columns - 1]}", end="")
         elif done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
             self.logged = now
-            print(text, file=sys.stderr, flush=True)
+            _say(text)
 
     def _note(self) -> None:
         part = self.folder / f".{PROGRESS_FILE}.part"

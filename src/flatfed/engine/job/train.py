@@ -49,12 +49,13 @@ def train(
     meeting: Meeting | None = None,
     stop_after: int | None = None,
     full_model: bool = False,
+    since: float = math.inf,
 ) -> bool:
     """Train the run ``description`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
     ``weights``: file of the pre-trained weights, if the description names some. ``meeting``: trains runs of other seeds
     together. ``stop_after``: stop after this number of the run's rounds, with a checkpoint. ``full_model``: keep dead
-    taps. Returns whether the run is finished.
+    taps. ``since``: accept the run that another process finished after this time. Returns whether the run is finished.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it before the next local
@@ -80,7 +81,7 @@ def train(
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
-    if meeting is not None and outputs.finished():
+    if (meeting is not None and outputs.finished()) or outputs.finished_since(since, description):
         print(f"{run_name(description)}: finished already", file=sys.stderr)
         outputs.touch()
         return True
