@@ -19,16 +19,16 @@ LIMITS = {
     "": 684,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1328,
+    "commands": 1332,
     "data": 1060,
     "engine": 3649,
     "experiment": 2220,
     "figures": 816,
     "models": 442,
     "papers": 459,
-    "runs": 814,
-    "tables": 1442,
-    "workflow": 223,
+    "runs": 823,
+    "tables": 1444,
+    "workflow": 233,
 }
 
 #: Tokens that are no code.

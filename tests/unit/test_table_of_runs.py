@@ -17,6 +17,7 @@ from flatfed import cli
 from flatfed.data import manifest
 from flatfed.experiment import run_specs
 from flatfed.runs import record as records
+from flatfed.tables import filled_table
 from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -297,6 +298,29 @@ def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):
         assert f"not shown: copy/{name}/" in said and f"not used: {rounds} rounds, copy/b/" in said
     at_paper_setting("feddyn", [0.7] * 800, "copy/d")
     assert cells_of()["feddyn", "t1"]["value"] == "1.0"
+
+
+@pytest.mark.parametrize("stage", ["the summary", "the cells"])
+def test_a_run_that_writes_its_next_rounds_meanwhile_is_read_again(so_far, monkeypatch, capsys, stage):
+    """A training replaces its lines, then its record: what is read between the two does not fit."""
+    folder = Path("copy/fedsmoo-cifar10", SPLIT, "fedcm/seed1").absolute()
+    record = folder / records.RECORD_SO_FAR
+    old = record.read_bytes()
+    at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6, 0.7])
+    new = record.read_bytes()
+    fill = filled_table.fill
+
+    def fill_meanwhile(*arguments, **options):
+        record.write_bytes(old)
+        return fill(*arguments, **options)
+
+    if stage == "the summary":
+        record.write_bytes(old)
+    else:
+        monkeypatch.setattr(filled_table, "fill", fill_meanwhile)
+    monkeypatch.setattr(records.time, "sleep", lambda seconds: record.write_bytes(new))
+    assert cells_of()["fedcm", "t1"]["status"] == "ok"
+    assert "not shown" not in capsys.readouterr().err
 
 
 def test_a_damaged_unfinished_run_is_listed(so_far, capsys):

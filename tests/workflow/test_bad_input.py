@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from project import Project
 
 from samples import full
 
@@ -101,6 +102,12 @@ def test_on_the_command_line(untouched):
     assert "seeds[0]: nan is not allowed" in refused(untouched, "--config", "seeds=[.nan]")
     text = refused(untouched, "--config", "data={digits: {source: npz, path: nowhere.npz}}")
     assert "nowhere.npz" in text
+
+
+def test_a_clone_in_a_folder_with_braces(tmp_path):
+    (tmp_path / "a{b}c").mkdir()
+    text = refused(Project.copied(tmp_path / "a{b}c"), "resources/digits/dataset.json")
+    assert "a{b}c: Snakemake formats braces in the path of a workflow; rename the folder" in text
 
 
 def test_data_that_cannot_be_read_end_before_the_first_training(project):

@@ -40,6 +40,8 @@ def home(rules):
 
 
 ROOT = home(workflow.current_basedir)
+if {"{", "}"} & set(str(ROOT)):
+    raise WorkflowError(f"{ROOT}: Snakemake formats braces in the path of a workflow; rename the folder")
 
 # Python finds flatfed next to this workflow: here, in every job, on other hosts (they parse this file too), and if another workflow
 # uses this one as a module. Jobs start the python of Snakemake, unless `conda:` puts another first.

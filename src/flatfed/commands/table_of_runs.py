@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import plural
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, without_label
-from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again
 from flatfed.runs.run import Run
 from flatfed.tables import blocks, filled_table
 from flatfed.tables.blocks import TypesetTable
@@ -83,17 +84,22 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 
 
-def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path, str]]:
+def _read(top: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path, str]]:
     """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
     records, refused = {}, {}
-    files = run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else []))
-    for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):
+    files = run_folders.record_files([top], RECORD, *([RECORD_SO_FAR] if so_far else []))
+    for folder in dict.fromkeys(file.parent for file in files):
+        read_once = partial(_read_one, folder)
         try:
-            records[file.parent] = run_folders.read_checking_metrics(file)
+            records[folder] = read_again(read_once) if so_far else read_once()
         except DataError as problem:
-            refused[file.parent] = str(problem)
+            refused[folder] = str(problem)
     longest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)
     return dict(longest), refused
+
+
+def _read_one(folder: Path) -> RunRecord:
+    return run_folders.read_checking_metrics(run_folders.record_file(folder))
 
 
 def _changed(spec: CellSpec, change: Callable[[tuple[Run, ...]], Iterable[Run]]) -> CellSpec:

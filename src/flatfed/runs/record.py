@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from flatfed import forms
 from flatfed.errors import DataError, missing_message
 from flatfed.files import digest_file, misread, read_sealed, write_sealed
 from flatfed.forms import named, whole
+
+Result = TypeVar("Result")
 
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
@@ -143,6 +147,18 @@ def read_finished(folder: str | os.PathLike[str]) -> RunRecord:
         return read(Path(folder) / RECORD)
     except FileNotFoundError:
         raise DataError(f"{folder}: not a finished run: it has no {RECORD}") from None
+
+
+def read_again(read: Callable[[], Result]) -> Result:
+    """Return ``read()`` of an unfinished run; after an error, wait and repeat it up to five times.
+
+    A training replaces its lines and its record one after the other.
+    """
+    for _ in range(5):
+        with contextlib.suppress(OSError, DataError):
+            return read()
+        time.sleep(0.1)
+    return read()
 
 
 def record_name(name: str) -> str:

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,7 +62,8 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
     def read(run: Run) -> RunReading:
         if metric.source == "analysis":
             return _hessian(run, spec.metric)
-        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
+        read_once = partial(read_run, run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
+        of_run = runs.read_again(read_once) if so_far else read_once()
         reading = of_run.reading and replace(
             of_run.reading,
             window=spec.window,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import logging
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import DataError
+from flatfed.errors import DataError, os_error_message
 from flatfed.files import read_json
 from flatfed.papers.units import written
 from flatfed.runs import record as records
@@ -42,7 +44,18 @@ def brief(formatter: logging.Formatter) -> None:
 def failed(logs: Iterable[str]) -> list[str]:
     """Return "log: its last line" for the ``logs`` of failed jobs."""
     texts = {log: Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()}
-    return [f"{log}: {last_line(texts.get(log, '')) or SILENT}" for log in logs]
+    return [f"{log}: {last_line(texts.get(log, '')) or _silent(log)}" for log in logs]
+
+
+def _silent(log: str) -> str:
+    """Return why ``log`` has no message, as far as known: a full disk takes none."""
+    try:
+        with tempfile.TemporaryFile(dir=Path(log).parent) as file:
+            file.write(bytes(1 << 16))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"no message: {os_error_message(OSError(error.errno, error.strerror, str(Path(log).parent)))}"
+    return SILENT
 
 
 def diverged(run_files: Iterable[Path]) -> list[str]:
