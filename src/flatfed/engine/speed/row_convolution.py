@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
-from flatfed.engine.speed.acceleration import aside, kernels_for
+from flatfed.engine.second_stream import on_second_stream
+from flatfed.engine.speed.acceleration import kernels_for
 from flatfed.engine.speed.rows_first import channels_first, channels_last, rows_first
 
 Sides = tuple[int, int]
@@ -81,7 +82,7 @@ class Convolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, kernels: Tensor, window: Window, size: Sides) -> Tensor:
-        kernels = kernels.flatten(2, 3)
+        ctx.parameter, kernels = kernels, kernels.flatten(2, 3)
         if not kernels[0].is_contiguous():
             kernels = kernels.contiguous()
         ctx.window, ctx.size, ctx.images_size = window, size, tuple(images.shape)
@@ -91,8 +92,9 @@ class Convolution(torch.autograd.Function):
             return accelerated_for(images).implicit_product(images, kernels, window, size, backward=False)
         columns = columns_of(images, window, size)
         ctx.save_for_backward(kernels, columns)
-        result = torch.bmm(columns, padded(kernels.flatten(2)).transpose(1, 2))
-        return result.view(*images.shape[:2], *size, kernels.shape[1])
+        result = images.new_empty(*images.shape[:2], *size, kernels.shape[1])  # no view: models may change it in place
+        torch.bmm(columns, padded(kernels.flatten(2)).transpose(1, 2), out=result.flatten(1, 3))
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -105,7 +107,7 @@ class Convolution(torch.autograd.Function):
             entries = kernels.shape[2] * kernels.shape[3]
             return product_over_positions(by_position, columns)[..., :entries].unflatten(2, (*window.kernel, -1))
 
-        kernels_gradient = aside(of_kernels, gradient, source)
+        kernels_gradient = on_second_stream(of_kernels, ctx.parameter, gradient, source)
         images_gradient = None
         if ctx.needs_input_grad[0]:
             if ctx.implicit and window.stride == (1, 1):
@@ -167,7 +169,7 @@ def one_tap_each(window: Window, size: Sides, output_size: Sides) -> bool:
 def product_over_positions(gradient: Tensor, columns: Tensor) -> Tensor:
     """Return (R, O, entries) of ``gradient`` (R, positions, O) and ``columns`` (R, positions, entries).
 
-    A small result has few tiles: then parts of the positions are multiplied apart and added, which fills the GPU.
+    A small result has few tiles: then parts of the positions are multiplied separately, then added, which fills the GPU.
     """
     rows, positions, outputs = gradient.shape
     entries = columns.shape[2]
@@ -211,5 +213,7 @@ class RowConv2d(nn.Conv2d):
     border: Border
 
     def forward(self, images: Tensor) -> Tensor:
+        if images.dim() == 3:
+            return self(images[None])[0]
         result = RowConvolution.apply(images, self.weight, self.window, self.border)
         return result if self.bias is None else result + self.bias[:, None, None]

@@ -7,10 +7,9 @@ import copy
 from torch import nn
 
 from flatfed.engine.speed import taps
-from flatfed.engine.speed.acceleration import join
 from flatfed.engine.speed.row_convolution import RowConv2d, Window
 from flatfed.engine.speed.row_norm import RowGroupNorm
-from flatfed.models.resnet18_gn import Norm
+from flatfed.models.group_norm_relu import Norm
 
 CONVERTED = {nn.Conv2d: RowConv2d, taps.Cropped: RowConv2d, nn.GroupNorm: RowGroupNorm, Norm: RowGroupNorm}
 
@@ -27,5 +26,4 @@ def convert(model: nn.Module) -> nn.Module:
             module.window = Window(module.kernel_size, module.stride, (module.border[2], module.border[0]))
         if type(module) in CONVERTED and (not isinstance(module, nn.GroupNorm) or module.affine):
             module.__class__ = CONVERTED[type(module)]
-    model.join = join
     return model

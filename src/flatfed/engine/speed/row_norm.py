@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import group_norm
 
-from flatfed.engine.speed.acceleration import aside, kernels_for
+from flatfed.engine.second_stream import on_second_stream
+from flatfed.engine.speed.acceleration import kernels_for
 from flatfed.engine.speed.rows_first import channels_first, channels_last, rows_first
-from flatfed.models.resnet18_gn import Norm
+from flatfed.models.group_norm_relu import Norm
 
 accelerated_for = partial(kernels_for, module="norm_kernels")
 
@@ -65,7 +66,10 @@ class BatchedNorm(torch.autograd.Function):
             images_gradient, by_image, shortcut_gradient = ctx.kernels.norm_backward(
                 gradient, *ctx.saved_tensors, *options
             )
-            scale_gradient, shift_gradient = aside(lambda: by_image.sum(dim=2).to(gradient.dtype), by_image)
+            scale = ctx.saved_tensors[2]
+            scale_gradient, shift_gradient = on_second_stream(
+                lambda: by_image.sum(dim=2).to(gradient.dtype), scale, by_image
+            )
             return images_gradient, scale_gradient, shift_gradient, shortcut_gradient, None, None, None
         normalised, result, scale, inverse_deviation = ctx.saved_tensors
         if ctx.rectify:
