@@ -1,6 +1,6 @@
 #!/bin/sh
-# How 72abba8b.tar.xz and 72abba8b.json were made, with the code of commit 72abba8b: four minutes on two cores.
-# Call it in a clone with .venv. It needs no network.
+# How 72abba8b.tar.xz and the first 72abba8b.json were made, with the code of commit 72abba8b: four minutes on two cores.
+# Call it in a clone with .venv. It needs no network. Later commits changed messages in the JSON file on purpose: texts.py.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

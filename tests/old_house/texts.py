@@ -97,10 +97,10 @@ def messages(checkout: Path, step: int = 1) -> dict[str, dict[str, str]]:
         places = {str(Path.cwd()): "<here>", str(checkout): "<checkout>"}
     for place, name in places.items():
         texts = {kind: {key: text.replace(place, name) for key, text in said.items()} for kind, said in texts.items()}
-    # How many ids the configuration declares.
-    return {
-        kind: {key: re.sub(r"\ball \d+:", "all:", text) for key, text in said.items()} for kind, said in texts.items()
-    }
+    # Numbers that other entries and comments of the configuration change.
+    for pattern, name, kinds in ((r"\ball \d+:", "all:", texts), (r"\bline \d+", "line", ["FILES"])):
+        texts |= {kind: {key: re.sub(pattern, name, text) for key, text in texts[kind].items()} for kind in kinds}
+    return texts
 
 
 def key(name: str) -> str:
