@@ -34,6 +34,9 @@ SILENCE = 60.0
 #: Array entries hashed at a time.
 PART = 1 << 22
 
+#: Most bytes of data to hash before a run or a plan: more take minutes.
+HASHED = 4 << 30
+
 #: Key of the seal of a JSON file: the SHA-256 of its other content.
 SEAL = "record_sha256"
 

@@ -14,7 +14,7 @@ from tape import Tape
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import batches
+from flatfed.engine import batches, second_stream
 from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded, RecordedScore
@@ -208,7 +208,7 @@ def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch)
 def test_the_second_stream_ends_after_errors_too(tmp_path, monkeypatch):
     run, joined = simulation(tmp_path, spec_of("fedavg"), "products"), []
     monkeypatch.setattr(torch.autograd, "grad", lambda *_, **__: 1 / 0)
-    monkeypatch.setattr(executors.second_stream, "join", lambda: joined.append(1))
+    monkeypatch.setattr(second_stream, "join", lambda: joined.append(1))
     with pytest.raises(ZeroDivisionError):
         run.advance()
     assert joined == [1]

@@ -273,6 +273,41 @@ def test_an_image_that_is_exchanged_or_moved_changes_the_listing(here):
     assert counting.listing(source) == counting.listing(source)
 
 
+@pytest.mark.parametrize("kind", ["npz", "imagefolder"])
+def test_contents_decide_whether_data_changed(here, monkeypatch, kind):
+    """A file whose size or time changed is hashed again, the others are not."""
+    np.savez("data.npz", train_images=np.zeros((4, 2, 2), dtype=np.uint8))
+    source = {"source": kind, "path": "data.npz" if kind == "npz" else "photos"}
+    file = Path("data.npz" if kind == "npz" else "photos/train/a/4.png")
+    content, cache, hashed = file.read_bytes(), here / "cache/photos.json", []
+    digest = data_sources.digest_file
+    monkeypatch.setattr(data_sources, "digest_file", lambda path: hashed.append(Path(path)) or digest(path))
+
+    def listed(content, seconds):
+        file.write_bytes(content)
+        os.utime(file, (seconds, seconds))
+        hashed.clear()
+        return data_sources.listing_of_contents(source, cache)
+
+    first = listed(content, 1000)
+    assert first == data_sources.listing(source), "as it was before there was a cache"
+    assert listed(content, 1000) == first and hashed == []
+    assert listed(content, 2000) == first != data_sources.listing(source)
+    assert [path.resolve() for path in hashed] == [file.resolve()]
+    assert (changed := listed(content + b"x", 2000)) == data_sources.listing(source) != first
+    assert listed(content + b"x", 3000) == changed and listed(content, 4000) == first
+    monkeypatch.setattr(data_sources, "HASHED", 10)
+    assert listed(content, 5000) == data_sources.listing(source) and hashed == []
+
+
+def test_a_damaged_cache_or_a_disk_without_one_is_as_no_cache(here):
+    source = {"source": "imagefolder", "path": "photos"}
+    (here / "cache").mkdir()
+    (here / "cache/photos.json").write_text("{")
+    assert data_sources.listing_of_contents(source, here / "cache/photos.json") == data_sources.listing(source)
+    assert data_sources.listing_of_contents(source, Path("/proc/no/photos.json")) == data_sources.listing(source)
+
+
 def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     (here / "elsewhere").mkdir()
     load()

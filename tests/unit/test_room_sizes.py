@@ -16,15 +16,15 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 684,
+    "": 685,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1332,
-    "data": 1060,
-    "engine": 3649,
-    "experiment": 2220,
+    "commands": 1333,
+    "data": 1063,
+    "engine": 3678,
+    "experiment": 2246,
     "figures": 816,
-    "models": 442,
+    "models": 446,
     "papers": 459,
     "runs": 823,
     "tables": 1444,

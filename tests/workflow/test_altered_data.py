@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
 import pytest
-from project import ROWS, Project
+from PIL import Image
+from project import REPOSITORY, ROWS, SPLIT, Project
 
 from samples import full
 
@@ -60,3 +62,50 @@ def test_a_data_file_replaced_by_an_older_one_is_read_again(tmp_path):
     replaced(2, 900_000_000)
     project.make(*asked)
     assert json.loads((project.root / wanted).read_text())["digest"] != digest
+
+
+@pytest.fixture(params=["npz", "photos"])
+def own(tmp_path, request):
+    """Return (project, file, arguments): data of one's own, fetched and partitioned, and one of their files."""
+    project = Project.copied(tmp_path)
+    if request.param == "npz":
+        file, count = tmp_path / "data.npz", {"train": 1297, "test": 500}
+        images = {f"{part}_images": np.zeros((number, 8, 8), dtype=np.uint8) for part, number in count.items()}
+        labels = {f"{part}_labels": np.arange(number) % 10 for part, number in count.items()}
+        # Snakemake compares the contents of small inputs itself.
+        np.savez(file, **images, **labels, padding=np.zeros(2_000_000, dtype=np.uint8))
+        run, config = f"fedsmoo-cifar10/{SPLIT}", ["--config", f"data={{digits: {{source: npz, path: {file}}}}}"]
+        arguments = [f"results/preview/partitions/{run}/seed1.npz", *config]
+    else:
+        for number, place in enumerate(f"{part}/{name}" for part in ("train", "test") for name in ("fox", "owl")):
+            folder = tmp_path / "photos" / place
+            folder.mkdir(parents=True)
+            for image in range(20):
+                Image.new("RGB", (9, 9), (number, image, 0)).save(folder / f"{image}.png")
+        text = (REPOSITORY / "docs/your-own-data.md").read_text()
+        (tmp_path / "config/tables/photos.yaml").write_text(re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1])
+        file = tmp_path / "photos/train/owl/3.png"
+        arguments = ["results/paper/partitions/photos/skewed/seed1.npz"]
+    project.make(*arguments)
+    return project, file, arguments
+
+
+def test_a_touched_file_reruns_nothing_and_a_changed_one_does(own):
+    project, file, arguments = own
+    content = file.read_bytes()
+    assert project.planned(*arguments) == {}
+    for _ in range(2):
+        file.touch()
+        assert project.planned(*arguments) == {}, "as often as it is touched"
+    with file.open("ab") as changed:
+        changed.write(b" ")
+    assert set(project.planned(*arguments)) == {"fetch", "partition"}
+    file.write_bytes(content)
+    assert project.planned(*arguments) == {}, "as it was"
+
+
+def test_without_snakemakes_records_a_newer_file_is_fetched(own):
+    project, file, arguments = own
+    shutil.rmtree(project.root / ".snakemake")
+    file.touch()
+    assert set(project.planned(*arguments)) == ({"fetch", "partition"} if file.suffix == ".npz" else set())

@@ -4,17 +4,26 @@ def dataset_spec(wildcards):
     return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset))
 
 
+@functools.cache
 @reports_errors
+def source_of(dataset):
+    """Return the source of a dataset, the digest of its files, and whether only their times changed."""
+    source = run_specs.dataset_spec(EXPERIMENT.catalog, dataset)["source"]
+    digest = data_sources.listing_of_contents(source, Path(".snakemake/flatfed-data", f"{dataset}.json"))
+    return source, digest, digest != data_sources.listing(source)
+
+
 def source_file(wildcards):
     """Return the source files of a dataset, so that a new file reruns the fetch; none for other sources."""
-    source = run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"]
-    return [source[key] for key in data_sources.files(source)]
+    source, _, same_contents = source_of(wildcards.dataset)
+    paths = [source[key] for key in data_sources.files(source)]
+    return [ancient(path) for path in paths] if same_contents else paths
 
 
-@reports_errors
 def source_images(wildcards):
     """Return a digest of the files of a source: Snakemake misses a new file that is older than the old one."""
-    return data_sources.listing(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"])
+    _, digest, _ = source_of(wildcards.dataset)
+    return digest
 
 
 @reports_errors

@@ -130,14 +130,20 @@ def listing(source: dict[str, Any]) -> str | None:
     """Return a digest of the names, sizes and times of an image folder's images; None for other sources."""
     if source["source"] != "imagefolder":
         return None
-    lines, root = [], source["path"]
+    lines = [f"{name} {size} {time}" for name, (size, time) in image_stamps(source).items()]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def image_stamps(source: dict[str, Any]) -> dict[str, list[int]]:
+    """Return {path in the folder: [size, time]} of an image folder's images."""
+    stamps, root = {}, source["path"]
     for folder, names, files in os.walk(root, followlinks=True):
         names.sort()
         for name in sorted(files):
             if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
                 status = os.stat(os.path.join(folder, name))
-                lines.append(f"{os.path.relpath(folder, root)}/{name} {status.st_size} {status.st_mtime_ns}")
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+                stamps[f"{os.path.relpath(folder, root)}/{name}"] = [status.st_size, status.st_mtime_ns]
+    return stamps
 
 
 #: Kind of source -> its counting function.

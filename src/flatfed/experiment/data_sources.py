@@ -10,8 +10,8 @@ from typing import Any
 from flatfed.data import counting
 from flatfed.data.keys import misfit
 from flatfed.data.manifest import PATHS
-from flatfed.errors import ConfigError
-from flatfed.files import digest_json
+from flatfed.errors import ConfigError, DataError
+from flatfed.files import HASHED, digest_file, digest_json, read_json, write_json
 
 END = 4096  # bytes at the end of a file in `listing`
 
@@ -54,13 +54,49 @@ def listing(source: dict[str, Any]) -> str | None:
 
     Covers sizes, times and ends: an .npz file ends with the checksums of its arrays.
     """
-    contents = []
+    contents = [[key, *stamp] for key, stamp in _file_stamps(source).items()]
+    return digest_json(contents) if contents else counting.listing(source)
+
+
+def _file_stamps(source: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return {key: [size, time, end]} of a source's single files."""
+    stamps = {}
     for key in files(source):
         with contextlib.suppress(OSError), open(source[key], "rb") as file:  # Snakemake reports it
             about = os.stat(file.fileno())
             file.seek(max(0, about.st_size - END))
-            contents.append([key, about.st_size, about.st_mtime_ns, file.read().hex()])
-    return digest_json(contents) if contents else counting.listing(source)
+            stamps[key] = [about.st_size, about.st_mtime_ns, file.read().hex()]
+    return stamps
+
+
+def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
+    """Return the :func:`listing` with which the contents of a source's files were first seen.
+
+    ``cache``: JSON file of these listings, and of the digests of files; a file is hashed again if its stamp changes.
+    Returns the :func:`listing` if the files have over ``HASHED`` bytes or cannot be read.
+    """
+    text, stamps = listing(source), _file_stamps(source)
+    paths = {key: Path(source[key]) for key in stamps}
+    if not stamps and text is not None:
+        stamps = counting.image_stamps(source)
+        paths = {name: Path(source["path"], name) for name in stamps}
+    if text is None or sum(stamp[0] for stamp in stamps.values()) > HASHED:
+        return text
+    known, digests = {"files": {}, "listings": {}}, {}
+    with contextlib.suppress(OSError, DataError):
+        known = read_json(cache)
+    try:
+        for name, stamp in stamps.items():
+            seen, digest = known["files"].get(name, (None, None))
+            digests[name] = digest if stamp == seen else digest_file(paths[name])
+    except OSError:
+        return text
+    listings = {digest_json(digests): text, **known["listings"]}
+    current = {"files": {name: [stamp, digests[name]] for name, stamp in stamps.items()}, "listings": listings}
+    if current != known:
+        with contextlib.suppress(OSError):  # a read-only disk
+            write_json(cache, current)
+    return listings[digest_json(digests)]
 
 
 def check_exists(source: dict[str, Any], where: str) -> None:

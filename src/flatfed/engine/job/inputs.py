@@ -8,9 +8,8 @@ from typing import Any
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.errors import DataError
+from flatfed.files import HASHED
 from flatfed.runs.identity import check_partition
-
-HASHED = 4 << 30  # largest dataset to hash before every run; larger ones take minutes
 
 
 @dataclass(frozen=True)

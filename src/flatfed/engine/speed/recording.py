@@ -56,7 +56,7 @@ class CudaGraphs:
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...).
 
-    ``largest``: the expected number of rows; a larger one drops all recordings. after :meth:`release`, no number is expected.
+    ``largest``: the expected number of rows; a larger one drops all recordings. After :meth:`release` it is 0.
     """
 
     together, capacity = None, 0

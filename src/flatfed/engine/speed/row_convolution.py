@@ -169,7 +169,7 @@ def one_tap_each(window: Window, size: Sides, output_size: Sides) -> bool:
 def product_over_positions(gradient: Tensor, columns: Tensor) -> Tensor:
     """Return (R, O, entries) of ``gradient`` (R, positions, O) and ``columns`` (R, positions, entries).
 
-    A small result has few tiles: then parts of the positions are multiplied separately, then added, which fills the GPU.
+    A small result has few tiles. Then parts of the positions are multiplied separately and added, which fills the GPU.
     """
     rows, positions, outputs = gradient.shape
     entries = columns.shape[2]
