@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs for a GPU that is free for minutes, on a host without a network. `python3` has FlatFed's packages at home, and torch,
-# numpy, safetensors, pillow and pytest on the GPU host.
+# numpy, safetensors, pillow, pytest and pytest-xdist on the GPU host.
 #
 #   benchmarks/short_gpu.sh pack QUEUE [--config K=V] [--scale preview]   at home
 #   benchmarks/short_gpu.sh trial OUT SECONDS                             first call: copy the sources and .short_gpu/images.0.npz
@@ -25,8 +25,7 @@ export PYTHONPATH="src:.short_gpu/kit/packages:${PYTHONPATH:-}" PYTHONUNBUFFERED
 
 trial() {
     local end=$((SECONDS + $2))
-    # After SIGINT, pytest still prints the failures.
-    timeout --signal=INT 60 python3 -m pytest tests/gpu -q -n 8 -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
+    timeout 60 python3 -m pytest tests/gpu -q -n 8 --maxfail 3 --tb short -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
     python3 benchmarks/stacked_trial.py --device cuda --out "$1" --budget $((end - SECONDS)) 2>&1 | tee "$1/trial.txt"
 }
 

@@ -191,6 +191,7 @@ def dumbbells(runs: list[Run], out: Path, page_digest: str) -> None:
     shown = runs
     names = [name for name in reversed(ROWS) if name in {run.algorithm for run in shown}]
     size, end = (4, 2 + 0.75 * len(names)), 830
+    accuracies = [value for run in shown for value in (run.printed["accuracy"], run.finals[2]) if value]
     figure, panels = pyplot.subplots(3, 1, figsize=size, sharey=True, layout="constrained")
     for panel, key in zip(panels, ("accuracy", *TARGETS), strict=True):
         mark = {"color": "#a3195b", "markersize": 8, "clip_on": False}
@@ -204,7 +205,7 @@ def dumbbells(runs: list[Run], out: Path, page_digest: str) -> None:
                 panel.plot(at, height, "o" if ours else ">", **mark | grey)
             panel.plot(theirs or end, height, "o" if theirs else ">", **mark | {"markersize": 13}, fillstyle="none")
         panel.set(yticks=range(len(names)), yticklabels=[NAMES[name] for name in names], ylim=(-0.6, len(names) - 0.4))
-        panel.set(xlim=(69, 83) if key == "accuracy" else (0, end))
+        panel.set(xlim=(min(accuracies) - 1, max(accuracies) + 1) if key == "accuracy" else (0, end))
         panel.locator_params(axis="x", nbins=5)
         panel.tick_params(labelsize=9.5)
         panel.set_title("Test accuracy, %" if key == "accuracy" else f"Rounds to {key} %", fontsize=10)

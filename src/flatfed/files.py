@@ -7,6 +7,10 @@ import errno
 import hashlib
 import json
 import os
+import signal
+import socket
+import sys
+import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -23,6 +27,9 @@ UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
+
+#: Seconds after which a silent server counts as stalled.
+SILENCE = 60.0
 
 #: Array entries hashed at a time.
 PART = 1 << 22
@@ -52,6 +59,19 @@ def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[A
         with contextlib.suppress(OSError):  # a read-only disk
             part.unlink()
         raise
+
+
+@contextlib.contextmanager
+def download_folder() -> Iterator[str]:
+    """Yield a temporary folder, removed on SIGTERM, too; a server silent for :data:`SILENCE` causes a TimeoutError."""
+    socket.setdefaulttimeout(SILENCE)
+    handler = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
+            yield folder
+    finally:
+        socket.setdefaulttimeout(None)
+        signal.signal(signal.SIGTERM, handler)
 
 
 def remove_parts(path: str | os.PathLike[str]) -> None:

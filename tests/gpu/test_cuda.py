@@ -138,7 +138,7 @@ def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host
     assert torch.isfinite(run.server["w"]).all()
 
 
-@pytest.mark.parametrize("executor", ["stacked", "graph", "products"])
+@pytest.mark.parametrize("executor", ["stacked", "products"])
 def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, executor):
     """And the last goes on alone: steps of several servers are recorded first, then, anew, steps of one."""
     specs = [written(tmp_path, description("fedsmoo", seed=seed, rounds=rounds)) for seed, rounds in ((3, 2), (4, 4))]
@@ -188,7 +188,7 @@ def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
     assert torch.equal(weights(apart, 4), whole) and torch.equal(weights(moved, 3), whole)
 
 
-@pytest.mark.parametrize("executor", ["stacked", "graph", "products"])
+@pytest.mark.parametrize("executor", ["stacked", "products"])
 def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, capsys, executor):
     """A real shortage: 200 MB of the GPU are left to it, and six rows take 360."""
     write_problem(tmp_path, [64] * 6, side=64)

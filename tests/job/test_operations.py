@@ -19,7 +19,7 @@ from flatfed import algorithms, models
 from flatfed.engine.executors import Products
 from flatfed.engine.feed import blank_batch
 from flatfed.engine.job import assembly
-from flatfed.engine.speed import live, row_layers
+from flatfed.engine.speed import live, row_convolution, row_norm
 from samples import FEW, sampled
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -125,10 +125,15 @@ class Launches:
 def test_a_gradient_of_ten_rows_of_a_resnet(monkeypatch, form):
     """Stacked needs 428 operations, sequential 254 for each row."""
     if form == "triton":  # as on a GPU
-        kernels = pytest.importorskip("flatfed.engine.speed.kernels", reason="Triton comes with torch's CUDA builds")
-        monkeypatch.setattr(row_layers, "kernels_for", lambda tensor: kernels)
-        for name in ("_columns", "_fold", "_implicit_product", "_norm_forward", "_norm_backward"):
-            monkeypatch.setattr(kernels, name, Launches())
+        pytest.importorskip("triton", reason="Triton comes with torch's CUDA builds")
+        from flatfed.engine.speed import convolution_kernels, norm_kernels
+
+        for layers, kernels in ((row_convolution, convolution_kernels), (row_norm, norm_kernels)):
+            monkeypatch.setattr(layers, "accelerated_for", lambda tensor, kernels=kernels: kernels)
+        for name in ("_columns", "_fold", "_implicit_product"):
+            monkeypatch.setattr(convolution_kernels, name, Launches())
+        for name in ("_norm_forward", "_norm_backward"):
+            monkeypatch.setattr(norm_kernels, name, Launches())
     shape, rows = (3, 32, 32), 10
     model = models.build("resnet18_gn", shape, 10, {"stem": "imagenet", "groups": 2})
     initial = models.initial_weights(model, torch.Generator().manual_seed(0))

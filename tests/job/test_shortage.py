@@ -274,16 +274,15 @@ def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
 
 
-@pytest.mark.parametrize("kind", [executors.Graph, executors.Products])
-def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch, kind):
+def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     """Buffers have as many rows as the largest block: they would take what the smaller one is to save."""
     spec = description("fedavg", **EVERYBODY)
-    run = simulation(tmp_path, spec, kind.name)
-    Lacking(monkeypatch, most=3, kind=kind)
+    run = simulation(tmp_path, spec, "products")
+    Lacking(monkeypatch, most=3, kind=executors.Products)
     shortage.advance(run)
     assert run.row_limit == run.local_update.capacity == 3
     checkpoint.Checkpoint(tmp_path, IDENTITY).write(run, {})
-    resumed = simulation(tmp_path, spec, kind.name)
+    resumed = simulation(tmp_path, spec, "products")
     checkpoint.Checkpoint(tmp_path, IDENTITY).restore(resumed)
     resumed.advance()
     assert resumed.row_limit == resumed.local_update.capacity == 3
@@ -292,8 +291,8 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch, kind):
 def test_an_evaluation_without_memory_because_of_recorded_steps(tmp_path, monkeypatch, capsys):
     """The memory of recorded steps is released, only the evaluation is repeated, and fewer rows train afterwards."""
     spec = description("fedavg", **EVERYBODY)
-    expected = simulation(tmp_path, spec, "graph").advance()["test_loss"]
-    run = simulation(tmp_path, spec, "graph")
+    expected = simulation(tmp_path, spec, "products").advance()["test_loss"]
+    run = simulation(tmp_path, spec, "products")
     evaluate = Evaluation.hits
 
     def limited(*arguments):

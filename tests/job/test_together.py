@@ -86,7 +86,7 @@ def test_in_float32_they_are_the_same_bytes(tmp_path, name):
         assert gap(one, other) == 0
 
 
-@pytest.mark.parametrize("executor", ["stacked", "graph", "products"])
+@pytest.mark.parametrize("executor", ["stacked", "products"])
 def test_each_seed_keeps_its_dropout_masks(tmp_path, executor):
     write_problem(tmp_path)
     specs = [spec_of("fedsam", seed, model=DROPOUT, rounds=2) for seed in SEEDS]
@@ -96,12 +96,12 @@ def test_each_seed_keeps_its_dropout_masks(tmp_path, executor):
     assert gap(*runs[:2]) > 1e-6
 
 
-@pytest.mark.parametrize(("name", "executor"), [("fedsmoo", "products"), ("fedlesam", "graph"), ("dispfl", "graph")])
-def test_recorded_steps_of_several_seeds(tmp_path, name, executor):
+@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam", "dispfl"])
+def test_recorded_steps_of_several_seeds(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     specs = [spec_of(name, seed) for seed in SEEDS]
     tape = Tape()
-    runs = side_by_side(tmp_path, specs, executor, tape)
+    runs = side_by_side(tmp_path, specs, "products", tape)
     assert tape.recorded
     for one, other in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
         assert gap(one, other) < 1e-12
@@ -117,7 +117,7 @@ def test_recorded_steps_hold_on_to_no_round(tmp_path, monkeypatch):
 
     whole = Simulation.begin_clients
     monkeypatch.setattr(Simulation, "begin_clients", opens)
-    runs = side_by_side(tmp_path, [spec_of("fedsmoo", seed) for seed in SEEDS], "graph", Tape())
+    runs = side_by_side(tmp_path, [spec_of("fedsmoo", seed) for seed in SEEDS], "products", Tape())
     gc.collect()
     assert runs[0].local_update.alone.steps and len(opened) == 9
     assert not any(context() for context in opened)
@@ -125,7 +125,7 @@ def test_recorded_steps_hold_on_to_no_round(tmp_path, monkeypatch):
 
 def test_for_want_of_memory_it_is_the_recording_in_use_that_is_dropped(tmp_path):
     """That of the run that came first, whoever is short of memory, and also after it has ended."""
-    runs = side_by_side(tmp_path, [spec_of("fedavg", seed) for seed in SEEDS], "graph", Tape())
+    runs = side_by_side(tmp_path, [spec_of("fedavg", seed) for seed in SEEDS], "products", Tape())
     assert runs[0].local_update.alone.capacity
     rows = runs[1].block(len(runs[1].sample()))
     shortage.spare(runs[1], "")

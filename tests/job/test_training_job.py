@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from flatfed import algorithms, models
 from flatfed.engine import versions
 from flatfed.engine.job import checkpoint
+from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from harness import description, evaluated, interrupted_job, job, lines, write_problem
@@ -143,6 +144,35 @@ def test_cuda_asked_for_and_absent_fails_at_once(tmp_path):
     write_problem(tmp_path)
     with pytest.raises(FlatFedError, match="torch sees no GPU"):
         train(description("fedavg"), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "out", device="cuda")
+
+
+def no_kernel(monkeypatch, message):
+    """Let torch see a V100, on which every kernel ends with an error of this ``message``."""
+
+    def refuse(*_args, **_kwargs):
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "Tesla V100-SXM2-16GB")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 0))
+    monkeypatch.setattr(torch, "ones", refuse)
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_gpu_without_kernels_in_this_build_of_torch_is_refused_at_once(tmp_path, monkeypatch, device):
+    write_problem(tmp_path)
+    no_kernel(monkeypatch, "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors")
+    with pytest.raises(FlatFedError) as refusal:
+        train(description("fedavg"), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "out", device=device)
+    message = str(refusal.value)
+    assert "Tesla V100-SXM2-16GB (compute capability 7.0)" in message and f"torch {torch.__version__}" in message
+    assert "https://download.pytorch.org/whl/cu126" in message and "7.5 or later" in message
+
+
+def test_other_errors_of_the_first_kernel_are_left_to_the_job(monkeypatch):
+    """A GPU without free memory: the job explains it, and may use fewer clients at a time."""
+    no_kernel(monkeypatch, "CUDA out of memory. Tried to allocate 20.00 MiB.")
+    assert pick_device("cuda") == torch.device("cuda") and pick_device("cpu") == torch.device("cpu")
 
 
 def test_trains_on_a_host_with_torch_numpy_and_safetensors_only(tmp_path):

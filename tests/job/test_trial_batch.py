@@ -13,6 +13,7 @@ from flatfed.engine import executors
 from flatfed.engine.checks import trial_batch as batch_of_two
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.layout import Layout
+from flatfed.engine.speed import row_layers
 from flatfed.errors import ConfigError
 from flatfed.models import cnn_tiny
 from harness import DROPOUT, description, simulation
@@ -41,7 +42,9 @@ def adds_in_place(x):
 
 def check(name: str, model: nn.Module) -> None:
     model.requires_grad_(False)
-    executor = executors.executor_class(name)(model, Layout.of(model))
+    kind = executors.executor_class(name)
+    model = row_layers.convert(model) if kind.row_layers else model
+    executor = kind(model, Layout.of(model))
     batch_of_two.check(executor, (1, 4, 4), 0, torch.float32, torch.device("cpu"))
 
 

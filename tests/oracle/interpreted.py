@@ -15,7 +15,7 @@ from torch.nn.functional import conv2d, group_norm, pad
 
 from flatfed.engine.job import assembly
 from flatfed.engine.local_update import LocalUpdate
-from flatfed.engine.speed import kernels, row_layers
+from flatfed.engine.speed import convolution_kernels, norm_kernels, row_convolution, row_norm, update_kernel
 from harness import description, simulation, write_problem
 
 ROWS, IMAGES = 2, 3
@@ -41,7 +41,9 @@ NORMS = [(8, 64, 2, True, True), (3, 16, 4, False, True), (1, 32, 2, False, Fals
 def calls(monkeypatch) -> list[str]:
     """Return the names of the kernels' functions that a test has called."""
     calls = []
-    for name in ("columns", "fold", "implicit_product", "norm_forward", "norm_backward", "descend"):
+    of_convolutions, of_norms = ("columns", "fold", "implicit_product"), ("norm_forward", "norm_backward")
+    places = dict.fromkeys(of_convolutions, convolution_kernels) | dict.fromkeys(of_norms, norm_kernels)
+    for name, kernels in {**places, "descend": update_kernel}.items():
         function = getattr(kernels, name)
         monkeypatch.setattr(
             kernels, name, lambda *a, name=name, function=function, **k: (calls.append(name), function(*a, **k))[1]
@@ -62,13 +64,13 @@ def with_gradients(result: Tensor, *leaves: Tensor) -> tuple[Tensor, tuple[Tenso
 
 @pytest.mark.parametrize(("size", "channels", "outputs", "kernel", "stride", "border", "implicit"), CONVOLUTIONS)
 def test_convolutions(calls, size, channels, outputs, kernel, stride, border, implicit):
-    window = row_layers.Window(kernel, stride, (border[2], border[0]))
+    window = row_convolution.Window(kernel, stride, (border[2], border[0]))
     images = torch.randn(ROWS, IMAGES, *size, channels, requires_grad=True)
     row = torch.randn(ROWS, outputs * channels * window.taps + 7)  # longer than the layer
     weights = row[:, 3:-4].view(ROWS, outputs, *kernel, channels).requires_grad_()
     parts = zip(images.permute(0, 1, 4, 2, 3), weights.permute(0, 1, 4, 2, 3), strict=True)
     expected = torch.stack([conv2d(pad(x, border), w, None, stride).permute(0, 2, 3, 1) for x, w in parts])
-    found = row_layers.Convolution.apply(images, weights, window, window.output_size(size, border))
+    found = row_convolution.Convolution.apply(images, weights, window, window.output_size(size, border))
     same(with_gradients(found, images, weights), with_gradients(expected, images, weights))
     assert ("implicit_product" in calls) == implicit
     assert calls.count("implicit_product") == implicit * (1 + (stride == (1, 1)))
@@ -85,9 +87,7 @@ def test_norms(calls, side, channels, groups, has_shortcut, rectify):
     ]
     expected = torch.stack(expected) + (shortcut if has_shortcut else 0)
     leaves = (images, scale, shift, shortcut)[: 3 + has_shortcut]
-    found = row_layers.BatchedNorm.apply(
-        images, scale, shift, shortcut if has_shortcut else None, groups, 1e-5, rectify
-    )
+    found = row_norm.BatchedNorm.apply(images, scale, shift, shortcut if has_shortcut else None, groups, 1e-5, rectify)
     found = found if rectify else found.mul_(1)  # as a model's own ReLU in place
     same(with_gradients(found, *leaves), with_gradients(expected.relu() if rectify else expected, *leaves))
     assert calls == ["norm_forward", "norm_backward"]
@@ -95,15 +95,15 @@ def test_norms(calls, side, channels, groups, has_shortcut, rectify):
 
 def test_norms_that_the_kernels_do_not_support(calls):
     images = torch.randn(1, 2, 3, 3, 12)
-    row_layers.BatchedNorm.apply(images, torch.ones(1, 12), torch.zeros(1, 12), None, 3, 1e-5, False)
-    assert not calls and not kernels.supports_norm(torch.empty(1, 1, 64, 64, 8), 2)
+    row_norm.BatchedNorm.apply(images, torch.ones(1, 12), torch.zeros(1, 12), None, 3, 1e-5, False)
+    assert not calls and not norm_kernels.supports_norm(torch.empty(1, 1, 64, 64, 8), 2)
 
 
 def test_descend_of_rows_of_a_wider_matrix():
     w, d = torch.randn(3, 5003)[:, :5000], torch.randn(3, 5001)[:, 1:]
     factors = torch.rand(3)
     expected = w - 0.1 * (factors[:, None] * d + 0.01 * w)
-    kernels.descend(w, d, factors, torch.tensor(0.1), 0.01)
+    update_kernel.descend(w, d, factors, torch.tensor(0.1), 0.01)
     assert (w - expected).abs().max() < 1e-6
 
 

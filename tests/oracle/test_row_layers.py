@@ -15,7 +15,9 @@ from torch.nn.functional import relu
 from flatfed import algorithms, models
 from flatfed.engine.executors import Batch, Products, Sequential
 from flatfed.engine.layout import Layout
-from flatfed.engine.speed import live, row_layers
+from flatfed.engine.speed import live
+from flatfed.engine.speed.row_convolution import RowConv2d
+from flatfed.engine.speed.row_norm import RowGroupNorm
 
 ROWS, IMAGES, CLASSES = 2, 2, 10
 CIFAR, LIMIT = (3, 32, 32), 1e-12
@@ -88,10 +90,7 @@ def compare(model: nn.Module, shape: tuple[int, int, int], at_once: int) -> None
     """``at_once``: the number of layers that compute all rows at once."""
     layout = Layout.of(model)
     products, ((losses, found), (expected_losses, expected)) = both(model, shape)
-    assert (
-        sum(isinstance(layer, row_layers.RowConv2d | row_layers.RowGroupNorm) for layer in products.model.modules())
-        == at_once
-    )
+    assert sum(isinstance(layer, RowConv2d | RowGroupNorm) for layer in products.model.modules()) == at_once
     assert (losses - expected_losses).abs().max() < LIMIT
     largest = expected.abs().max()
     for name, gradient in layout.views(expected).items():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 import made
-from flatfed import experiment
+from flatfed import cli, experiment
+from flatfed.commands import configuration
 from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs
 from flatfed.papers import reference
@@ -67,6 +69,51 @@ def test_a_reference_file_with_a_cell_twice_is_refused(tmp_path: Path) -> None:
         csv.writer(file).writerows([*lines, lines[1]])
     with pytest.raises(ConfigError, match=r"fedwmsam2025_T1.csv: line \d+: this number is given twice"):
         reference.read_all(tmp_path)
+
+
+def changed(tmp_path: Path, table: str, old: str, new: str) -> Path:
+    """Return a folder with a copy of config/, in which one text of a table's printed numbers is another."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / f"config/reference/{table}.csv"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "message"),
+    [
+        ("fedsmoo2023_T1", "79.52,0.13", "7952,0.13", "line 2: value: '7952' is not allowed; expected 0 to 100"),
+        ("fedsmoo2023_T1", "79.52,0.13", "-79.52,0.13", "line 2: value: '-79.52' is not allowed; expected 0 to"),
+        ("fedsmoo2023_T1", "79.52,0.13", "79.52,-0.13", "line 2: std: '-0.13' is not allowed; expected 0 to inf"),
+        ("fedsmoo2023_T6", "68,259", "68,0", "line 2: value: '0' is not allowed; expected 1 to inf"),
+        ("fedsmoo2023_T7", "13.33", "-13.33", "line 2: value: '-13.33' is not allowed; expected 0 to inf"),
+        ("fedlesam2024_T4", ",0.87,", ",-0.87,", None),
+        ("fedlesam2024_T7", ",2,,", ",-2,,", None),
+        ("fedsmoo2023_T2", "3842.3", "-3842.3", None),
+    ],
+)
+def test_a_printed_number_is_one_that_its_quantity_can_be(tmp_path, table, old, new, message) -> None:
+    """Differences, ratios and traces may be negative."""
+    root = changed(tmp_path, table, old, new)
+    if message is None:
+        assert reference.read_all(root)[table].numbers
+    else:
+        with pytest.raises(ConfigError, match=f"^config/reference/{table}.csv: {message}"):
+            reference.read_all(root)
+
+
+def test_check_lists_the_printed_numbers_that_no_cell_uses(tmp_path, exp, capsys, monkeypatch) -> None:
+    """None of the shipped files; files that no table names are read by studies alone."""
+    assert cell_specs.unused(exp) == [] and {*exp.references} - {*PRINTED} == {*OTHERS}
+    root = changed(tmp_path, "fedsmoo2023_T1", "dirichlet,0.6,100,0.1,fedavg", "dirichlet,0.7,100,0.1,fedavg")
+    assert cell_specs.unused(experiment.load(root)) == ["config/reference/fedsmoo2023_T1.csv: line 2"]
+    assert cli.main(["check"]) == 0 and "in no cell" not in capsys.readouterr().out
+    monkeypatch.setattr(configuration, "HOME", root)
+    assert cli.main(["check"]) == 0
+    expected = r"1 printed number in no cell .*: config/reference/fedsmoo2023_T1.csv: line 2$"
+    assert re.search(expected, capsys.readouterr().out, re.MULTILINE)
 
 
 def test_every_printed_table_is_there() -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -35,6 +36,17 @@ def test_environment_has_the_packages_and_bounds_of_pyproject():
     assert conda.pop("python") == project["requires-python"]
     assert conda == {CONDA.get(name, name): bounds for name, bounds in pip.items()}
     assert all(bounds for bounds in pip.values())
+
+
+def test_the_least_snakemake_reads_the_times_of_a_profile_as_minutes():
+    """9.16 to 9.19 read them as seconds, and Slurm ends such jobs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (bounds,) = (split(entry)[1] for entry in project["dependencies"] if split(entry)[0] == "snakemake")
+    assert tuple(map(int, re.match(r">=(\d+)\.(\d+)", bounds).groups())) >= (9, 20)
+    least = re.search(r'min_version\("(\d+)\.(\d+)\.0"\)', (ROOT / "workflow/Snakefile").read_text())
+    assert f">={'.'.join(least.groups())}," in bounds
+    said = re.search(r"Snakemake (\d+\.\d+) or later", (ROOT / "docs/slurm.md").read_text())
+    assert said[1] == ".".join(least.groups())
 
 
 def test_the_jobs_environment_has_a_part_of_the_packages_with_the_same_bounds():

@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 670,
+    "": 685,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1326,
-    "data": 1010,
-    "engine": 2862,
-    "experiment": 2220,
+    "commands": 1333,
+    "data": 1063,
+    "engine": 3678,
+    "experiment": 2246,
     "figures": 816,
-    "models": 437,
-    "papers": 453,
-    "runs": 822,
-    "tables": 1426,
+    "models": 446,
+    "papers": 459,
+    "runs": 823,
+    "tables": 1444,
     "workflow": 233,
 }
 

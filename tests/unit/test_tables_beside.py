@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from flatfed.errors import DataError
 from flatfed.experiment.model import CellSpec
 from flatfed.experiment.report_spec import ReportSpec, ReportTable
 from flatfed.runs.uncertainty import OtherEstimate
-from flatfed.tables import blocks, cells, report, write
+from flatfed.tables import blocks, cells, claims, compare, report, write
 from flatfed.tables.cell import Cell
 from made import cell_spec
 from made import run as make_run
@@ -183,3 +183,23 @@ def test_estimates_that_are_no_numbers_are_refused_by_name(tmp_path):
         Path(path).write_text(json.dumps({**record, **change}))
         with pytest.raises(DataError, match=r"h\.json: not a Hessian"):
             make_cell(tmp_path, "x.trace", "a", [path])
+
+
+def test_a_negative_trace_has_a_note_and_no_rank(tmp_path):
+    """Its model is at no minimum: a smaller number is not flatter."""
+    for column in METRICS:
+        make_cell(tmp_path, column, "a", [make_hessian(tmp_path / f"a{n}", (10, 10), (-90, -90)) for n in range(6)])
+        make_cell(tmp_path, column, "b", [make_hessian(tmp_path / f"b{n}", (9, 9), (100, 100)) for n in range(6)])
+    note = "Negative curvature for a seed: the model is at no minimum, so the number does not measure flatness"
+    (said,) = [text for text in typeset(tmp_path).notes if "Negative" in text]
+    assert said.startswith(note) and said.endswith("(A, C, trace).")
+    rows = {}
+    for row, printed in (("a", 90.0), ("b", 100.0)):
+        spec = specify(tmp_path, "x.trace", row, [str(tmp_path / f"{row}{n}") for n in range(6)])
+        rows[row] = replace(cells.compute(spec), paper_value=printed)
+    assert claims.marks([rows]) == [{}] and claims.claimed(rows) == [("a", "b")]
+    assert [claim.outcome for claim in claims.results([rows])] == ["untested"]
+    positive = {**rows, "a": replace(rows["a"], value=90.0, values=[90.0] * 6)}
+    assert claims.marks([positive]) == [{"a": "best"}] and claims.results([positive])[0].outcome == "held clearly"
+    four = {f"{row}{n}": replace(rows[row], value=90.0 + n, paper_value=90.0 + n) for n in (0, 1) for row in "ab"}
+    assert compare.rank_correlation(four) is None, "of the four, two have a rank"

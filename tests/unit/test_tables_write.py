@@ -95,6 +95,19 @@ def test_notes_say_how_far_times_can_be_trusted(tmp_path):
     assert "busy" not in " ".join(specify(tmp_path / "cells", columns=columns, unit="s").notes)
 
 
+def test_the_evaluations_in_a_mean_are_stated_for_each_column_if_they_differ(tmp_path):
+    columns = [{"id": name, "headers": ["CIFAR-10", name]} for name in ("x", "y", "z")]
+    for same, expected in (
+        (1, "Test accuracy in percent, final round. Ours:"),
+        (3, "Test accuracy in percent, mean over the last 3 evaluated rounds. Ours:"),
+        (None, "percent: final round in CIFAR-10, x and CIFAR-10, z; mean over the last 3 evaluated rounds in "),
+    ):
+        for name, window in (("x", 1), ("y", 3), ("z", 1)):
+            for row in ("fedavg", "mine_1"):
+                make_cell(tmp_path / "cells", name, row, window=same or window)
+        assert expected in specify(tmp_path / "cells", columns=columns).notes[0]
+
+
 def test_csv_has_every_cell_with_every_field_in_stored_units(made):
     lines = list(csv.DictReader(made["csv"].splitlines()))
     assert len(lines) == 6

@@ -11,6 +11,13 @@ def shrink(config):
     config.update(tables=[{"table": TABLE, "columns": [COLUMN]}], figures=[], seeds=[1], keep_models="all")
 
 
+def two_rounds(protocol):
+    """Two rounds at preview scale, and no mean over more of them."""
+    protocol["preview"].update(rounds=2)
+    for variant in protocol.get("variants", {}).values():
+        variant.get("evaluation", {}).pop("window", None)
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, worker_id):
     """A project in which all that its configuration asks for has been made: one column, four runs of two rounds.
@@ -26,7 +33,7 @@ def trained(tmp_path_factory, worker_id):
             project.edit_yaml("config/config.yaml", shrink)
             project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
             for file in sorted((project.root / "config" / "protocols").glob("*.yaml")):
-                project.edit_yaml(file, lambda protocol: protocol["preview"].update(rounds=2))
+                project.edit_yaml(file, two_rounds)
             project.make()
             project.root = project.root.rename(folder / "trained")
     return project

@@ -109,3 +109,13 @@ def test_auto_without_a_gpu_says_that_it_takes_the_cpu(project):
     said = "device: auto, and there is no GPU here: trainings run on the CPU."
     assert said in project.make("--force", f"results/preview/{CELL}").text
     assert said not in project.make("--force", f"results/preview/{CELL}", "--config", "device=cpu").text
+
+
+def test_the_times_of_the_slurm_profile_are_minutes(untouched, tmp_path):
+    """Snakemake shows the resources of a rule without a message."""
+    project = untouched.clone(tmp_path / "project")
+    with (project.root / "Snakefile").open("a") as file:
+        file.write('\n\nrule plain:\n    output:\n        "plain.txt",\n    shell:\n        "touch {output}"\n')
+    here = ("--workflow-profile", "profiles/slurm", "--executor", "local", "--config", "device=cpu")
+    text = project.make("--dry-run", *here, "--", "plain.txt").text
+    assert re.search(r"\bruntime=30\b", text) and re.search(r"\bmem_mb=4000\b", text), text

@@ -12,11 +12,12 @@ use rule train as tuning_run with:
         "Train tuning point {wildcards.point} of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, {resources.device}"
 
 
+# The old choice stays until the new one is complete (update): tables of the same call read it.
 rule choose:
     input:
         choice_inputs,
     output:
-        "<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/choice.json",
+        update("<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/choice.json"),
     log:
         "<logs>/{scale}/tuning/{protocol}/{split}/{algorithm}.log",
     localrule: True

@@ -1,7 +1,7 @@
 """``flatfed check``.
 
 Reads all files of config/ and `table_folders`. Reports every mistake with file, key and value, or counts tables,
-cells and runs.
+cells and runs. Lists the printed numbers that no cell uses.
 
 example:
   python -m flatfed check --config config/config.yaml
@@ -13,6 +13,7 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import cell_specs, scales
+from flatfed.papers.units import plural
 
 ARGUMENTS = [arguments.CONFIG]
 
@@ -33,5 +34,8 @@ def run(options: argparse.Namespace) -> None:
         runs |= needed
     for line in scales.left_out(experiment, scale, experiment.requested):
         print(line)
+    if unused := cell_specs.unused(experiment):
+        first = "; ".join(unused[:10]) + "; ..." * (len(unused) > 10)
+        print(f"{plural(len(unused), 'printed number')} in no cell (absent row or column, or changed key): {first}")
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: {experiment.paths.report(scale)}")

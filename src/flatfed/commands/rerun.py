@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     return compare(before, first_rounds(new_metrics, options.rounds), metrics, new_metrics)
 
 
-def present_executor(record: RunRecord, device: str) -> str | None:
+def present_executor(record: RunRecord, device: str) -> str:
     """Return the record's executor; if it was removed, the description's or the default one, with a message."""
     from flatfed.engine.executors import EXECUTORS, REPLACED
 
@@ -88,7 +88,8 @@ def present_executor(record: RunRecord, device: str) -> str | None:
     executor = next(name for name in (REPLACED.get(choice, choice) for choice in choices) if name in EXECUTORS)
     commit = record.commit or "unknown"
     repeat = f" (`git checkout {commit}` repeats its digits)" if record.commit and " " not in commit else ""
-    removed = f"this version has no executor {record.executor!r}; the run was made at commit {commit}{repeat}"
+    executors = f"this version has no executor {record.executor!r}" if record.executor else "the record has no executor"
+    removed = f"{executors}; the run was made at commit {commit}{repeat}"
     print(f"{removed}; the rerun uses executor {executor!r}, so its digits will differ", file=sys.stderr)
     return executor
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +151,12 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], source_images: Im
         bytes=int(images.nbytes),
     )
     manifests.write(folder / manifests.NAME, manifest)
+    remarks = sum((getattr(part.images, "remarks", Counter()) for part in (train, test)), Counter())
+    hashes = np.array([hash(image.tobytes()) for image in images])
+    remarks["several labels"] = _repeated(hashes, labels)
+    remarks["equals in training and test data"] = _repeated(hashes, np.arange(len(labels)) < len(train.labels))
+    for remark, count in (+remarks).items():
+        print(f"dataset {name!r}: warning: images with {remark}: {count}", file=sys.stderr)
 
 
 def _check_counts(spec: dict[str, Any], counts: dict[str, int]) -> None:
@@ -164,6 +171,12 @@ def _check_counts(spec: dict[str, Any], counts: dict[str, int]) -> None:
         f"{name}, or `images` of its source under `data`). If you mean these images, declare them there or with "
         f"--config 'data={json.dumps({name: {**source, 'images': counts}})}'"
     )
+
+
+def _repeated(hashes: np.ndarray, values: np.ndarray) -> int:
+    """Return the number of different images with several ``values``."""
+    groups, _ = np.unique(np.stack([hashes, values]), axis=1)
+    return int((np.unique(groups, return_counts=True)[1] > 1).sum())
 
 
 def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +16,28 @@ from flatfed.data.dataset import Images, Part
 from flatfed.errors import DataError
 
 if TYPE_CHECKING:
-    from PIL import Image
+    from PIL.Image import Image
+
+#: What the pixels of a dataset lack of its files -> the test of a file. The log of a fetch counts the files.
+REMARKS = {
+    "16 bits, scaled to 8": lambda picture: picture.mode.startswith("I;16"),
+    "transparency, dropped": lambda picture: picture.has_transparency_data,
+    "several frames, of which the first is used": lambda picture: getattr(picture, "is_animated", False),
+    "an EXIF rotation, not applied": lambda picture: picture.getexif().get(0x0112, 1) != 1,  # orientation
+}
 
 
 class Pictures:
     """Image files with the interface of an array (n, C, size, size) uint8; a slice reads its files.
 
     ``shorter``: scale the shorter side to this length, then crop the centre. Without it, scale to the square.
+    ``remarks``: numbers of the files read so far by :data:`REMARKS`.
     """
 
     def __init__(self, paths: list[Path], channels: int, size: int, where: str, shorter: int | None = None):
         self.paths, self.size, self.where, self.shorter = paths, size, where, shorter
         self.shape = (len(paths), channels, size, size)
+        self.remarks: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -33,21 +45,26 @@ class Pictures:
     def __getitem__(self, part: slice) -> np.ndarray:
         """Return the images of ``part``; DataError naming an unreadable file."""
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            return np.stack(list(pool.map(self._read, self.paths[part])))
+            images, remarks = zip(*pool.map(self._read, self.paths[part]), strict=True)
+        self.remarks.update(text for texts in remarks for text in texts)
+        return np.stack(images)
 
-    def _read(self, path: Path) -> np.ndarray:
-        from PIL import Image, UnidentifiedImageError
+    def _read(self, path: Path) -> tuple[np.ndarray, list[str]]:
+        from PIL import Image
 
         mode = "L" if self.shape[1] == 1 else "RGB"
         try:
             with Image.open(path) as picture:
-                resized = self._square(picture.convert(mode))
-        except (OSError, UnidentifiedImageError) as error:
+                resized = self._square(eight_bits(picture, mode))
+                remarks: list[str] = []
+                with contextlib.suppress(Exception):  # damaged metadata
+                    remarks.extend(text for text, applies in REMARKS.items() if applies(picture))
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise DataError(f"{self.where}: {path} is not a readable image ({error})") from error
         pixels = np.asarray(resized)
-        return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+        return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1), remarks
 
-    def _square(self, picture: Image.Image) -> Image.Image:
+    def _square(self, picture: Image) -> Image:
         """Return the pixels of torchvision's Resize and CenterCrop."""
         from PIL.Image import Resampling
 
@@ -57,6 +74,20 @@ class Pictures:
         sides = [self.shorter * side // min(picture.size) for side in picture.size]
         x, y = (round((side - self.size) / 2) for side in sides)
         return picture.resize(sides, bilinear).crop((x, y, x + self.size, y + self.size))
+
+
+def eight_bits(picture: Image, mode: str) -> Image:
+    """Return ``picture`` in ``mode`` "L" or "RGB": 16-bit grey is scaled; ValueError for other depths and modes."""
+    from PIL.Image import fromarray
+
+    # TIFF's tag BitsPerSample: Pillow has no mode of 12 bits.
+    grey = picture.mode.startswith("I;16")
+    bits = np.max(getattr(picture, "tag_v2", {}).get(0x0102, 16)) if grey else 32 if picture.mode in ("I", "F") else 8
+    if bits not in (8, 16):
+        raise ValueError(f"mode {picture.mode}, {bits} bits; expected 8 or 16 bits per channel")
+    if grey:
+        picture = fromarray(np.rint(np.asarray(picture) / 257).astype(np.uint8))
+    return picture.convert(mode)
 
 
 def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:

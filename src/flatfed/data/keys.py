@@ -22,7 +22,7 @@ SEED = Form("a whole number below 4294967296", lambda value: type(value) is int 
 #: Kind of source -> its keys and forms; "?" marks optional keys.
 SOURCES: dict[str, dict[str, Any]] = {
     "sklearn": {"test": whole(0), "expand?": named("expansion", ("rotate90", "styles"))},
-    "torchvision": {"dataset": TEXT, "draw?": whole(1), "order?": TEXT},
+    "torchvision": {"dataset": TEXT, "draw?": whole(1), "path?": TEXT, "order?": TEXT},
     "npz": {"path": TEXT, "order?": TEXT},
     "imagefolder": {"path": TEXT, "size": whole(1), "domains?": bool | list[str], "obtain?": TEXT, "resize?": whole(1)},
 }

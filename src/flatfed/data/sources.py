@@ -15,7 +15,7 @@ from flatfed.data.dataset import Images, Part
 from flatfed.data.digits import digits
 from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
-from flatfed.files import UNREADABLE, check_place
+from flatfed.files import UNREADABLE, check_place, download_folder
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
@@ -47,33 +47,59 @@ def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
 
 
 def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """Return a dataset that torchvision downloads and checks (MD5); ``draw``: a number of random images."""
-    import tempfile
-
+    """Return a dataset of torchvision, downloaded or from ``path``, and checked (MD5); ``draw``: a number of images."""
     from torchvision import datasets as torchvision_datasets
 
-    name = source["dataset"]
+    name, where = source["dataset"], f"dataset {spec['name']!r}"
     if name not in DOWNLOADS:
-        raise DataError(unknown("dataset", name, DOWNLOADS, f"dataset {spec['name']!r}: source.dataset"))
-    parts = []
-    with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
+        raise DataError(unknown("dataset", name, DOWNLOADS, f"{where}: source.dataset"))
+    kind, parts = getattr(torchvision_datasets, name), []
+    with download_folder() as folder:
+        download = "path" not in source or _link(kind, Path(source["path"]), Path(folder), f"{where}: source.path")
         for train in (True, False):
             try:
-                download = getattr(torchvision_datasets, name)(folder, train=train, download=True, **DOWNLOADS[name])
+                part = kind(folder, train=train, download=download, **DOWNLOADS[name])
             except (OSError, RuntimeError) as error:
+                if "path" in source:
+                    raise DataError(f"{where}: source.path: {source['path']}: {error}") from error
                 ordered = f", order: {source['order']}" if "order" in source else ""
                 raise DataError(
-                    f"dataset {spec['name']!r}: torchvision could not download {name} ({error}). Without a network, "
+                    f"{where}: torchvision could not download {name} ({error}). Repeat the command. Without a network, "
                     f"point it at a file: --config 'data={{{spec['name']}: {{source: npz, path: FILE.npz{ordered}}}}}' "
-                    f"with train_images (n, h, w, c), train_labels, test_images, test_labels"
+                    "with train_images (n, h, w, c), train_labels, test_images, test_labels; or at torchvision's "
+                    f"archives: {{source: torchvision, dataset: {name}, path: FILE_OR_FOLDER{ordered}}}"
                 ) from error
-            images = np.asarray(download.data)
+            images = np.asarray(part.data)
             if name == "EMNIST":
                 images = images.transpose(0, 2, 1)  # its files hold transposed characters
-            parts.append(Part(_channels_first(images), np.asarray(download.targets, dtype=np.int64)))
+            parts.append(Part(_channels_first(images), np.asarray(part.targets, dtype=np.int64)))
     if "draw" in source:
         parts = _draw(parts, int(source["draw"]), f"dataset {spec['name']!r}: source.draw")
     return Images(*parts)
+
+
+def _link(kind: Any, path: Path, folder: Path, where: str) -> bool:
+    """Link the user's files at ``path`` into ``folder``, as torchvision expects them; return whether it unpacks them.
+
+    :raises DataError: an archive is missing, or has another MD5.
+    """
+    from torchvision.datasets.utils import check_integrity
+
+    cifar, resources = hasattr(kind, "tgz_md5"), getattr(kind, "resources", ())
+    archives = {kind.filename: kind.tgz_md5} if cifar else {"gzip.zip": kind.md5} if hasattr(kind, "md5") else resources
+    unpacked = path / kind.base_folder if cifar and path.name != kind.base_folder else path
+    if cifar and unpacked.is_dir():
+        (folder / kind.base_folder).symlink_to(unpacked.absolute())
+        return False
+    target = folder if cifar else folder / kind.__name__ / "raw"
+    target.mkdir(parents=True, exist_ok=True)
+    for name, md5 in dict(archives).items():
+        file = path if path.is_file() else next(path.rglob(name), path / name)
+        if not check_integrity(file, md5):
+            expected = f"expected torchvision's {', '.join(dict(archives))}, or a folder with all of them"
+            raise DataError(f"{where}: {file} is absent or has another MD5 than {md5}; {expected}")
+        (target / name).symlink_to(file.absolute())
+    return True
 
 
 def _draw(parts: list[Part], count: int, where: str) -> list[Part]:

@@ -17,6 +17,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import log_softmax
 
 from flatfed.data import augment
+from flatfed.engine import second_stream
 from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError, unknown
 
@@ -62,7 +63,7 @@ class Executor(ABC):
         """Return losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """As ``__call__``, for a local step: a row's results must not depend on the number of rows."""
+        """As ``__call__``, for a local step: on a CPU, a row's results do not depend on the number of rows."""
         return self(w, batch)
 
     def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
@@ -139,10 +140,7 @@ class Stacked(Executor):
 
 
 class Products(Stacked):
-    """Replays recorded local steps in which each convolution is one product over all clients: fastest on a GPU.
-
-    The model's ``join()`` waits for gradients that its layers compute on another stream.
-    """
+    """Replays recorded local steps in which each layer computes all clients: fastest for ResNet-18 on a GPU."""
 
     name = "products"
     records_steps = True
@@ -157,7 +155,7 @@ class Products(Stacked):
         try:
             gradients = torch.autograd.grad(losses.sum(), [*leaves.values(), outside], materialize_grads=True)
         finally:
-            self.model.join()
+            second_stream.join()
         return losses.detach(), torch.cat([layout.flat(values) for values in gradients[:-1]] + [gradients[-1]], dim=1)
 
 

@@ -38,9 +38,11 @@ class LocalUpdate:
     """Runs the local steps of the rows that train together. Wrappers in ``speed`` have the same methods.
 
     ``pause``: called before every step; may raise. ``together``: number of runs that train together, None for one run.
+    ``largest``: number of rows for which recorded steps reserve memory.
     """
 
     together: ClassVar[int | None] = None
+    largest: ClassVar[int] = 0
 
     algorithm: Algorithm
     executor: Executor

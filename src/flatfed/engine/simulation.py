@@ -231,6 +231,8 @@ class Simulation(ABC):
 
     def plan_ahead(self) -> None:
         """Make the plan of the next round, if its clients train together: meanwhile, a GPU still trains this round."""
+        if self.round + 1 == self.description["rounds"]:
+            return
         clients = self.sample(ahead=1)
         if self.block(len(clients)) == len(clients):
             self.planned = self.round + 1, clients, self.plan(clients, ahead=1)

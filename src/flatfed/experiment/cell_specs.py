@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from flatfed.experiment import descriptive_tables, lookup, run_specs, scales, settings, tables
@@ -102,6 +103,21 @@ def printed(catalog: Catalog, reference: Reference | None, column: Column, row: 
     variants = column.reference.get("variant", _relation(column, row)), row.reference.get("variant")
     fields["variant"] = ";".join(filter(None, variants))
     return reference.printed(fields)
+
+
+def unused(experiment: Experiment) -> list[str]:
+    """Return the locations of the printed numbers that no cell uses.
+
+    A reference file that no table names is for other comparisons (studies/sources.yaml).
+    """
+    references = experiment.references
+    used = {
+        id(printed(experiment.catalog, references.get(table.reference), column, row, tables.metric_of(column, row)))
+        for table in experiment.tables.values()
+        for column, row in itertools.product(table.columns.values(), table.entries.values())
+    }
+    named = [references[name] for name in {table.reference: None for table in experiment.tables.values()} if name]
+    return [file.places[key] for file in named for key, number in file.numbers.items() if id(number) not in used]
 
 
 def _relation(column: Column, row: Row) -> str:

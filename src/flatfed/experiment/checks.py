@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,10 @@ def check_protocol(
         _check_algorithms(values, algorithms, where)
         _check_patterns(values, algorithms, splits, where)
         _check_client_test(values, datasets[dataset], where)
+        every, window = (values["evaluation"][key] for key in ("every", "window"))
+        if window > (most := math.ceil(values["rounds"] / every)):
+            evaluations = f"the evaluations of {values['rounds']} rounds, every {every}"
+            raise ConfigError(f"{where}evaluation.window: {window} is not allowed; at most {most}, {evaluations}")
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
             expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
             raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {expected}")

@@ -25,6 +25,7 @@ ON_DISK = {
         "a folder with train/<class>/<image> and test/<class>/<image>, or <domain>/<class>/<image> with domains: true",
         Path.is_dir,
     ),
+    "torchvision": ("the archive that torchvision downloads, or a folder with its archives", Path.exists),
 }
 
 
@@ -98,7 +99,7 @@ def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
 
 def check_exists(source: dict[str, Any], where: str) -> None:
     """Refuse a ``source`` on disk whose path is missing or of the wrong kind."""
-    if source["source"] not in ON_DISK:
+    if "path" not in source:
         return
     layout, exists = ON_DISK[source["source"]]
     path = Path(expanded(source)["path"])

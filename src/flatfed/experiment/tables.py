@@ -21,7 +21,8 @@ from flatfed.papers.units import UNITS, units_of
 def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
     """Return the table ``name``.
 
-    :raises ConfigError: an id does not exist, two columns have one id, or a row cannot train on a column's split.
+    :raises ConfigError: an id does not exist, two rows or columns have one id or label, or a row cannot train on a
+        column's split.
     """
     document, where = declared.content, declared.file
     kind = document["kind"]
@@ -42,6 +43,9 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is given twice")
             columns[column.id] = column
+    _check_labels({row.id: (row.label,) for row in rows.values()}, "label", f"{where}: rows")
+    if kind != "search":  # its headers span the values of a grid
+        _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
     _check_bases(columns.values(), rows, where)
     trained_on = _trained_on(columns.values(), rows.values(), catalog, where)
     return Table(name, where, rows, columns, trained_on, reference, document)
@@ -152,6 +156,14 @@ def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) 
 
 
 _BUILDERS = {"results": _results, "datasets": dataset_columns, "search": search_columns}
+
+
+def _check_labels(labels: dict[str, tuple[str, ...]], key: str, where: str) -> None:
+    ids: dict[tuple[str, ...], str] = {}
+    for id_, label in labels.items():
+        if (other := ids.setdefault(label, id_)) != id_:
+            same = f"{', '.join(filter(None, label))!r}, as {other!r} has"
+            raise ConfigError(f"{where}: {id_!r} has the {key} {same}; give one of them another `{key}`")
 
 
 def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) -> None:

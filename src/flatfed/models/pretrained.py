@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.files import digest_file, write_whole
+from flatfed.files import digest_file, download_folder, write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -89,7 +88,7 @@ def _download(name: str, out: str | os.PathLike[str]) -> dict[str, Tensor]:
     weights = get_weight(PUBLISHED[name].weights)
     try:
         # torch does not check the hashes of files in its cache
-        with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
+        with download_folder() as folder:
             return weights.get_state_dict(model_dir=folder, progress=False, check_hash=True, weights_only=True)
     except Exception as error:  # of the network, the hash or the archive
         remedy = f"get this file elsewhere and run: flatfed weights --name {name} --checkpoint FILE --out {out}"

@@ -10,14 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
-
-class Norm(nn.GroupNorm):
-    """GroupNorm, and what often follows it: relu(GroupNorm(x) + shortcut)."""
-
-    def forward(self, x: Tensor, shortcut: Tensor | None = None, rectify: bool = False) -> Tensor:
-        x = super().forward(x)
-        x = x if shortcut is None else x + shortcut
-        return relu(x) if rectify else x
+from flatfed.models.group_norm_relu import Norm
 
 
 class BasicBlock(nn.Module):

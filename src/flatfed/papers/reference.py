@@ -14,7 +14,7 @@ from typing import Any
 
 from flatfed.errors import ConfigError, missing_message, unknown
 from flatfed.papers.metrics import METRICS
-from flatfed.papers.units import UNITS
+from flatfed.papers.units import AMOUNTS, UNITS
 
 #: The citation of an erratum in a note.
 FLAG = re.compile(r"flag:([A-Z]\d+)")
@@ -44,6 +44,10 @@ PrintedLine = namedtuple("PrintedLine", COLUMNS)
 #: Column -> allowed values; a plain number has an empty unit.
 NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
+#: Printed unit -> least value, and largest. Others, such as differences (pp), ratios and traces, may be negative.
+AT_LEAST = {**dict.fromkeys(("rounds", "count"), (1.0,)), **dict.fromkeys(("squared_l2", *AMOUNTS), (0.0,))}
+BOUNDS = {"percent": (0.0, 100.0), **AT_LEAST}
+
 
 @dataclass(frozen=True)
 class Printed:
@@ -63,14 +67,15 @@ class Printed:
 class Reference:
     """The numbers of one printed table.
 
-    ``numbers``: :data:`KEYS` as comparable values -> number. ``algorithms``: algorithm -> the location of its first
-    number.
+    ``numbers``: :data:`KEYS` as comparable values -> number. ``places``: the same keys -> location of the number.
+    ``algorithms``: algorithm -> the location of its first number.
     """
 
     def __init__(self, path: Path, name: str):
         """Read the CSV file ``path``; ConfigError for invalid content."""
         self.lines: list[PrintedLine] = []
         self.numbers: dict[tuple[float | str, ...], Printed] = {}
+        self.places: dict[tuple[float | str, ...], str] = {}
         self.algorithms: dict[str, str] = {}
         try:
             with open(path, newline="", encoding="utf-8") as file:
@@ -103,8 +108,9 @@ class Reference:
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
         decimals = len(line.value.partition(".")[2]) if line.value else None
-        numbers = _number(line.value, f"{where}: value"), _number(line.std, f"{where}: std")
-        self.numbers[key] = Printed(*numbers, line.notes, decimals)
+        value = _number(line.value, f"{where}: value", *BOUNDS.get(line.unit, ()))
+        spread = _number(line.std, f"{where}: std", 0.0)
+        self.numbers[key], self.places[key] = Printed(value, spread, line.notes, decimals), where
 
     def printed(self, fields: Mapping[str, Any]) -> Printed | None:
         """Return the number at ``fields``, whose missing keys are empty, or None."""
@@ -138,13 +144,15 @@ def comparable(value: Any) -> float | str:
         return value
 
 
-def _number(text: str, where: str) -> float | None:
+def _number(text: str, where: str, least: float = -math.inf, largest: float = math.inf) -> float | None:
     try:
         number = float(text) if text else None
     except ValueError:
         number = math.nan
     if number is not None and not math.isfinite(number):
         raise ConfigError(f"{where}: {text!r} is not a finite number")
+    if number is not None and not least <= number <= largest:
+        raise ConfigError(f"{where}: {text!r} is not allowed; expected {least:g} to {largest:g}")
     return number
 
 

@@ -112,7 +112,8 @@ def too_few_seeds(columns: Collection[ByRow]) -> int | None:
 
 
 def _order(cells: ByRow) -> list[str]:
-    ranked = {row: cell for row, cell in cells.items() if cell.status == "ok" and cell.n}
+    usable = (pair for pair in cells.items() if pair[1].status == "ok" and pair[1].n)
+    ranked = {row: cell for row, cell in usable if not compare.indefinite(cell)}
     if len({(cell.metric, cell.relative) for cell in ranked.values()}) != 1:
         return []
     example = next(iter(ranked.values()))
@@ -130,6 +131,7 @@ def _comparable(pairs: Sequence[Pair]) -> list[Pair]:
         if (len(a.values), a.seeds) == (len(b.values), b.seeds)
         and {a.status, b.status} <= {"ok", "not_reached"}
         and any(value is not None for value in (*a.values, *b.values))
+        and not (compare.indefinite(a) or compare.indefinite(b))
     ]
     return [(a, b) for a, b in usable if a.seeds == usable[0][0].seeds]
 

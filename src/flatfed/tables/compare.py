@@ -31,6 +31,12 @@ def is_time(cell: Cell) -> bool:
     return METRICS[cell.metric].source == "timing"
 
 
+def indefinite(cell: Cell) -> bool:
+    """Return whether the Hessian of a seed has a negative trace or top eigenvalue: it does not measure flatness."""
+    signed = cell.relative != "difference" and METRICS[cell.metric].source == "analysis"
+    return signed and any(value is not None and value < 0 for value in (*cell.values, *cell.base_values))
+
+
 def tolerance(cell: Cell) -> float:
     """Return the allowed difference, stored units: max(``POINT``, 2 s / sqrt(n)), s our deviation.
 
@@ -70,12 +76,13 @@ def agreement(cell: Cell) -> str:
 def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
     """Return Spearman's correlation of our numbers and the paper's over the rows of one column.
 
-    Targets that are not reached rank last. None for fewer than three rows, rows without a common order, or equal
-    numbers.
+    Targets that are not reached rank last; indefinite Hessians have no rank. None for fewer than three rows, rows
+    without a common order, or equal numbers.
     """
     if not same_quantity(cells) or all(higher_is_better(cell) is None for cell in cells.values()):
         return None
-    pairs = [(math.inf if cell.status == "not_reached" else cell.value, printed_order(cell)) for cell in cells.values()]
+    ranked = [cell for cell in cells.values() if not indefinite(cell)]
+    pairs = [(math.inf if cell.status == "not_reached" else cell.value, printed_order(cell)) for cell in ranked]
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:
         return None

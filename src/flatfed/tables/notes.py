@@ -6,7 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection
 
-from flatfed.experiment.model import TableSpec
+from flatfed.experiment.model import Column, TableSpec
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import DEFAULT_ACCURACY
@@ -25,6 +25,7 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
     """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
     spec, cells = table.spec, table.cells
     notes = [_reading(table), *_symbols(cells, spec.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
+    notes += _negative(table)
     notes += [*_compared(table), *_absences(table), *_roundings(cells), *spec.notes]
     ids = {flag for cell in cells * spec.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
@@ -34,11 +35,7 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
 
 def _reading(table: FilledTable) -> str:
     spec, cells, n = table.spec, table.cells, table.usual_n
-    windows = {cell.window for cell in cells if cell.unit == "fraction"}
-    note = _quantities(spec, cells)
-    if windows:
-        note += ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
-    note += "."
+    note = f"{_quantities(spec, cells)}{_windows(table)}."
     if n is not None:
         text = f"mean ± sample standard deviation over {n} seeds; another number of seeds is in brackets."
         text = text if n > 1 else "one seed, so no spread."
@@ -54,6 +51,22 @@ def _reading(table: FilledTable) -> str:
     if any(cell.compare == "ordering" for cell in cells):
         note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
     return note
+
+
+def _windows(table: FilledTable) -> str:
+    """Return the evaluations in an accuracy, with their columns if they differ."""
+    columns: dict[str, dict[str, None]] = {}
+    for column, _, cell in table.labelled_cells:
+        if cell.unit == "fraction":
+            words = "final round" if cell.window == 1 else f"mean over the last {cell.window} evaluated rounds"
+            columns.setdefault(words, {})[_column(column)] = None
+    if len(columns) < 2:
+        return "".join(f", {words}" for words in columns)
+    return ": " + "; ".join(f"{words} in {' and '.join(names)}" for words, names in columns.items())
+
+
+def _column(column: Column) -> str:
+    return ", ".join(filter(None, (column.part, *column.headers)))
 
 
 def _quantities(spec: TableSpec, cells: list[Cell]) -> str:
@@ -165,6 +178,12 @@ def _errors(cells: list[Cell]) -> list[str]:
         estimate, images = (100 * max(getattr(share, name) for share in of_metric) for name in ("estimate", "images"))
         texts.append(f"{METRICS[metric].words}: {source} {estimate:.2g} %, choice of images {images:.2g} %")
     return [f"Largest relative errors of one seed's estimate. {'; '.join(texts)}."] if texts else []
+
+
+def _negative(table: FilledTable) -> list[str]:
+    names = [f"{row.label}, {_column(at)}" for at, row, cell in table.labelled_cells if compare.indefinite(cell)]
+    reason = "the model is at no minimum, so the number does not measure flatness and has no rank"
+    return [f"Negative curvature for a seed: {reason} ({'; '.join(names)})."] if names else []
 
 
 def is_warned(cell: Cell) -> bool:

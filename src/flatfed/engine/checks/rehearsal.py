@@ -17,6 +17,7 @@ from torch import Tensor
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._base import VECTOR_KINDS
 from flatfed.algorithms._hooks import file_of, hook_of
+from flatfed.engine.checks.trial_batch import changed, random_states
 from flatfed.engine.context import Context, no_draws
 from flatfed.engine.memory.shortage import is_shortage
 from flatfed.engine.weights import Weights
@@ -126,12 +127,17 @@ def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:
     """Call hook ``name``; refuse wrong values and replaced vectors."""
     contexts = [argument for argument in arguments if isinstance(argument, Context)]
     vectors = [(kind, getattr(ctx, kind), dict(getattr(ctx, kind))) for ctx in contexts for kind in KINDS]
+    device = next((argument.device for argument in arguments if isinstance(argument, Tensor)), torch.device("cpu"))
+    states = random_states(device)
     try:
         returned = getattr(algorithm, name)(*arguments)
     except Exception as error:
         if isinstance(error, FlatFedError) or is_shortage(error):
             raise
         raise FlatFedError(_failure(algorithm, name, error)) from error
+    if generator := changed(states, device):
+        remedy = "expected: ctx.uniform, which all algorithms and machines share"
+        _refuse(algorithm, name, f"draws from {generator}, whose values depend on earlier draws; {remedy}")
     _check_value(algorithm, name, returned, arguments)
     for kind, values, before in vectors:
         for vector, value in values.items():

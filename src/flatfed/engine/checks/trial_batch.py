@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
+import numpy as np
 import torch
 
 from flatfed.engine.executors import Executor
@@ -25,7 +29,7 @@ def check(
     rows = executor.block or ROWS
     batch = blank_batch(executor.model, rows, IMAGES, shape, dtype, device)
     refusal = f"executor {executor.name} cannot run model {type(executor.model).__name__}"
-    before = _random_state(device)
+    before = random_states(device)
     try:
         executor(torch.zeros(rows, executor.layout.size + private, dtype=dtype, device=device), batch)
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
@@ -34,12 +38,22 @@ def check(
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         supporter = "`executor: sequential`, in the protocol," if executor.block != 1 else "No other executor"
         raise ConfigError(f"{refusal}: {reason}. {supporter} supports more models") from error
-    if not torch.equal(before, _random_state(device)):
+    if generator := changed(before, device):
         raise ConfigError(
-            f"{refusal}: it draws random numbers from torch's generator, whose values depend on earlier draws; "
+            f"{refusal}: it draws random numbers from {generator}, whose values depend on earlier draws; "
             "dropout must use the masks that `forward` receives (see flatfed.models)"
         )
 
 
-def _random_state(device: torch.device) -> torch.Tensor:
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+def random_states(device: torch.device) -> dict[str, Any]:
+    """Return name -> state of the process's random generators."""
+    _, key, position, *_ = np.random.get_state()
+    states = {"torch's generator": bytes(torch.get_rng_state().numpy()), "NumPy's generator": (bytes(key), position)}
+    if device.type == "cuda":
+        states["torch's generator of the GPU"] = bytes(torch.cuda.get_rng_state(device).numpy())
+    return states | {"Python's generator": random.getstate()}
+
+
+def changed(before: dict[str, Any], device: torch.device) -> str | None:
+    """Return the name of a generator that drew numbers since ``before``, None if none did."""
+    return next((name for name, state in random_states(device).items() if state != before[name]), None)

@@ -15,6 +15,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine import executors
 from flatfed.engine.checks import rehearsal, requirements, trial_batch
 from flatfed.engine.feed import Feed
+from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE_DTYPES
@@ -80,7 +81,9 @@ def simulation(
             raise
     shortage.release()  # before client state chooses its home
     decay, clip = float(description["weight_decay"]), description["clip_norm"]
-    local_update = FusedUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
+    local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
+        algorithm, gradients, Feed(data, weights.model), decay, clip, pause
+    )
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
         largest = most_participants(description["sampling"], clients, int(description["seed"]), description["rounds"])
@@ -91,6 +94,6 @@ def simulation(
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
     choose = partial(home.choose, device=device)
     run = simulation_class(description, partition, algorithm, weights, local_update, choose, pause)
-    if device.type == "cuda" and data.images.device.type == device.type:
+    if gradients.records_steps and device.type == "cuda":  # recorded evaluations share the steps' memory
         run.evaluate.score = RecordedScore(run.evaluate.score, record, [run.evaluate.images, run.evaluate.train])
     return run

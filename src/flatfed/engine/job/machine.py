@@ -18,7 +18,7 @@ from flatfed.runs import host, source_code
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError without a GPU for cuda."""
+    """Return the device for ``auto``, ``cpu`` or ``cuda``; FlatFedError without a GPU for cuda, or one too old."""
     if name == "cuda" and not torch.cuda.is_available():
         raise FlatFedError(
             "device: cuda was requested, but torch sees no GPU. Use `--config device=cpu` (or auto), or check that "
@@ -26,6 +26,16 @@ def pick_device(name: str) -> torch.device:
         )
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.ones(1, device=name).add_(1).cpu()
+    except RuntimeError as error:  # others appear where the job handles them
+        if "no kernel image is available" in str(error):
+            gpu, capability = torch.cuda.get_device_name(), ".".join(map(str, torch.cuda.get_device_capability()))
+            raise FlatFedError(
+                f"device: torch {torch.__version__} has no kernels for {gpu} (compute capability {capability}); its "
+                "default builds need 7.5 or later. Use `--config device=cpu` or the build for CUDA 12.6: `pip install "
+                "--force-reinstall torch torchvision --index-url https://download.pytorch.org/whl/cu126` (running.md)"
+            ) from error
     return torch.device(name)
 
 

@@ -7,14 +7,14 @@ from torch import Tensor
 from flatfed.algorithms import Algorithm
 from flatfed.engine.context import Context
 from flatfed.engine.local_update import CLIP_EPSILON, LocalUpdate
-from flatfed.engine.speed.row_layers import kernels_for
+from flatfed.engine.speed.acceleration import kernels_for
 
 
 class FusedUpdate(LocalUpdate):
     """Clips, decays and moves the rows together if the algorithm's ``update`` is FedAvg's."""
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        kernels, size = kernels_for(w), self.executor.layout.size
+        kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
         # Private coordinates are neither clipped nor decayed; seeds that train together have their own learning rates.
         # Not the class's update: an instance may set its own, and a probe wraps the algorithm.
         update = getattr(self.algorithm.update, "__func__", None)

@@ -56,7 +56,7 @@ class CudaGraphs:
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...).
 
-    ``largest``: the expected number of rows; a larger one drops all recordings. :meth:`release` expects none.
+    ``largest``: the expected number of rows; a larger one drops all recordings. After :meth:`release` it is 0.
     """
 
     together, capacity = None, 0
@@ -126,7 +126,10 @@ class Recorded:
 
 
 class RecordedScore:
-    """A ``plain`` score whose work on the image ``sets``, index tensors (n,), is recorded once."""
+    """A ``plain`` score whose work on the image ``sets``, index tensors (n,), is recorded once.
+
+    It pauses once per evaluation, not before each batch.
+    """
 
     def __init__(self, plain: Score, record: Recorder, sets: list[Tensor]):
         self.plain, self.record, self.sets = plain, record, sets
@@ -147,6 +150,7 @@ class RecordedScore:
 
             self.recordings[number] = self.record(work), buffer, results
         replay, buffer, results = self.recordings[number]
+        self.plain.pause()
         buffer.copy_(row)
         replay()
         return results[0], results[1]

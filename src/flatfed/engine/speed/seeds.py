@@ -61,6 +61,8 @@ class Meeting:
         if self.local_update is None or executor.name != self.local_update.plain.executor.name:
             return local_update
         self.members += 1
+        if self.local_update is not local_update:
+            self.local_update.largest += local_update.largest
         return self
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:

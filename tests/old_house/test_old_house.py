@@ -1,0 +1,192 @@
+"""FlatFed opens a folder that commit 72abba8b made (make.sh): no finished work is lost, every number stays."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import texts
+from project import REPOSITORY, Project
+
+from samples import full
+
+HERE = Path(__file__).parent
+STORED = json.loads((HERE / "72abba8b.json").read_text(encoding="utf-8"))
+
+#: Commands of Snakemake's jobs that make what an earlier FlatFed finished.
+LOSSES = {"fetch", "partition", "train", "time", "hessian", "surface"}
+
+PREVIEW = "results/preview"
+TABLES = ("fedsmoo2023_T1", "fedsmoo2023_T6", "house_T1", "house_T2", "house_T3")
+FIGURES = ("house_F1", "house_F2")
+CELLS = (
+    f"{PREVIEW}/cells/fedsmoo2023_T1/cifar10-path3-100/fedsmoo.json",
+    f"{PREVIEW}/cells/house_T2/digits-skewed.hessian_top_eigenvalue/fedmedian.json",
+)
+#: Targets that 72abba8b made.
+FINISHED = ("--", "default", "tuning", *CELLS)
+#: The two runs that kept their models. They have no Hessian.
+MODELS = ("house/skewed/fedmedian/seed2", "fedsmoo-cifar10/path3-100/fedsmoo/seed2")
+
+#: Calls several commands in one process; prints what each prints.
+CALL = """
+import contextlib, io, json, sys
+from flatfed import cli
+
+def text(words):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        if cli.main(words):
+            sys.exit(f"flatfed {' '.join(words)} failed")
+    return out.getvalue()
+
+print(json.dumps([text(words) for words in json.loads(sys.argv[1])]))
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """The archive, unpacked over the present sources."""
+    project = Project.copied(tmp_path_factory.mktemp("house"))
+    with tarfile.open(HERE / "72abba8b.tar.xz") as archive:
+        archive.extractall(project.root, filter="data")
+    return project
+
+
+def without(house, folder, *parts):
+    """Return a copy of the house in ``folder`` without some ``parts`` of its results."""
+    project = house.clone(folder)
+    for part in parts:
+        shutil.rmtree(project.root / PREVIEW / part)
+    return project
+
+
+@pytest.fixture(scope="module")
+def present(house, tmp_path_factory):
+    """A copy of the house with tables, cells, figures, report and a Hessian of the present code."""
+    project = without(house, tmp_path_factory.mktemp("present"), "tables", "cells")
+    run = MODELS[0]
+    inputs = ("--dataset", "resources/digits", "--partition", f"{PREVIEW}/partitions/house/skewed/seed2.npz")
+    calls = (
+        *(("table", table, "--out", f"{PREVIEW}/tables") for table in TABLES),
+        *(("cell", *Path(cell).with_suffix("").parts[-3:], "--out", cell) for cell in CELLS),
+        *(("figure", figure, "--out", f"{PREVIEW}/figures") for figure in FIGURES),
+        ("report", "--out", f"{PREVIEW}/report.html"),
+        ("hessian", f"{PREVIEW}/runs/{run}", *inputs, "--out", f"{PREVIEW}/analysis/{run}/hessian.json"),
+        ("status",),
+        ("verify", TABLES[0]),
+        ("table", "house_T1", "--runs", "results"),
+    )
+    done = project.call(sys.executable, "-c", CALL, json.dumps(calls), env={"PYTHONPATH": str(project.root / "src")})
+    assert done.returncode == 0, done.stderr
+    project.status, project.verification, project.table = json.loads(done.stdout)[-3:]
+    return project
+
+
+def test_no_finished_work_is_planned(house):
+    new = {f"{PREVIEW}/analysis/{run}/hessian.json" for run in MODELS}
+    planned = house.planned(*FINISHED, *new)
+    lost = {command: sorted(planned[command] - new) for command in LOSSES & planned.keys()}
+    assert lost == {"hessian": []}
+    assert planned.keys() <= {"hessian", "table", "cell", "figure", "report", "errata", "choose"}
+
+
+def test_snakemake_notices_changes(house, tmp_path):
+    """Snakemake reads the records of 72abba8b; without records, it plans no job."""
+    project = house.clone(tmp_path / "changed")
+    project.edit("mine/algorithms/_median.py", ("keepdim=True", "keepdim=bool(1)"))
+    change = {"fedsmoo": {"rho": 0.05}}
+    project.edit_yaml(
+        "config/protocols/fedsmoo-cifar10.yaml", lambda content: content["preview"].update(algorithms=change)
+    )
+    planned = project.planned(*FINISHED)
+    algorithms = {Path(run).parts[-2] for run in planned["train"] if "/runs/" in run}
+    assert algorithms == {"fedsmoo", "fedmedian", "fedmedian~half"}
+    assert {Path(file).parts[-2] for file in planned["time"]} == {"fedmedian"}
+    assert LOSSES - planned.keys() == {"fetch", "partition"}
+
+
+@full
+def test_snakemake_rebuilds_all_in_one_call(house, tmp_path):
+    project = house.clone(tmp_path / "rebuilt")
+    assert "Train " not in project.make(*FINISHED).text
+    assert project.planned(*FINISHED) == {}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_has_the_same_numbers(table, house, present):
+    before, after = (
+        list(csv.DictReader((project.root / PREVIEW / f"tables/{table}.csv").open(encoding="utf-8")))
+        for project in (house, present)
+    )
+    assert len(after) == len(before)
+    changes = {
+        (old["row"], old["column"], key): (value, new.get(key))
+        for old, new in zip(before, after, strict=True)
+        for key, value in old.items()
+        if new.get(key) != value
+    }
+    assert changes == {}
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: Path(cell).stem)
+def test_a_cell_has_the_same_numbers(cell, house, present):
+    before, after = (json.loads((project.root / cell).read_text(encoding="utf-8")) for project in (house, present))
+    before.pop("seal", None)
+    assert {key: after.get(key) for key in before} == before
+
+
+def test_figures_and_the_report_are_drawn(present):
+    for name in (*(f"figures/{figure}.png" for figure in FIGURES), "report.html"):
+        assert (present.root / PREVIEW / name).stat().st_size > 10_000, name
+
+
+def test_commands_read_the_runs(house, present):
+    assert "\n0 of 27 runs to make" in present.status
+    assert "8 of 8 cells made" in present.verification
+    stored = (house.root / PREVIEW / "tables/house_T1.md").read_text(encoding="utf-8")
+    assert cell_texts(present.table) == cell_texts(stored)
+
+
+def cell_texts(markdown):
+    """Return the cell texts of the rows of a Markdown table, without its header."""
+    lines = [line for line in markdown.splitlines() if line.startswith("|")][2:]
+    return [[text.strip() for text in line.split("|")] for line in lines]
+
+
+def test_the_runs_can_be_imported(house, tmp_path):
+    project = without(house, tmp_path / "elsewhere", "runs")
+    done = project.flatfed("import", house.root / PREVIEW / "runs")
+    assert done.returncode == 0 and "\n27 runs accepted" in done.stdout, done.text
+
+
+def test_jobs_have_the_same_params_and_inputs():
+    """Of all tables, figures and tuning choices that FlatFed ships, at both scales."""
+    with ThreadPoolExecutor(2) as pool:
+        planned = list(pool.map(lambda scale: texts.read(REPOSITORY, "jobs", scale), texts.SCALES))
+    changes = []
+    for scale, folders in zip(texts.SCALES, planned, strict=True):
+        for folder, digests in STORED["jobs"][scale].items():
+            for name, before in digests.items():
+                after = folders.get(folder, {}).get(name)
+                if after is None:
+                    changes.append(f"{folder}/{name}: not planned")
+                elif after != before:
+                    same_description = after.split()[1:] == before.split()[1:]
+                    changes.append(f"{folder}/{name}: {'params or inputs' if same_description else 'description'}")
+    assert not changes, f"{len(changes)} jobs differ from 72abba8b:\n" + "\n".join(changes)
+
+
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=full)])
+def test_mistakes_have_the_same_messages(step):
+    """Of each tenth mistake, or of all."""
+    present = texts.read(REPOSITORY, "messages", str(step))
+    assert present.keys() >= STORED["messages"].keys()
+    for kind, stored in STORED["messages"].items():
+        expected = {name: text for name, text in stored.items() if step == 1 or name in present[kind]}
+        assert {name: text for name, text in present[kind].items() if name in stored} == expected, kind
