@@ -214,6 +214,31 @@ def test_the_second_stream_ends_after_errors_too(tmp_path, monkeypatch):
     assert joined == [1]
 
 
+def test_both_gradients_of_a_layer_used_twice_are_added_after_the_second_stream(monkeypatch):
+    """Here without a GPU: the calls are noted, in order."""
+    calls = []
+
+    class Stream:
+        def __init__(self, name):
+            self.name = name
+
+        def wait_stream(self, other):
+            calls.append(f"{self.name} waits for {other.name}")
+
+    main, second = Stream("main"), Stream("second")
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: main)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: calls.append(f"in {stream.name}") or nullcontext())
+    monkeypatch.setattr(second_stream, "SECOND", lambda _: second)
+    tied, other, gradient = torch.ones(1), torch.ones(1), torch.ones(1)
+    for name, parameter in (("tied", tied), ("other", other), ("tied", tied)):
+        second_stream.on_second_stream(lambda name=name: calls.append(name), parameter, gradient)
+    second_stream.join()
+    apart = ["second waits for main", "in second"]
+    assert calls == [*apart, "tied", *apart, "other", "main waits for second", "tied"]
+    assert not second_stream.HELD and not second_stream.SEEN
+
+
 def test_what_a_step_may_not_do_shows(tmp_path):
     """The test's own power: a step that reads the round as a Python number is frozen by a recording."""
 

@@ -17,6 +17,7 @@ from flatfed.engine.executors import Batch, Products, Sequential
 from flatfed.engine.layout import Layout
 from flatfed.engine.speed import live
 from flatfed.engine.speed.row_convolution import RowConv2d
+from flatfed.engine.speed.row_layers import convert
 from flatfed.engine.speed.row_norm import RowGroupNorm
 
 ROWS, IMAGES, CLASSES = 2, 2, 10
@@ -53,6 +54,7 @@ class Own(nn.Module):
         self.tied.weight = self.twice.weight
         self.pointwise = nn.Conv2d(6, 5, 1, stride=2, padding=1)
         self.last = nn.Conv2d(5, 8, 3)
+        self.join = nn.Conv2d(8, 8, 1, bias=False)
         self.norm_of_features = nn.GroupNorm(2, 8)
         self.dense = nn.Linear(8, CLASSES)
 
@@ -61,7 +63,8 @@ class Own(nn.Module):
             x = torch.tanh_(layer(x))
         x = self.twice(relu(self.tied(self.layer_norm(x))))
         x = torch.tanh(self.pointwise(self.twice(x)))
-        return self.dense(self.norm_of_features(self.last(x).mean(dim=(2, 3))))
+        x = torch.tanh_(self.join(self.last(x)))
+        return self.dense(self.norm_of_features(x.mean(dim=(2, 3))))
 
 
 def both(model: nn.Module, shape: tuple[int, int, int]) -> tuple[Products, list[tuple[Tensor, Tensor]]]:
@@ -107,7 +110,12 @@ def test_a_gradient_of_all_rows_is_that_of_each(case):
 
 
 def test_layers_of_a_users_model():
-    compare(Own(), (3, 10, 12), 7)
+    compare(Own(), (3, 10, 12), 8)
+
+
+def test_a_convolution_of_a_single_image():
+    layer, image = convert(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1)))[0], torch.randn(3, 5, 6)
+    assert isinstance(layer, RowConv2d) and torch.equal(layer(image), layer(image[None])[0])
 
 
 def test_triton_kernels_by_the_interpreter():
