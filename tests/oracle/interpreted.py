@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import conv2d, group_norm, pad
 
 from flatfed.engine.job import assembly
-from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.speed import convolution_kernels, norm_kernels, row_convolution, row_norm, update_kernel
+from flatfed.engine.speed.fused_update import FusedUpdate
 from harness import description, simulation, write_problem
 
 ROWS, IMAGES = 2, 3
@@ -117,10 +117,9 @@ def test_the_fused_update(tmp_path, monkeypatch, calls, name, params, fused, cli
     write_problem(tmp_path)
     peers = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}} if name == "dfedavgm" else {}
     spec = description(name, params, precision="float32", local_epochs=1, clip_norm=clip, **peers)
+    plain = simulation(tmp_path, spec, "stacked")
+    monkeypatch.setattr(assembly, "LocalUpdate", FusedUpdate)  # as products has it
     run = simulation(tmp_path, spec, "stacked")
-    with monkeypatch.context() as patch:
-        patch.setattr(assembly, "FusedUpdate", LocalUpdate)
-        plain = simulation(tmp_path, spec, "stacked")
     line, expected = run.advance(), plain.advance()
     assert ("descend" in calls) == fused
     assert line["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-5)
@@ -129,9 +128,10 @@ def test_the_fused_update(tmp_path, monkeypatch, calls, name, params, fused, cli
 
 
 @pytest.mark.parametrize(("private", "rates"), [(0, [[0.1], [0.3]]), (3, 0.1)], ids=["seeds", "private"])
-def test_rows_that_are_not_fused(tmp_path, calls, private, rates):
+def test_rows_that_are_not_fused(tmp_path, monkeypatch, calls, private, rates):
     """Of seeds that train together, each with its learning rate; with private coordinates, which do not decay."""
     write_problem(tmp_path)
+    monkeypatch.setattr(assembly, "LocalUpdate", FusedUpdate)
     run, rates = simulation(tmp_path, description("fedavg", precision="float32", clip_norm=None)), torch.tensor(rates)
     w = torch.randn(2, run.layout.size + private)
     decays = torch.arange(w.shape[1]) < run.layout.size
