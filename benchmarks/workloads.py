@@ -14,7 +14,6 @@ ALGORITHMS: dict[str, dict[str, Any]] = {  # parameters in FedSMOO's CIFAR-10 se
     "fedavg": {},
     "fedsam": {"rho": 0.01},
     "scaffold": {},
-    "fedadam": {},
     "fedsmoo": {"penalty": 0.1, "rho": 0.1},
 }
 TEST_IMAGES = 10_000  # of CIFAR-10
@@ -96,7 +95,7 @@ class Workload:
             "weight_decay": 0.001,
             "clip_norm": 10.0,
             "augmentation": self.augmentation,
-            "update": {"name": algorithm, "params": ALGORITHMS[algorithm]},
+            "update": {"name": algorithm, "params": ALGORITHMS.get(algorithm, {})},
             "evaluation": {"every": 1_000_000, "sets": ["test"], "batch_size": 1000},
             "executor": self.executor,
             "precision": precision,

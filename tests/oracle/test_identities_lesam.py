@@ -21,9 +21,9 @@ def perturbations(run, rounds: int) -> list[dict[int, list[torch.Tensor]]]:
     perturbation = algorithm.perturbation
     plan = run.plan
 
-    def planned(clients):
+    def planned(clients, ahead=0):
         planned.clients = [int(c) for c in clients]
-        return plan(clients)
+        return plan(clients, ahead)
 
     def watched(w, gradient, ctx):
         e = perturbation(w, gradient, ctx)
