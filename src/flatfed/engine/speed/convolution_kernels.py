@@ -55,8 +55,8 @@ def _columns(
     pixel = (image * height)[:, None] * width + y * width + x
     source += row * images * height * width * channels
     values = tl.load(source + pixel * channels + channel[None, :], mask=inside, other=0.0)
-    place = (row * positions + position)[:, None] * entries + entry[None, :]
-    tl.store(target + place, values, mask=(position < positions)[:, None] & (entry < entries)[None, :])
+    offset = (row * positions + position)[:, None] * entries + entry[None, :]
+    tl.store(target + offset, values, mask=(position < positions)[:, None] & (entry < entries)[None, :])
 
 
 @triton.jit
@@ -91,11 +91,11 @@ def _fold(
         # Top left corner of the kernel that reads the pixel with this tap, in the padded image.
         corner_y, corner_x = y - tap // kernel_width, x - tap % kernel_width
         output_y, output_x = corner_y // stride_y, corner_x // stride_x
-        read = (corner_y >= 0) & (corner_y % stride_y == 0) & (output_y < output_height)
-        read &= (corner_x >= 0) & (corner_x % stride_x == 0) & (output_x < output_width)
+        is_read = (corner_y >= 0) & (corner_y % stride_y == 0) & (output_y < output_height)
+        is_read &= (corner_x >= 0) & (corner_x % stride_x == 0) & (output_x < output_width)
         position = (image * output_height + output_y) * output_width + output_x
-        place = (position * taps + tap)[:, None] * channels + channel[None, :]
-        total += tl.load(source + place, mask=in_target & read[:, None], other=0.0).to(tl.float32)
+        offset = (position * taps + tap)[:, None] * channels + channel[None, :]
+        total += tl.load(source + offset, mask=in_target & is_read[:, None], other=0.0).to(tl.float32)
     tl.store(target + (row * pixels + pixel)[:, None] * channels + channel[None, :], total, mask=in_target)
 
 
@@ -148,18 +148,18 @@ def _implicit_product(
         tap, channel = step // steps, step % steps * STEP + tl.arange(0, STEP)
         if BACKWARD:
             source_y, source_x = y - tap // kernel_width, x - tap % kernel_width
-            place = channel[:, None] * (taps * outputs) + tap * outputs + output[None, :]
+            offset = channel[:, None] * (taps * outputs) + tap * outputs + output[None, :]
         else:
             source_y, source_x = y + tap // kernel_width, x + tap % kernel_width
-            place = output[None, :] * (taps * channels) + tap * channels + channel[:, None]
+            offset = output[None, :] * (taps * channels) + tap * channels + channel[:, None]
         inside = (source_y >= 0) & (source_y < source_height) & (source_x >= 0) & (source_x < source_width)
         inside &= pixel < pixels
         source_pixel = (image * source_height + source_y) * source_width + source_x
         values = tl.load(source + source_pixel[:, None] * channels + channel[None, :], mask=inside[:, None], other=0.0)
-        weights = tl.load(kernels + place, mask=(output < outputs)[None, :], other=0.0)
+        weights = tl.load(kernels + offset, mask=(output < outputs)[None, :], other=0.0)
         total = tl.dot(values, weights, total, input_precision=PRECISION)
-    place = (row * pixels + pixel)[:, None] * outputs + output[None, :]
-    tl.store(target + place, total, mask=(pixel < pixels)[:, None] & (output < outputs)[None, :])
+    offset = (row * pixels + pixel)[:, None] * outputs + output[None, :]
+    tl.store(target + offset, total, mask=(pixel < pixels)[:, None] & (output < outputs)[None, :])
 
 
 def columns(source: Tensor, window: Window, size: Sides, entries: int) -> Tensor:

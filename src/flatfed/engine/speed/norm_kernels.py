@@ -119,9 +119,9 @@ def _norm_backward(
 
     factor = tl.load(scale + image // batch * scale_row + channel).to(tl.float32)
     # Means of the gradient of the normalised values, and of its product with them.
-    plain = _by_channel(_group_means(shift_gradient * factor, pixels, CHANNELS, GROUPS), CHANNELS, GROUPS)
+    mean_slope = _by_channel(_group_means(shift_gradient * factor, pixels, CHANNELS, GROUPS), CHANNELS, GROUPS)
     product = _by_channel(_group_means(scale_gradient * factor, pixels, CHANNELS, GROUPS), CHANNELS, GROUPS)
-    output = (slope * factor[None, :] - plain - normalised * product) * inverse_deviation
+    output = (slope * factor[None, :] - mean_slope - normalised * product) * inverse_deviation
     tl.store(images_gradient + offsets, output, mask=inside)
 
 

@@ -71,9 +71,9 @@ def pixels_of_entries(
 
     sorted_pixels, sorted_entries = pixels.sort(stable=True)
     rank = torch.arange(len(pixels)) - torch.searchsorted(sorted_pixels, sorted_pixels)
-    read = sorted_pixels < count
-    entries = torch.full((count, int(rank.where(read, -1).max()) + 1), len(pixels))
-    entries[sorted_pixels[read], rank[read]] = sorted_entries[read]
+    is_read = sorted_pixels < count
+    entries = torch.full((count, int(rank.where(is_read, -1).max()) + 1), len(pixels))
+    entries[sorted_pixels[is_read], rank[is_read]] = sorted_entries[is_read]
     return pixels.to(device), entries.to(device)
 
 
@@ -137,7 +137,7 @@ def columns_of(images: Tensor, window: Window, size: Sides) -> Tensor:
     """Return the pixels under the kernel at each output position, (R, B H' W', T C), with zeros as :func:`padded`."""
     rows, batch, *sides, channels = images.shape
     entries, positions = window.taps * channels, batch * size[0] * size[1]
-    if one_tap_each(window, tuple(sides), size) and entries % 8 == 0:
+    if columns_are_images(window, tuple(sides), size) and entries % 8 == 0:
         return images.view(rows, positions, entries)
     if accelerated := accelerated_for(images):
         return accelerated.columns(images, window, size, entries + -entries % 8)
@@ -150,7 +150,7 @@ def columns_of(images: Tensor, window: Window, size: Sides) -> Tensor:
 def fold(by_entry: Tensor, window: Window, size: Sides, images_size: tuple[int, ...]) -> Tensor:
     """Return the gradient of the images from that of their columns: for each pixel, the sum over its entries."""
     rows, batch, *sides, channels = images_size
-    if one_tap_each(window, tuple(sides), size):
+    if columns_are_images(window, tuple(sides), size):
         return by_entry.view(images_size)
     if accelerated := accelerated_for(by_entry):
         return accelerated.fold(by_entry, window, size, images_size)
@@ -160,7 +160,7 @@ def fold(by_entry: Tensor, window: Window, size: Sides, images_size: tuple[int, 
     return by_entry.index_select(1, entries.flatten()).view(rows, *entries.shape, channels).sum(2).view(images_size)
 
 
-def one_tap_each(window: Window, size: Sides, output_size: Sides) -> bool:
+def columns_are_images(window: Window, size: Sides, output_size: Sides) -> bool:
     """Return whether the columns are the images: a 1 x 1 kernel on each pixel, or one position on the whole image."""
     pointwise = window.taps == 1 and window.stride == (1, 1) and window.corner == (0, 0) and output_size == size
     return pointwise or (window.kernel == size and window.corner == (0, 0) and output_size == (1, 1))
