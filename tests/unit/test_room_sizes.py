@@ -19,7 +19,7 @@ LIMITS = {
     "": 685,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1331,
+    "commands": 1333,
     "data": 1063,
     "engine": 3673,
     "experiment": 2244,

@@ -132,12 +132,14 @@ def copy(folder: Path, target: Path) -> None:
             shutil.copyfile(file, staged / file.name)
     try:
         with lock.held(target):
+            copied = [name for name in FILES if (staged / name).is_file()]
+            for name in copied:  # a kill leaves no gap: each file is the old or the new one
+                (staged / name).replace(target / name)
             for path in target.iterdir():
-                if path.name != lock.NAME:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-            for name in FILES:
-                if (staged / name).is_file():
-                    (staged / name).rename(target / name)
+                if path.is_dir():
+                    shutil.rmtree(path)
+                elif path.name not in (lock.NAME, *copied):
+                    path.unlink()
     finally:
         shutil.rmtree(staged)
 
