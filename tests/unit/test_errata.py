@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import shutil
@@ -367,35 +368,21 @@ def test_a_flag_without_an_entry_is_named(tmp_path):
         Errata(root).flags("fedsmoo2023_T6")
 
 
-def test_the_pages_hold_every_entry_and_every_number(errata, tmp_path):
-    for suffix in ("md", "html"):
-        assert cli.main(["errata", "--out", str(tmp_path / f"errata.{suffix}")]) == 0
-    text = (tmp_path / "errata.md").read_text(encoding="utf-8")
-    html = (tmp_path / "errata.html").read_text(encoding="utf-8")
+def test_the_page_holds_every_entry_and_every_number(errata, tmp_path):
+    assert cli.main(["errata", "--out", str(tmp_path / "errata.html")]) == 0
+    page = html.unescape((tmp_path / "errata.html").read_text(encoding="utf-8"))
     for one in errata.entries:
-        assert f"**{one.id}**" in text and f'id="{one.id}"' in html
-    assert "| 632.91 | 99.68 − 36.77 = 62.91 |" in text and "5 of 48 recomputed numbers do not fit" in html
-    assert html.count("<section") == html.count("</section>") == len(errata.entries)
-    assert not re.search(r"<script [^>]*src|<link|https?://", html), "self-contained"
+        assert f'id="{one.id}"' in page and one.says[1:] in page
+    assert "<td>632.91</td><td>99.68 − 36.77 = 62.91</td>" in page and "5 of 48 recomputed numbers do not fit" in page
+    assert page.count("<section") == page.count("</section>") == len(errata.entries)
+    assert not re.search(r"<script [^>]*src|<link|https?://", page), "self-contained"
     assert errata_page.KINDS.keys() >= {one.kind for one in errata.entries}
-
-
-def test_a_terminal_of_80_columns_shows_every_entry_and_every_number(errata, capsys):
-    assert cli.main(["errata"]) == 0
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= 80
-    words = " ".join(text.split())
-    for one in errata.entries:
-        assert f"{one.id}, {errata_page.KINDS[one.kind]}" in words and " ".join(one.says.split()) in words
-    assert (
-        "632.91, " in words and "99.68 − 36.77 = 62.91" in words and "5 of 48 recomputed numbers do not fit." in words
-    )
 
 
 def test_another_suffix_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["errata", "--out", str(tmp_path / "errata.pdf")])
-    assert "errata.pdf': expected a file that ends in .md or .html" in capsys.readouterr().err
+    assert "errata.pdf': expected a file that ends in .html" in capsys.readouterr().err
 
 
 def test_the_printed_spreads_of_t1_are_not_deviations_of_two_repeats():

@@ -19,15 +19,15 @@ LIMITS = {
     "": 685,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1333,
+    "commands": 1307,
     "data": 1063,
     "engine": 3673,
     "experiment": 2244,
     "figures": 816,
     "models": 445,
     "papers": 459,
-    "runs": 823,
-    "tables": 1444,
+    "runs": 817,
+    "tables": 1439,
     "workflow": 233,
 }
 

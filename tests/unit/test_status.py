@@ -189,7 +189,6 @@ def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, cont
     assert found.err == "", "named once"
 
 
-
 def test_a_timing_that_fails_is_listed(here, capsys):
     """fedsmoo2023_T7: seconds of a round come from a timing, and need no runs."""
     log = Path("logs/paper/timing", PROTOCOL, "path3-100", "fedcm.log")

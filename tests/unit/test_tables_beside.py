@@ -120,10 +120,7 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
     assert "<strong>Warning.</strong>" in texts["html"] and texts["html"].count('colspan="4"') == 2
     for kind in ("md", "html"):
         assert "(1 of 4 cells). The error of an eigenvalue" in texts[kind] and "half of Student" in texts[kind]
-        assert (
-            "Trace of the Hessian: standard error of the random vectors 3 %, choice of images 20 %"
-            in texts[kind]
-        )
+        assert "Trace of the Hessian: standard error of the random vectors 3 %, choice of images 20 %" in texts[kind]
         assert "In 1 of 4 cells an estimate has a warning" in texts[kind]
     for line in (
         r" & ours (n = 2) & PyHessian & paper & diff. ",

@@ -119,7 +119,7 @@ def the_photos(project):
 def the_comparison(project):
     for page in ("docs/disputed.md", "docs/effects.md"):
         assert (project.root / page).read_text() == (REPOSITORY / page).read_text()
-    assert "five of the 48 generalization errors" in (project.root / "results/errata.md").read_text()
+    assert "ive of the 48 generalization errors" in (project.root / "results/errata.html").read_text()
 
 
 def the_imported_runs(project):

@@ -2,12 +2,10 @@
 
 import json
 import re
-import sys
 
 import pytest
-from project import REPOSITORY, ROWS
+from project import ROWS
 
-from made import recorded
 from samples import full
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
@@ -54,20 +52,6 @@ def test_a_change_of_the_package_without_a_version_trains_nothing(project):
         file = project.root / "src/flatfed" / path
         file.write_text(file.read_text() + "\n\nEXTRA = 1\n")
     assert set(project.planned()) == {"table", "report"}
-
-
-@full
-def test_runs_of_an_earlier_flatfed_are_not_trained_again_once_converted(project):
-    record = project.root / RUNS / "fedavg/seed1/run.json"
-    before = json.loads(record.read_text())
-    recorded(record.parent, lambda content: content.update(versions=content.pop("libraries"), code_digest="0f" * 32))
-    project.edit("src/flatfed/engine/versions.py", ("ENGINE = 1", "ENGINE = 2"))
-    assert algorithms(project.planned()) == EVERY
-    study = [sys.executable, REPOSITORY / "studies/convert_runs.py", "results"]
-    assert project.call(*study, env={"PYTHONPATH": str(project.root / "src")}).returncode == 0
-    after = json.loads(record.read_text())
-    assert after["libraries"] == before["libraries"] and "versions" not in after, "of unknown code"
-    assert "train" not in project.planned()
 
 
 def test_a_new_seed_trains_only_that_seed(project):

@@ -11,7 +11,6 @@ FOR_YOU = {
     "rerun": ("rerun", "reproduce a run from its run.json and compare"),
     "describe": ("describe", "print the description of runs, the input of `train`"),
     "import": ("import_runs", "accept runs that were trained on another machine"),
-    "clean": ("clean", "list results and data with their sizes, delete them with --yes"),
 }
 CALLED_BY_SNAKEMAKE = {
     "fetch": ("fetch_dataset", "write a dataset as memory-mappable arrays"),

@@ -1,30 +1,31 @@
 """``flatfed errata``.
 
-Shows the entries of config/errata.yaml with the contradicting numbers of config/reference: different tables, errors
-that differ from train minus test, means that differ from those of their cells.
+Writes a page: the entries of config/errata.yaml and the contradicting numbers of config/reference (different tables,
+errors that differ from train minus test, means that differ from those of their cells).
 
 example:
-  python -m flatfed errata --out results/errata.html
+  python -m flatfed errata
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
+from pathlib import Path
 
 from flatfed.commands import kinds
 from flatfed.commands.arguments import argument
 from flatfed.commands.configuration import HOME
 from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
+from flatfed.runs.paths import DEFAULT
 from flatfed.tables import errata_page
 
-ARGUMENTS = [argument("--out", kinds.ending(".md", ".html"), "write a page instead of text", metavar="FILE")]
+ARGUMENTS = [argument("--out", kinds.ending(".html"), "the page", metavar="FILE", default=Path(DEFAULT.errata))]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the errata as Markdown or HTML, or print them as text for 80 columns; ConfigError if they are malformed."""
-    page = errata_page.page(Errata(HOME), options.out.suffix if options.out else ".txt")
-    with contextlib.nullcontext(sys.stdout) if options.out is None else write_whole(options.out, "w") as file:
+    """Write the page; ConfigError if the errata are malformed."""
+    page = errata_page.page(Errata(HOME))
+    with write_whole(options.out, "w") as file:
         file.write(page)
+    print(options.out)

@@ -19,11 +19,10 @@ from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import Form, some
 from flatfed.runs.analysed_model import AnalysedModel, Digests
-from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, RelativeErrors
 
 FORMAT = 3
-READABLE = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: type(value) is int and value == FORMAT)
+READABLE = Form(f"{FORMAT}", lambda value: type(value) is int and value == FORMAT)
 
 
 class HessianMetric(NamedTuple):

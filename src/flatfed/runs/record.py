@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -26,7 +27,6 @@ FILES = (METRICS, MODEL, RECORD)
 #: Metrics and record of an unfinished run, next to its checkpoint.
 LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 
-CONVERSION = "`python studies/convert_runs.py FOLDER`"
 TITLE = "the record of a run"
 REMEDY = "restore the original file, or train the run again"
 
@@ -38,7 +38,7 @@ class RunRecord:
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
     Seconds are sums over all ``sessions``; ``device`` to ``together`` (seeds per process) describe the last one.
     ``commit``: of FlatFed. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``:
-    "at conversion", if studies/convert_runs.py added the digests.
+    "at conversion" for published runs that got their digests later.
     """
 
     description: dict[str, Any]
@@ -131,14 +131,7 @@ def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ..
 
 def read(path: str | os.PathLike[str]) -> RunRecord:
     """Return the record in ``path``; FileNotFoundError without it, DataError for a damaged or edited file."""
-    return read_sealed(_record, path, TITLE, REMEDY)
-
-
-def _record(content: Any, where: str) -> RunRecord:
-    record = forms.read(RunRecord, content, where)
-    if not record.files or "code_digest" in content:
-        raise DataError(f"of an earlier version of FlatFed; {CONVERSION} converts its runs")
-    return record
+    return read_sealed(partial(forms.read, RunRecord), path, TITLE, REMEDY)
 
 
 def read_finished(folder: str | os.PathLike[str]) -> RunRecord:

@@ -1,4 +1,4 @@
-"""The page of the errata, in Markdown, HTML and text."""
+"""The page of the errata."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def summary(finding: dict[str, Any]) -> str:
     return f"{count} of {total} recomputed {'number does' if total == 1 else 'numbers do'} not fit"
 
 
-def page(errata: Errata, suffix: str) -> str:
-    """Return the page in the format of ``suffix``."""
+def page(errata: Errata) -> str:
+    """Return the page as HTML."""
     groups = [(PAPERS[paper], list(group)) for paper, group in groupby(errata.entries, key=lambda entry: entry.paper)]
-    content = {"title": "Errata of the four papers", "about": ABOUT, "kinds": KINDS, "summary": summary}
-    return page_templates.page("errata", suffix, groups=groups, **content)
+    title = "Errata of the four papers"
+    content = {"title": title, "about": ABOUT, "kinds": KINDS, "summary": summary, "groups": groups}
+    return page_templates.framed(title, page_templates.filled("errata.html", **content))
