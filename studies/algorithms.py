@@ -22,7 +22,7 @@ from flatfed.algorithms import Choice
 from flatfed.papers.reference import FLAG
 from flatfed.runs.paths import without_label
 from flatfed.tables.reported_runs import flatten
-from results import read
+from results import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs/algorithms"
@@ -91,11 +91,10 @@ def page(
     kind = algorithms.load(name)
     title, _, body = inspect.getdoc(inspect.getmodule(kind)).partition("\n\n")
     reference = reference[reference.algorithm == name]
-    text = body.rpartition("Evidence: ")[0]
     return template.render(
         name=name,
         title=title.removesuffix("."),
-        text=re.sub(r"``(.*?)``", r"`\1`", text).strip("\n"),
+        text=re.sub(r"``(.*?)``", r"`\1`", body).strip("\n"),
         kind=kind,
         stored=kind().stored_vectors(),
         parameters=[(key, value, isinstance(value, Choice)) for key, value in kind.parameters().items()],
@@ -120,7 +119,7 @@ def pages() -> dict[str, str]:
     )
     small_cnn = pd.read_csv(ROOT / "results/published/cifar10-cnn/cifar10_cnn.csv")
     small_cnn = small_cnn[small_cnn.status == "ok"]
-    sources = template, printed(), choice_effects(), small_cnn, read(), experiment.load(ROOT).tables
+    sources = template, printed(), choice_effects(), small_cnn, Results().runs, experiment.load(ROOT).tables
     return {name: page(name, *sources) for name in sorted(algorithms.names())}
 
 

@@ -1,13 +1,12 @@
 """Compare our runs at FedSMOO's setting with the printed numbers: docs/results.md, its two plots and README's results.
 
-Reads config/reference and results/published/fedsmoo-cifar10, whose rules.md has the rules of the comparison.
+Reads the tables of results/published/fedsmoo-cifar10 as `flatfed table --runs` does; rules.md there has the rules.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,209 +14,166 @@ import pandas as pd
 from jinja2 import Template
 from matplotlib import pyplot
 
-from flatfed.commands import run_folders
+from flatfed.commands import run_folders, table_of_runs
+from flatfed.papers.quantity import Reading
+from flatfed.papers.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, run_name
+from flatfed.tables.cell import Cell
+from flatfed.tables.compare import agreement
 
 STYLE = {"backend": "agg", "axes.spines.top": False, "axes.spines.right": False, "font.size": 8, "axes.titlesize": 9}
 pyplot.rcParams |= STYLE | {"axes.grid": True, "grid.color": "#eeeeee", "figure.labelsize": 8}
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED, DOCS = ROOT / "results/published/fedsmoo-cifar10", ROOT / "docs"
 COLUMN, OLDER = "path3-200", "path3-100"
-TARGETS, OMITTED = (68, 74), {("fedadam", 68)}  # erratum B1
+#: The last two have the rows that FedLESAM adds.
+TABLES = ("fedsmoo2023_T1", "fedsmoo2023_T6", "fedlesam2024_T2", "fedlesam2024_T9")
+TARGETS = (68, 74)
 ROUNDING = 0.087  # norm of bfloat16's rounding of trained weights, docs/performance.md
-POINTS, SHARES = {"agrees": 1.0, "near": 2.0}, {"agrees": 0.15, "near": 0.30}
-NAMES = {
-    "fedavg": "FedAvg", "fedsmoo": "FedSMOO", "fedcm": "FedCM", "feddyn": "FedDyn", "mofedsam": "MoFedSAM",
-    "scaffold": "SCAFFOLD", "fedsam": "FedSAM", "fedadam": "FedAdam", "fedgamma": "FedGAMMA",
-    "fedlesam": "FedLESAM", "fedlesam_d": "FedLESAM-D", "fedlesam_s": "FedLESAM-S",
-}  # fmt: skip
-ROWS, ROUNDS = list(NAMES)[:8], 800
-PARTITIONS = {"dir": "dirichlet", "path": "pathological"}
+ROWS = ["fedavg", "fedsmoo", "fedcm", "feddyn", "mofedsam", "scaffold", "fedsam", "fedadam"]
+NAMES: dict[str, str] = {}  # algorithm -> label, filled by Results
 
 
 @dataclass(eq=False)
 class Run:
-    """A run: test accuracies in percent by round, and its record ``about``."""
+    """A run: its record, its folder, and its test accuracies in percent by round."""
 
-    accuracy: pd.Series
-    about: dict
+    record: RunRecord
     folder: Path
-    finished: bool
+    accuracy: pd.Series
 
     def __post_init__(self) -> None:
         """Read the run's ids from its description."""
-        described = self.about["description"]
+        described = self.record.description
         self.split, self.algorithm, self.seed = (described[key] for key in ("split", "algorithm", "seed"))
-        self.precision = "TF32" if self.about.get("tf32") else self.about["precision"]
-        self.rounds = int(self.accuracy.index[-1])
-        self.name = NAMES[without_label(self.algorithm)] + (f", {self.changes}" if self.changes else "")
-        self.printed = printed(self.split, self.algorithm)
-
-    @property
-    def device(self) -> str:
-        return self.about["host"]["gpu"] or "CPU"
+        self.finished, self.rounds, self.seconds = self.record.ended, self.record.rounds_done, self.record.seconds
+        self.precision = "TF32" if self.record.tf32 else self.record.precision
+        self.device = self.record.host["gpu"] or "CPU"
+        self.name = ", ".join(filter(None, (NAMES[without_label(self.algorithm)], self.changes)))
 
     @property
     def changes(self) -> str:
         """Return the differences from the baseline: a variant's label, another batch size than 50."""
-        batch = self.about["description"]["batch_size"]
+        batch = self.record.description["batch_size"]
         return ", ".join([*self.algorithm.split("~")[1:], *([f"batches of {batch}"] if batch != 50 else [])])
 
     @property
     def loses_perturbation(self) -> bool:
         """Return whether bfloat16 rounds the weights by more than the radius of the perturbation."""
-        radius = self.about["description"]["update"]["params"].get("rho", ROUNDING)
+        radius = self.record.description["update"]["params"].get("rho", ROUNDING)
         return self.precision == "bfloat16" and radius < ROUNDING
 
+    def final(self, window: int) -> float | None:
+        """Return the mean of the last accuracies, None if unfinished."""
+        return Reading(window, history={"accuracy": list(self.accuracy)}).final("accuracy") if self.finished else None
+
+    def rounds_to(self, target: float, smoothing: int) -> int | None:
+        """Return the rounds to ``target`` of a centred mean."""
+        history = {"accuracy": list(self.accuracy), "round": list(self.accuracy.index)}
+        return Reading(1, smoothing, target, "accuracy", history).at_crossing("round")
+
+    def trailing(self, target: float) -> int | None:
+        """Return the rounds to ``target`` of the mean of the last 10 rounds."""
+        mean = self.accuracy.rolling(10).mean()
+        return int(mean[mean >= target].index[0]) if (mean >= target).any() else None
+
+
+class Results:
+    """Our cells, and the ``runs`` behind them and around them.
+
+    ``cells``: (split, algorithm, target in percent or None) -> cell; ``shown``: the runs of the cells.
+    """
+
+    def __init__(self, folder: Path = PUBLISHED):
+        """Read the tables and the runs of ``folder``; ValueError if two runs have the same metrics."""
+        self.cells: dict[tuple[str, str, int | None], Cell] = {}
+        for name in TABLES:
+            options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None)
+            for column, row, cell in table_of_runs.make(options)[0].labelled_cells:
+                NAMES.setdefault(row.id, row.label)
+                if cell.printed_unit in ("percent", "rounds"):
+                    target = None if cell.target is None else round(100 * cell.target)
+                    self.cells.setdefault((column.split, row.id, target), cell)
+        shown = {run.split("/runs/")[1] for cell in self.cells.values() for run in cell.runs}
+        self.runs, files = [], {}
+        for file in run_folders.record_files([folder], RECORD, RECORD_SO_FAR):
+            record = run_folders.read_checking_metrics(file)
+            metrics = run_folders.metrics_file(file)
+            if (other := files.setdefault(record.files[metrics.name], file)) != file:
+                raise ValueError(f"{file} and {other} have the same metrics: remove the copy")
+            accuracy = 100 * pd.read_csv(metrics, index_col="round").test_accuracy
+            self.runs.append(Run(record, file.parent, accuracy))
+        order = [*ROWS, *NAMES]
+        self.runs.sort(key=lambda run: (order.index(without_label(run.algorithm)), run.changes, run.seed))
+        self.shown = [run for run in self.runs if run_name(run.record.description) in shown]
+
+    def of(self, split: str, algorithm: str | None = None) -> list[Run]:
+        """Return the shown runs of a split."""
+        return [run for run in self.shown if run.split == split and algorithm in (None, run.algorithm)]
+
+    def verdicts(self, *targets: int | None) -> list[str]:
+        """Return the verdicts on the column's cells."""
+        return [agreement(self.cells[COLUMN, name, target]) for name in ROWS for target in targets]
+
     @property
-    def finals(self) -> list[float | None]:
-        """Return the last accuracy and the means of the last 10 and 50 rounds, None if unfinished."""
-        return [self.accuracy.iloc[-n:].mean() if self.finished else None for n in (1, 10, 50)]
-
-    def rounds_to(self, target: float) -> list[int | None]:
-        """Return the rounds to ``target``: centred mean of 21 (primary), first crossing, trailing mean of 10."""
-        means = self.accuracy.rolling(21, center=True).mean(), self.accuracy, self.accuracy.rolling(10).mean()
-        return [int(mean[mean >= target].index[0]) if (mean >= target).any() else None for mean in means]
-
-    @property
-    def verdict(self) -> str:
-        """Return the verdict on the mean accuracy of 50 rounds, "" if unfinished."""
-        return verdict(self.finals[2], self.printed)
-
-    def target_verdict(self, target: int) -> str:
-        """Return the verdict on the primary rounds to ``target``, "" while open."""
-        ours, theirs = self.rounds_to(target)[0], self.printed[target]
-        if (self.algorithm, target) in OMITTED:
-            return "omitted (B1)"
-        if theirs is None:
-            return "differs" if ours else "agrees" if self.finished else ""
-        if ours is None:
-            return "differs" if self.finished or self.rounds - 10 > (1 + SHARES["near"]) * theirs else ""
-        return within(abs(ours - theirs) / theirs, SHARES)
+    def trials(self) -> list[tuple]:
+        """Return (run, baseline, common rounds, two means of 10 rounds, mean difference) of variants and precisions."""
+        trials = []
+        for run in self.runs:
+            bases = [] if run in self.shown else self.of(run.split, without_label(run.algorithm))
+            for base in (base for base in bases if base.seed == run.seed):
+                common = run.accuracy.index.intersection(base.accuracy.index)
+                ours, theirs = run.accuracy[common], base.accuracy[common]
+                trials.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
+        return trials
 
 
-@dataclass
-class Row:
-    """A row of the column and its ``runs``, one per seed."""
-
-    runs: list[Run]
-
-    @property
-    def finished(self) -> bool:
-        return any(run.finished for run in self.runs)
-
-    @property
-    def ours(self) -> float | None:
-        """Return the mean over the finished seeds of the mean accuracy of 50 rounds."""
-        finals = [run.finals[2] for run in self.runs if run.finished]
-        return sum(finals) / len(finals) if finals else None
-
-    @property
-    def verdict(self) -> str:
-        return verdict(self.ours, self.runs[0].printed)
+def text(cell: Cell) -> str:
+    """Return our number of a cell: both seeds' and their mean, or how far the run has come."""
+    if cell.status != "ok":
+        return "not reached" if cell.status == "not_reached" else f"> {cell.rounds}"
+    number = [written(value, None, cell.printed_unit, cell.paper_decimals) for value in (cell.value, *cell.values)]
+    return number[0] if cell.n == 1 else f"{number[0]} ({', '.join(number[1:])})"
 
 
-def verdict(ours: float | None, printed: dict) -> str:
-    """Return the verdict on an accuracy, "" for None."""
-    return "" if ours is None else within(abs(ours - printed["accuracy"]), POINTS)
+def printed(cell: Cell) -> str:
+    """Return the printed number of a cell."""
+    return as_printed(cell.paper_value, None, cell.printed_unit, cell.paper_decimals) or "not reached"
 
 
-def within(difference: float, bounds: dict[str, float]) -> str:
-    """Return the first verdict whose bound holds, else "differs"."""
-    return next((name for name, bound in bounds.items() if difference <= bound), "differs")
-
-
-def printed(split: str, algorithm: str) -> dict:
-    """Return the printed accuracy and rounds to targets of FedSMOO (Tables 1, 6), else FedLESAM (Tables 2, 9)."""
-    kind, parameter, clients = re.fullmatch(r"(dir|path)([\d.]+)-(\d+)", split).groups()
-    for paper, accuracies, rounds in (("fedsmoo2023", "T1", "T6"), ("fedlesam2024", "T2", "T9")):
-        tables = []
-        for table, metric in ((accuracies, "test_accuracy"), (rounds, "rounds_to_target")):
-            rows = pd.read_csv(ROOT / f"config/reference/{paper}_{table}.csv")
-            rows = rows[(rows.dataset == "cifar10") & (rows.partition == PARTITIONS[kind])]
-            rows = rows[(rows.partition_param == float(parameter)) & (rows.clients == int(clients))]
-            rows = rows[(rows.metric == metric) & (rows.unit != "x")]
-            tables.append(rows[rows.algorithm == without_label(algorithm)])
-        if len(tables[0]):
-            reached = tables[1].dropna(subset="value").set_index("target").value
-            rounds_to = {target: int(reached[target]) if target in reached else None for target in TARGETS}
-            return {"accuracy": tables[0].value.iloc[0]} | rounds_to
-    raise KeyError(f"no printed number of {algorithm} on {split}")
-
-
-def read(folder: Path = PUBLISHED) -> list[Run]:
-    """Return the runs under ``folder`` by row and seed; ValueError if two have the same metrics."""
-    runs, folders = [], {}
-    for record in sorted(folder.rglob("run*.json")):
-        files = run_folders.read_checking_metrics(record).files  # refuses edited runs
-        suffix = record.name.removeprefix("run").removesuffix(".json")
-        other = folders.setdefault(files[f"metrics{suffix}.csv"], record.parent)
-        if other != record.parent:
-            raise ValueError(f"{record.parent} and {other} have the same metrics: remove the copy")
-        metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
-        finished = not suffix and len(metrics) == ROUNDS
-        runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, finished))
-    return sorted(runs, key=lambda run: (list(NAMES).index(without_label(run.algorithm)), run.changes, run.seed))
-
-
-def column_runs(runs: list[Run]) -> list[Run]:
-    """Return the runs of the column's rows: for each seed the first finished one (rules.md), else the longest."""
-    chosen: dict[tuple[str, int], Run] = {}
-    candidates = [run for run in runs if run.split == COLUMN and run.algorithm in ROWS and not run.changes]
-    for run in sorted(candidates, key=lambda run: (not run.finished, run.about.get("finished") or "", -run.rounds)):
-        chosen.setdefault((run.algorithm, run.seed), run)
-    return [run for run in runs if run in chosen.values()]
-
-
-def trials(runs: list[Run]) -> list[tuple]:
-    """Return (run, baseline, common rounds, two means of 10 rounds, mean difference) of each variant or precision."""
-    results, column = [], column_runs(runs)
-    for run in runs:
-        second_precision = run not in column if run.split == COLUMN else run.precision == "float32"
-        same = column if run.split == COLUMN else [other for other in runs if other.split == run.split]
-        ids = without_label(run.algorithm), run.seed
-        same = [r for r in same if (r.algorithm, r.seed) == ids and r is not run and not r.changes]
-        base = next(iter(same), None)
-        if base is None or not (run.changes or second_precision):
-            continue
-        common = run.accuracy.index.intersection(base.accuracy.index)
-        ours, theirs = run.accuracy[common], base.accuracy[common]
-        results.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
-    return results
-
-
-def dumbbells(runs: list[Run], out: Path, page_digest: str) -> None:
-    """Draw printed (hollow) and our (filled) accuracies and rounds to targets of each row with a run."""
-    shown = runs
-    names = [name for name in reversed(ROWS) if name in {run.algorithm for run in shown}]
-    size, end = (4, 2 + 0.75 * len(names)), 830
-    accuracies = [value for run in shown for value in (run.printed["accuracy"], run.finals[2]) if value]
+def dumbbells(results: Results, out: Path, page_digest: str) -> None:
+    """Draw printed (hollow) and our (filled) accuracies and rounds to targets of the column."""
+    size, end, mark = (4, 2 + 0.75 * len(ROWS)), 830, {"color": "#a3195b", "markersize": 8, "clip_on": False}
     figure, panels = pyplot.subplots(3, 1, figsize=size, sharey=True, layout="constrained")
-    for panel, key in zip(panels, ("accuracy", *TARGETS), strict=True):
-        mark = {"color": "#a3195b", "markersize": 8, "clip_on": False}
-        for run in shown:
-            theirs, ours = run.printed[key], run.finals[2] if key == "accuracy" else run.rounds_to(key)[0]
-            height, at = names.index(run.algorithm), ours or (end if run.finished else run.rounds)
-            if ours or key != "accuracy":
-                grey = {} if ours or run.finished else {"color": "#aaaaaa"}
+    for panel, target in zip(panels, (None, *TARGETS), strict=True):
+        numbers = []
+        for height, row in enumerate(reversed(ROWS)):
+            cell = results.cells[COLUMN, row, target]
+            factor = UNITS[cell.printed_unit].factor
+            ours, theirs = (value and factor * value for value in (cell.value, cell.paper_value))
+            open_ = cell.status not in ("ok", "not_reached")
+            at = ours or (cell.rounds if open_ else end)
+            numbers += filter(None, (ours, theirs))
+            if ours or target:
+                grey = {"color": "#aaaaaa"} if open_ else {}
                 line = [] if grey else [theirs or end, at]
                 panel.plot(line, [height] * len(line), "-", color="#cccccc", zorder=0)
                 panel.plot(at, height, "o" if ours else ">", **mark | grey)
             panel.plot(theirs or end, height, "o" if theirs else ">", **mark | {"markersize": 13}, fillstyle="none")
-        panel.set(yticks=range(len(names)), yticklabels=[NAMES[name] for name in names], ylim=(-0.6, len(names) - 0.4))
-        panel.set(xlim=(min(accuracies) - 1, max(accuracies) + 1) if key == "accuracy" else (0, end))
+        names = [NAMES[name] for name in reversed(ROWS)]
+        panel.set(yticks=range(len(ROWS)), yticklabels=names, ylim=(-0.6, len(ROWS) - 0.4))
+        panel.set(xlim=(0, end) if target else (min(numbers) - 1, max(numbers) + 1))
         panel.locator_params(axis="x", nbins=5)
         panel.tick_params(labelsize=9.5)
-        panel.set_title("Test accuracy, %" if key == "accuracy" else f"Rounds to {key} %", fontsize=10)
+        panel.set_title(f"Rounds to {target} %" if target else "Test accuracy, %", fontsize=10)
     figure.supxlabel("hollow: printed, filled: ours\narrow: not reached, grey: unfinished", fontsize=10)
     figure.savefig(out, dpi=200, metadata={"flatfed": page_digest})
 
 
-def curves(runs: list[Run], out: Path, page_digest: str) -> None:
+def curves(results: Results, out: Path, page_digest: str) -> None:
     """Draw one panel per row and split: raw accuracies, their mean of 10 rounds, FedAvg in grey."""
-    shown = [run for run in runs if run.seed == 1 and not run.changes]
-    shown = [run for run in shown if (run.split, run.precision) != (OLDER, "float32")]
-    shown.sort(key=lambda run: run.split, reverse=True)
+    shown = [run for split in (COLUMN, OLDER) for run in results.of(split) if run.seed == 1]
     rows = -(-len(shown) // 4)
     figure, panels = pyplot.subplots(rows, 4, figsize=(10, 1.9 * rows), sharex=True, sharey=True, layout="constrained")
     for panel in panels.flat[len(shown) :]:
@@ -236,27 +192,22 @@ def curves(runs: list[Run], out: Path, page_digest: str) -> None:
     figure.savefig(out, dpi=150, metadata={"flatfed": page_digest})
 
 
-def page(runs: list[Run], name: str = "results") -> str:
+def page(results: Results, name: str = "results") -> str:
     """Return the rendered template ``name``: results or readme."""
-    column = column_runs(runs)
-    table = [Row([run for run in column if run.algorithm == name]) for name in ROWS]
-    table = [row for row in table if row.runs]
     template = Template((ROOT / f"studies/{name}.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
     return template.render(
-        column=column, table=table, runs=runs, rows=ROWS, names=NAMES, trials=trials(runs), targets=TARGETS, root=ROOT,
-        rounding=ROUNDING,
-        accuracies=[row.verdict for row in table],
-        rounds=[run.target_verdict(target) for run in column for target in TARGETS],
+        results=results, column=COLUMN, older=OLDER, rows=ROWS, names=NAMES, targets=TARGETS, numbers=[None, *TARGETS],
+        root=ROOT, rounding=ROUNDING, text=text, printed=printed, agreement=agreement,
     )  # fmt: skip
 
 
 if __name__ == "__main__":
-    runs = read()
-    text = page(runs)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    dumbbells(column_runs(runs), DOCS / "results.png", digest)
-    curves(runs, DOCS / "results-curves.png", digest)
-    (DOCS / "results.md").write_text(text, encoding="utf-8")
+    results = Results()
+    content = page(results)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    dumbbells(results, DOCS / "results.png", digest)
+    curves(results, DOCS / "results-curves.png", digest)
+    (DOCS / "results.md").write_text(content, encoding="utf-8")
     head, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- results -->\n")
-    block = page(runs, "readme") + "\n" + rest[rest.index("<!-- end of results -->") :]
+    block = page(results, "readme") + "\n" + rest[rest.index("<!-- end of results -->") :]
     (ROOT / "README.md").write_text(head + "<!-- results -->\n" + block, encoding="utf-8")

@@ -15,7 +15,8 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.data import manifest
-from flatfed.experiment import run_specs
+from flatfed.experiment import cell_specs, run_specs
+from flatfed.experiment.model import CellSpec
 from flatfed.runs import record as records
 from flatfed.tables import filled_table
 from shipped import EXP
@@ -209,6 +210,8 @@ def at_paper_setting(algorithm: str, accuracies: list[float], folder: str = "cop
 def so_far(tmp_path, monkeypatch):
     """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2; FedSMOO finished."""
     monkeypatch.chdir(tmp_path)
+    # Their few rounds have no mean of 21.
+    monkeypatch.setattr(cell_specs, "CellSpec", lambda **content: CellSpec(**{**content, "smoothing": 1}))
     at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6])
     at_paper_setting("fedavg", [0.1, 0.2])
     at_paper_setting("fedsmoo", [0.5] * 143 + [0.68] * 50 + [0.80] * 607)
@@ -298,6 +301,15 @@ def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):
         assert f"not shown: copy/{name}/" in said and f"not used: {rounds} rounds, copy/b/" in said
     at_paper_setting("feddyn", [0.7] * 800, "copy/d")
     assert cells_of()["feddyn", "t1"]["value"] == "1.0"
+
+
+@pytest.mark.parametrize(("first", "value"), [("~bfloat16", "7.0"), ("", "9.0")])
+def test_of_two_precisions_the_one_that_finished_first_stays(so_far, first, value):
+    for late, rounds in (("~bfloat16", 6), ("", 8)):
+        changes = LOW if late else {}
+        folder = at_paper_setting("feddyn", [0.1] * rounds + [0.7] * (800 - rounds), **changes)
+        change(folder, finished=f"2026-11-2{5 + (late != first)}T10:00:00+00:00")
+    assert cells_of()["feddyn", "t1"]["value"] == value
 
 
 @pytest.mark.parametrize("stage", ["the summary", "the cells"])

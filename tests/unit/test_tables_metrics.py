@@ -14,6 +14,7 @@ from flatfed.errors import DataError
 from flatfed.experiment.model import CellSpec
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
+from flatfed.papers.quantity import Reading
 from flatfed.papers.units import UNITS, as_printed, signed, written
 from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import cells
@@ -22,6 +23,19 @@ DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "roun
 FEDCM = {name: declared.default for name, declared in algorithms.load("fedcm").parameters().items()}
 DESCRIPTION["update"] = {"name": "fedcm", "params": FEDCM}
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
+
+
+def test_smoothed_readings_of_a_straight_line():
+    """0.1 points a round: 68 % in round 680, smoothed or not; the last 10 rounds have no centred mean of 21."""
+    rounds = list(range(1, 801))
+    line = Reading(50, history={"round": rounds, "test_accuracy": [at / 1000 for at in rounds]})
+    assert METRICS["test_accuracy"].function(line) == pytest.approx(0.7755)
+    assert METRICS["last_test_accuracy"].function(line) == 0.8
+    reached = METRICS["rounds_to_target"].function
+    assert [reached(replace(line, target=0.6795, smoothing=width)) for width in (1, 3, 21)] == [680, 680, 680]
+    assert [reached(replace(line, target=0.7895, smoothing=width)) for width in (1, 19, 21)] == [790, 790, 790]
+    assert [reached(replace(line, target=0.7905, smoothing=width)) for width in (1, 19, 21)] == [791, 791, None]
+    assert reached(replace(line, target=0.001, smoothing=21)) == 11
 
 
 def make_run(folder: Path, test: list[float], **columns: list[float]) -> str:

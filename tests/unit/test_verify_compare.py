@@ -34,6 +34,24 @@ def test_agreement_of_rounds_exact_numbers_and_targets_not_reached():
     assert compare.agreement(rounds([None, 300], 300)) == "differs"
 
 
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (cell([0.7286], 0.7186, tolerance=(1, 2)), "agrees"),
+        (cell([0.7287], 0.7186, tolerance=(1, 2)), "near"),
+        (cell([0.6985], 0.7186, tolerance=(1, 2)), "differs"),
+        (cell([0.70, 0.76], 0.7186, tolerance=(1, 2)), "near"),  # the spread over seeds does not widen it
+        (rounds([456], 397, tolerance=(15, 30)), "agrees"),
+        (rounds([457], 397, tolerance=(15, 30)), "near"),
+        (rounds([517], 397, tolerance=(15, 30)), "differs"),
+        (rounds([None], 397, tolerance=(15, 30)), "differs"),
+        (rounds([464], None, "not reached; flag:B1", judged=False), ""),
+    ],
+)
+def test_tolerances_of_a_table(cell, expected):
+    assert compare.agreement(cell) == expected
+
+
 def test_what_is_not_compared():
     assert compare.agreement(cell([0.8], 0.8, status="missing", value=None)) == "missing"
     assert compare.agreement(cell([0.8], 0.8, scale="preview")) == ""

@@ -2,9 +2,6 @@
 
 The class has the file's name, ignoring capitals and underscores (``fedlesam_s.py``: ``FedLESAMS``). Files that begin
 with an underscore are building blocks. ``algorithm_folders`` in config.yaml adds files.
-
-"Evidence: tests" means golden values, rounds by hand, a second implementation and identities; "tests only", that no run
-at a paper's setting is finished.
 """
 
 from __future__ import annotations

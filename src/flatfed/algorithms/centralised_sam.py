@@ -3,8 +3,6 @@
     e = rho g(w) / ||g(w)||;   w <- w - eta [clip(g(w + e)) + weight_decay w]
 
 A round has as many steps as that of centralised SGD.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

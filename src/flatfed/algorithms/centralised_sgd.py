@@ -4,8 +4,6 @@
 
 A round has the n K gradient steps of a federated round (``steps_of`` of the split), so rounds and learning rates
 correspond.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

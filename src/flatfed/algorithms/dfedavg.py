@@ -3,8 +3,6 @@
     z_i = x_i after K steps of x <- x - eta g_i(x);   x_i <- sum_l w_il z_l
 
 On the full graph it equals FedAvg with full participation.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
     v <- theta v + d;   x <- x - eta v;   v = 0 at the start of every round
 
 theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with weight decay, as in torch's SGD.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

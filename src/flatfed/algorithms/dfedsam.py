@@ -4,8 +4,6 @@
 
 Alg. 1 prints y <- x inside the loop over k; it belongs before it. rho = 0.01 (appendix B.3). On the full graph it
 equals FedSAM with full participation.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 
 Q = 4 (section 5.2). The single mix that Alg. 1 prints is the loop's first step. On a time-varying graph every gossip
 step has its own draw (appendix B.4: 10 Q clients without replacement).
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

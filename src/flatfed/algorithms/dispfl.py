@@ -13,8 +13,6 @@ Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shap
 are dense. ``regrow: gradient`` uses the largest |gradient| of the round's last step (the official code: of one more
 batch at the trained weights). DFedSAM does not define its "global" accuracy; here it is that of the mean of all nodes'
 models after local training. A link carries ``density`` of a model, without positions, as in the official code.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

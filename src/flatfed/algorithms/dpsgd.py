@@ -4,8 +4,6 @@
 
 With one step this is x_i <- sum_l w_il x_l - eta g_i(x_i). DFedSAM trains one epoch a round (appendix B.3). The code
 published with DisPFL mixes first, then trains: ``order: official_code``.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

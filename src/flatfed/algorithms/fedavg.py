@@ -3,8 +3,6 @@
 Server: w^{t+1} = w^t + eta_g (1/n) sum_{i in S_t} (w_i - w^t). The mean is unweighted, as in FedLESAM's section 2.3 and
 the official codes of FedSMOO and FedLESAM. Weights would only matter on FedLESAM's domain datasets, whose domains
 differ in size.
-
-Evidence: tests; path3-200: 71.02 % (paper 71.86).
 """
 
 from __future__ import annotations

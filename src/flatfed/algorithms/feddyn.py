@@ -10,8 +10,6 @@ w_i, evaluated here after the last round (``also`` in run.json).
 ``regulariser: FL-SAM@2c16149`` has (lambda/2) ||w - w^t||, not squared, in the loss, so its pull towards w^t has the
 constant length lambda/2 (0 at the start) and is inside the clip. So do its FedSpeed, FedSMOO and FedLESAM-D, whose
 initial w has a rounding error that torch turns into such a pull; FlatFed omits this.
-
-Evidence: tests; path3-200: 75.62 % (paper 74.93).
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
     e = rho g(w) / ||g(w)||;   w <- w - eta [g(w + e) - c_i + c];   c_i, c and the server as SCAFFOLD
 
 rho = 0.1: FedLESAM appendix E.1.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 
 One gradient a step; rho = 0.01 (section 6.1). Alg. 1 omits the 1/n of the mean of local models. A client's first round
 is not perturbed: ``first``.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

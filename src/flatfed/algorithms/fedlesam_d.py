@@ -4,8 +4,6 @@
 
 Alg. 4 adds the dual instead of subtracting it, omits it at the server and divides by K. FlatFed uses FedDyn's
 form, as the official code does. rho = 0.1 (section 6.1). One model goes each way; the paper's Table 7 counts two.
-
-Evidence: tests; 68 % on path3-100: round 147 (paper 141).
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 Alg. 3 prints SCAFFOLD's correction with the wrong sign and adds c_i itself to c; FlatFed does neither. The official
 code multiplies the correction by 0.1 but not the update of c_i, which then does not estimate the client's gradient:
 ``correction: official_code``. rho = 0.1 (section 6.1).
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 
 The clip contains the linear half -mu w^t; the quadratic one joins the weight decay, as in the official FedSMOO code.
 Without an active clip this is g + mu (w - w^t). Not in the four papers' tables; mu = 0.1 is that code's default.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
 FedSAM, the only paper with FedRobust, states neither eta_2 nor lambda nor the form of the map (a full matrix would have
 nine million entries a client). Chosen here: a scale and a shift for each channel, or for each pixel and channel, of the
 normalised images, and eta_2 = eta.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Parameter ``s``: mbar = mean_S mu_i in the official code, as repaired in FL-Simu
 mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. Before the repair that code gave every tensor the
 first coordinates of mu_i and s (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The signs
 are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is exactly FedDyn.
-
-Evidence: tests; path3-200: 78.31 % (paper 81.01).
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
 The paper's clients upload w_i + h_i and the server averages over the active ones: ``average: active_clients``. The
 paper's mix of gradients, (1 - alpha) g(w) + alpha g(w + e), has alpha = 1. The default is the official code's mean over
 all: FedSMOO's Table 8 (without SAM's correction) is this algorithm with FedSMOO's settings.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
 grad F_i is the gradient on all of client i's images. alpha is FedSAM's beta, the weight of the fresh gradient (0.1,
 section 5.1). FedSAM prints no pseudo-code: here weight decay is outside momentum and mix, and the full gradient has no
 augmentation and no clip; decay inside both has the same stationary point.
-
-Evidence: tests only.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 alpha is Qu et al.'s beta: the weight of the fresh gradient. The server averages, as FedCM; Alg. 2's w <- w - eta_g
 Delta equals that only if eta K = 1, and appendix D.1 prints Delta with the opposite sign. FedLESAM@d6663cc ignores
 alpha for the gradient, g(w + e) + (1 - alpha) Delta: ``fresh``.
-
-Evidence: tests; path3-200: 79.03 % (paper 79.93).
 """
 
 from __future__ import annotations

@@ -29,11 +29,14 @@ from flatfed.tables.blocks import TypesetTable
 #: Label of the protocol variant in bfloat16.
 BFLOAT16 = "~bfloat16"
 
+#: Sorts after all runs.
+NO_RUN = True, 0, ""
+
 
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    The runs of a cell have the precision of the longest.
+    The runs of a cell have the precision of the longest; of equally long ones, that of the run which finished first.
 
     :raises DataError: the folder has no run of the table.
     """
@@ -50,13 +53,13 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     candidates = (run for spec in specs if not spec.timed for run in (*spec.runs, *_in_bfloat16(loaded, spec.runs)))
     requested = {RunIds.of_description(run.description): run for run in candidates}
     chosen, left_out = _select(records, requested)
-    rounds = {ids: (records[folder].ended, records[folder].rounds_done) for ids, folder in chosen.items()}
 
-    def length(runs: tuple[Run, ...]) -> tuple[bool, int]:
-        return max((rounds.get(RunIds.of_description(run.description), (False, 0)) for run in runs), default=(False, 0))
+    def shortness(run: Run) -> tuple[bool, int, str]:
+        record = records.get(chosen.get(RunIds.of_description(run.description)))
+        return (not record.ended, -record.rounds_done, record.finished or "") if record else NO_RUN
 
     def longest(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        return max(runs, _in_bfloat16(loaded, runs), key=length)
+        return min(runs, _in_bfloat16(loaded, runs), key=lambda runs: min(map(shortness, runs), default=NO_RUN))
 
     specs = [_changed(spec, longest) for spec in specs]
     needed = {RunIds.of_description(run.description) for spec in specs for run in spec.runs}

@@ -2,7 +2,8 @@
 
 Compares the cells of the runs in results/ with the printed numbers, column by column:
   agrees    |ours - printed| <= max(1 point, 2 s / sqrt(n)), s: our deviation over n seeds. Rounds, costs and times:
-            10 % of the printed number instead of 1 point. Declared costs and facts: exactly
+            10 % of the printed number instead of 1 point. Declared costs and facts: exactly. `tolerance` and
+            `not_judged` of a table replace this; a larger difference can then be near
   claims    a row beats another in print: by over 1 point of accuracy, or in another number. Held: also in our mean over
             the columns. Clearly: significant by the exact sign-flip test over seeds with Holm's correction for all
             claims of the table (one claim needs 6 seeds, 200 need 13)
@@ -61,21 +62,21 @@ def lines(result: TableResult) -> Iterator[str]:
     if result.scale == "preview":
         yield f"{name}: {result.printed - missing} of {result.printed} cells made; this scale is not verified"
         return
-    agree, differ = result.count("agrees"), result.count("differs")
-    values = f"{agree} of {agree + differ} cells agree, {differ} differ"
-    if not agree + differ and missing < result.printed:
+    agree, near, differ = map(result.count, ("agrees", "near", "differs"))
+    values = f"{agree} of {agree + near + differ} cells agree, {f'{near} are near, ' if near else ''}{differ} differ"
+    if not agree + near + differ and missing < result.printed:
         values = "values are not compared (another set-up)"
     yield f"{name}: {values}, {missing} missing"
     for column in result.columns:
-        agree, differ = column.counts["agrees"], column.counts["differs"]
+        agree, judged = column.counts["agrees"], sum(column.counts[state] for state in ("agrees", "near", "differs"))
         correlation = "" if column.correlation is None else f"; rank correlation {column.correlation:.2f}"
-        yield f"  {column.column}: {agree} of {agree + differ} agree{correlation}"
+        yield f"  {column.column}: {agree} of {judged} agree{correlation}"
         absent = [cell for cell in column.cells if cell.state == "missing"]
         if absent:
             yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].text}"
         for cell in column.cells:
-            if cell.state == "differs":
-                yield f"    differs  {cell.row}: {cell.text}"
+            if cell.state != "missing":
+                yield f"    {cell.state:7}  {cell.row}: {cell.text}"
     correlation = result.correlation()
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
     yield f"  order: {mean}; {claims.summary(result.claims)}"

@@ -10,7 +10,7 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import CellSpec, Column, Row, Sources, Table
 from flatfed.papers.metrics import METRICS, Metric
-from flatfed.papers.reference import Printed, Reference, keys_of_split
+from flatfed.papers.reference import FLAG, Printed, Reference, keys_of_split
 from flatfed.runs.paths import RunIds
 
 
@@ -42,8 +42,11 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
             content["base_sources"] = _sources(experiment, scale, table, column, table.entries[base], metric)
         if metric.needs_runs or metric.source == "analysis":
             values = catalog.values(scale, column.protocol)
-            content |= {"window": values["evaluation"]["window"], "rounds": values["rounds"]}
+            content |= {key: values["evaluation"][key] for key in ("window", "smoothing")}
+            content["rounds"] = values["rounds"]
             content["seeds"] = tuple(dict.fromkeys(run.seed for run in content["sources"].runs))
+    paper = printed(catalog, experiment.references.get(table.reference), column, row, name)
+    tolerance = table.settings.get("tolerance")
     return CellSpec(
         table=table.id,
         column=column.id,
@@ -54,8 +57,10 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
         target=target(catalog, scale, column),
         relative=column.relative,
         base=base,
-        paper=printed(catalog, experiment.references.get(table.reference), column, row, name),
+        paper=paper,
         compare=table.settings.get("compare", "values"),
+        tolerance=tolerance and (tolerance["agrees"], tolerance["near"]),
+        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(table.settings.get("not_judged", ()))),
         **content,
     )
 

@@ -82,13 +82,22 @@ def check_protocol(
         _check_algorithms(values, algorithms, where)
         _check_patterns(values, algorithms, splits, where)
         _check_client_test(values, datasets[dataset], where)
-        every, window = (values["evaluation"][key] for key in ("every", "window"))
-        if window > (most := math.ceil(values["rounds"] / every)):
-            evaluations = f"the evaluations of {values['rounds']} rounds, every {every}"
-            raise ConfigError(f"{where}evaluation.window: {window} is not allowed; at most {most}, {evaluations}")
+        _check_evaluation(values, where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
             expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
             raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {expected}")
+
+
+def _check_evaluation(values: dict[str, Any], where: str) -> None:
+    evaluation = values["evaluation"]
+    most = math.ceil(values["rounds"] / evaluation["every"])
+    for key in ("window", "smoothing"):
+        if (count := evaluation[key]) > most:
+            evaluations = f"the evaluations of {values['rounds']} rounds, every {evaluation['every']}"
+            raise ConfigError(f"{where}evaluation.{key}: {count} is not allowed; at most {most}, {evaluations}")
+    if evaluation["smoothing"] % 2 == 0:
+        value = evaluation["smoothing"]
+        raise ConfigError(f"{where}evaluation.smoothing: {value} is not allowed; expected an odd number")
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

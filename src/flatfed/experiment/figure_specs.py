@@ -103,7 +103,8 @@ def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[
                 for seed in seeds
             ]
             label = _label(entry.label, runs[0][0]) if entry.label else experiment.catalog.label(row)
-            rows.append(Mark(label=label, algorithm=row, by_seed=runs))
+            window = experiment.catalog.values(scale, entry.protocol)["evaluation"]["window"]
+            rows.append(Mark(label=label, algorithm=row, by_seed=runs, window=window))
     return rows
 
 
@@ -119,7 +120,7 @@ def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) ->
                 raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
             if (row, x) in points:
                 raise ConfigError(f"{where}: two points of {row} have {x:g}; give each value once")
-            points[row, x] = Mark(label=experiment.catalog.label(row), algorithm=row, by_seed=runs, x=x)
+            points[row, x] = replace(variant, label=experiment.catalog.label(row), algorithm=row, by_seed=runs, x=x)
     return [points[key] for key in sorted(points, key=lambda key: (panel.rows.index(key[0]), key[1]))]
 
 

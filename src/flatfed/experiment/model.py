@@ -37,8 +37,10 @@ class CellSpec:
     """The specification of a cell: a ``metric`` of :mod:`flatfed.papers.metrics` and its sources.
 
     ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final evaluated
-    rounds that are averaged. ``accuracy``: the column of metrics.csv that reaches targets. ``relative``: the comparison
-    with the row ``base``.
+    rounds that are averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing`` evaluated
+    rounds reaches targets. ``relative``: the comparison with the row ``base``. ``tolerance``: the largest differences
+    from the paper that agree and that are near (:func:`flatfed.tables.compare.agreement`), None for the default.
+    ``judged``: whether the table compares the cell with the paper.
     """
 
     table: str
@@ -49,6 +51,7 @@ class CellSpec:
     unit: str
     target: float | None = None
     window: int = 1
+    smoothing: int = 1
     rounds: int = 0
     seeds: tuple[int, ...] = ()
     sources: Sources = Sources()
@@ -58,6 +61,8 @@ class CellSpec:
     paper: Printed | None = None
     accuracy: str = DEFAULT_ACCURACY
     compare: str = "values"
+    tolerance: tuple[float, float] | None = None
+    judged: bool = True
 
     @property
     def runs(self) -> list[Run]:

@@ -15,7 +15,8 @@ class Mark:
     """A mark of a panel: the line, bar, point or surface of a row, or a partition without runs.
 
     ``by_seed``: the runs of each seed, which are averaged. ``files``: partition, landscape or Hessians to draw instead.
-    ``x``: the value of the swept parameter. ``steps``: communications per round.
+    ``x``: the value of the swept parameter. ``steps``: communications per round. ``window``: evaluations in a
+    final number.
     """
 
     label: str
@@ -24,6 +25,7 @@ class Mark:
     files: Sequence[str] = ()
     x: float = 0.0
     steps: int = 1
+    window: int = 1
 
     @property
     def runs(self) -> list[Run]:

@@ -44,7 +44,8 @@ class Protocol:
 def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
     """Return the protocol ``name`` and its labelled variants; ConfigError for a preview of variants alone."""
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
-    plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": DEFAULT_ACCURACY, **plain}
+    defaults = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": DEFAULT_ACCURACY}
+    plain = overlay({**defaults, "evaluation": {"smoothing": 1}}, plain)
     if "paper" not in document:
         plain = overlay(PROTOCOL, plain)
     protocols = []

@@ -14,7 +14,7 @@ from flatfed.experiment.descriptive_tables import dataset_columns, search_column
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
-from flatfed.papers.reference import Reference
+from flatfed.papers.reference import FLAG, Reference
 from flatfed.papers.units import UNITS, units_of
 
 
@@ -36,6 +36,10 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
     lookup.check("reference", document["reference"], ["none", *references], f"{where}: reference")
     for algorithm, line in references[reference].algorithms.items() if reference else ():
         lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
+    for flag in document.get("not_judged", ()):
+        lines = references[reference].lines if reference else ()
+        flagged = {id_ for line in lines for id_ in FLAG.findall(line.notes)}
+        lookup.check("erratum", flag, flagged, f"{where}: not_judged")
     columns: dict[str, Column] = {}
     for index, group in enumerate(document["columns"]):
         at = f"{where}: columns[{index}]"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flatfed.experiment.panels import Mark
 from flatfed.figures.style import count_text, seed_text
+from flatfed.papers.quantity import evaluations
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
 
@@ -19,6 +20,7 @@ class FinalNumbers:
     absent: int = 0
     diverged: int = 0
     seeds: set[int] = field(default_factory=set)
+    windows: set[int] = field(default_factory=set)
 
     def summary(self, mark: Mark) -> tuple[float, float | None] | None:
         """Return (mean over seeds, sample deviation or None) of ``mark``, None without a complete seed.
@@ -26,8 +28,9 @@ class FinalNumbers:
         :raises DataError: a run.json or metrics.csv is damaged.
         """
         numbers = []
+        self.windows.add(mark.window)
         for runs in mark.by_seed:
-            values = [self._final(run) for run in runs]
+            values = [self._final(run, mark.window) for run in runs]
             if None not in values:
                 numbers.append(statistics.fmean(values))
         if not numbers:
@@ -35,14 +38,17 @@ class FinalNumbers:
         self.seeds.add(len(numbers))
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
-    def _final(self, run: Run) -> float | None:
+    def _final(self, run: Run, window: int) -> float | None:
         of_run = read_run(run, run.description["rounds"], (self.metric,))
         self.diverged += of_run.diverged
         self.absent += of_run.reading is None
-        return None if of_run.reading is None or of_run.diverged else of_run.reading.history[self.metric][-1]
+        if of_run.reading is None or of_run.diverged:
+            return None
+        return replace(of_run.reading, window=window).final(self.metric)
 
     def explanation(self, mark: str) -> str:
         """Return the caption of a ``mark``."""
         whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
         counts = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
-        return f"{mark}: final round, {seed_text(self.seeds)}{whisker}.{count_text(counts)}"
+        final = " or ".join(evaluations(window) for window in sorted(self.windows))
+        return f"{mark}: {final}, {seed_text(self.seeds)}{whisker}.{count_text(counts)}"

@@ -21,12 +21,13 @@ class Reading:
     """The input of a metric from one run.
 
     ``history``: columns of metrics.csv, one entry per evaluated round; rounds count from 1, bytes are totals.
-    ``accuracy``: the column that reaches ``target``. ``timing``: seconds of one round by name. ``analysis``:
-    the content of hessian.json. ``algorithm``: has stored_vectors(), communication and gradients_per_step.
-    ``config_fact``: a configured number.
+    ``accuracy``: the column whose centred mean of ``smoothing`` entries reaches ``target``. ``timing``: seconds of one
+    round by name. ``analysis``: the content of hessian.json. ``algorithm``: has stored_vectors(), communication and
+    gradients_per_step. ``config_fact``: a configured number.
     """
 
     window: int = 1
+    smoothing: int = 1
     target: float | None = None
     accuracy: str = DEFAULT_ACCURACY
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -40,9 +41,18 @@ class Reading:
         return fmean(self.history[column][-self.window :])
 
     def at_crossing(self, column: str) -> float | None:
-        """Return the column's entry in the first round that reaches the target, or None."""
-        entries = zip(self.history[self.accuracy], self.history[column], strict=True)
-        return next((entry for accuracy, entry in entries if accuracy >= self.target), None)
+        """Return the column's entry in the first round that reaches the target, or None.
+
+        The first and the last ``smoothing`` // 2 rounds have no centred mean.
+        """
+        accuracies, half = self.history[self.accuracy], self.smoothing // 2
+        means = (fmean(accuracies[at - half : at + half + 1]) for at in range(half, len(accuracies) - half))
+        return next((self.history[column][at] for at, mean in enumerate(means, half) if mean >= self.target), None)
+
+
+def evaluations(window: int) -> str:
+    """Return the evaluations in a final number, in words."""
+    return "final round" if window == 1 else f"mean over the last {window} evaluated rounds"
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Cell:
     reached: str | None = None
     target: float | None
     window: int = 1
+    smoothing: int = 1
     rounds: int = 0
     seeds: list[int]
     runs: list[str]
@@ -70,6 +71,8 @@ class Cell:
     paper_note: str
     difference: float | None
     compare: str
+    tolerance: tuple[float, float] | None = None
+    judged: bool = True
     problems: list[str] = field(default_factory=list)
     beside: OtherEstimate | None = None
     errors: RelativeErrors | None = None

@@ -37,15 +37,22 @@ def indefinite(cell: Cell) -> bool:
     return signed and any(value is not None and value < 0 for value in (*cell.values, *cell.base_values))
 
 
-def tolerance(cell: Cell) -> float:
-    """Return the allowed difference, stored units: max(``POINT``, 2 s / sqrt(n)), s our deviation.
+def tolerances(cell: Cell) -> tuple[float, float]:
+    """Return the largest differences, in stored units, that agree with the paper and that are near.
 
-    ``PART`` of the printed number replaces the point for other units; numbers without seeds are exact.
+    A table's ``tolerance`` is in points of accuracy, or in percent of the printed number. The default is
+    max(``POINT``, 2 s / sqrt(n)) for both, s our deviation; ``PART`` of the printed number replaces the point for other
+    units; numbers without seeds are exact.
     """
+    scale = 1.0 if cell.unit == "fraction" else abs(cell.paper_value)
+    if cell.tolerance:
+        agrees, near = cell.tolerance
+        return agrees * scale / 100, near * scale / 100
     if cell.n is None:
-        return 1e-9
-    floor = POINT if cell.unit == "fraction" else PART * abs(cell.paper_value)
-    return max(floor, 2 * (cell.spread or 0.0) / math.sqrt(max(1, cell.n)))
+        return 1e-9, 1e-9
+    floor = scale * (POINT if cell.unit == "fraction" else PART)
+    bound = max(floor, 2 * (cell.spread or 0.0) / math.sqrt(max(1, cell.n)))
+    return bound, bound
 
 
 def over_clients(cell: Cell) -> bool:
@@ -59,10 +66,10 @@ def not_reached(cell: Cell) -> bool:
 
 
 def agreement(cell: Cell) -> str:
-    """Return "agrees", "differs", "missing", or "" if nothing is printed or values are not compared."""
+    """Return "agrees", "near", "differs", "missing", or "" if nothing is printed or compared."""
     if cell.status in ("missing", "unfinished"):
         return "missing"
-    if cell.scale != "paper" or cell.compare != "values":
+    if cell.scale != "paper" or cell.compare != "values" or not cell.judged:
         return ""
     if not_reached(cell):
         return "agrees" if cell.status == "not_reached" else "differs"
@@ -70,7 +77,8 @@ def agreement(cell: Cell) -> str:
         return ""
     if cell.status != "ok" or cell.difference is None:
         return "differs"
-    return "agrees" if abs(cell.difference) <= tolerance(cell) + 1e-12 else "differs"
+    bounds = zip(("agrees", "near"), tolerances(cell), strict=True)
+    return next((name for name, bound in bounds if abs(cell.difference) <= bound + 1e-12), "differs")
 
 
 def rank_correlation(cells: Mapping[str, Cell]) -> float | None:

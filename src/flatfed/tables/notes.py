@@ -9,7 +9,7 @@ from collections.abc import Collection
 from flatfed.experiment.model import Column, TableSpec
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
-from flatfed.papers.quantity import DEFAULT_ACCURACY
+from flatfed.papers.quantity import DEFAULT_ACCURACY, evaluations
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, plural
 from flatfed.runs.uncertainty import RelativeErrors
@@ -58,8 +58,7 @@ def _windows(table: FilledTable) -> str:
     columns: dict[str, dict[str, None]] = {}
     for column, _, cell in table.labelled_cells:
         if cell.unit == "fraction":
-            words = "final round" if cell.window == 1 else f"mean over the last {cell.window} evaluated rounds"
-            columns.setdefault(words, {})[_column(column)] = None
+            columns.setdefault(evaluations(cell.window), {})[_column(column)] = None
     if len(columns) < 2:
         return "".join(f", {words}" for words in columns)
     return ": " + "; ".join(f"{words} in {' and '.join(names)}" for words, names in columns.items())
@@ -108,9 +107,14 @@ def _symbols(cells: list[Cell], printed: bool) -> list[str]:
 
 def _definitions(cells: list[Cell]) -> list[str]:
     defined = dict.fromkeys(METRICS[cell.metric].defined for cell in cells)
-    accuracies = dict.fromkeys(cell.accuracy for cell in cells if METRICS[cell.metric].needs_target)
+    targeted = [cell for cell in cells if METRICS[cell.metric].needs_target]
+    accuracies = dict.fromkeys(cell.accuracy for cell in targeted)
     unusual = ", ".join(METRICS[name].words for name in accuracies if name != DEFAULT_ACCURACY).lower()
-    return [*filter(None, defined), *([f"The accuracy of targets: {unusual}."] if unusual else [])]
+    notes = [*filter(None, defined), *([f"The accuracy of targets: {unusual}."] if unusual else [])]
+    for width in dict.fromkeys(cell.smoothing for cell in targeted):
+        accuracy = "accuracy, unsmoothed," if width == 1 else f"centred mean accuracy of {width} evaluated rounds"
+        notes.append(f"A target counts as reached in the first round whose {accuracy} is at or above it.")
+    return notes
 
 
 def _times(cells: list[Cell]) -> list[str]:
@@ -209,12 +213,24 @@ def warnings(table: FilledTable) -> list[str]:
 def _compared(table: FilledTable) -> list[str]:
     agreements = Counter(map(compare.agreement, table.cells))
     texts = []
-    if total := agreements["agrees"] + agreements["differs"]:
-        texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's within the tolerance")
+    if total := agreements["agrees"] + agreements["near"] + agreements["differs"]:
+        near = f", {agreements['near']} are near" if agreements["near"] else ""
+        texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
     results = claims.results(table.by_column.values()) if table.spec.scale == "paper" else []
     if any(result.outcome != "untested" for result in results):
         texts.append(f"{claims.summary(results)}. A claim is the printed order of two rows")
     return [f"{'; '.join(texts)} (flatfed verify)."] if texts else []
+
+
+def _tolerance(cells: list[Cell]) -> str:
+    """Return the tolerance that the table sets, and the errata whose numbers it does not judge."""
+    texts = []
+    for (agrees, near), points in dict.fromkeys((c.tolerance, c.unit == "fraction") for c in cells if c.tolerance):
+        unit = ("point" if agrees == 1 else "points") if points else "% of the printed number"
+        texts.append(f"agrees: within {agrees:g} {unit}, near: within {near:g}")
+    if ids := sorted({flag for cell in cells if not cell.judged for flag in flags(cell)}):
+        texts.append(f"not judged: numbers with {' or '.join(ids)}")
+    return f" ({'; '.join(texts)})" if texts else " within the tolerance"
 
 
 def _absences(table: FilledTable) -> list[str]:

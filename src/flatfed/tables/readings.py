@@ -67,6 +67,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         reading = of_run.reading and replace(
             of_run.reading,
             window=spec.window,
+            smoothing=spec.smoothing,
             target=spec.target,
             accuracy=spec.accuracy,
             timing=timing.reading.timing,

@@ -12,10 +12,13 @@ from flatfed.tables.cell import Cell
 from flatfed.tables.claims import ClaimResult
 from flatfed.tables.filled_table import FilledTable
 
+#: States of cells that do not agree.
+FAILED = ("near", "differs", "missing")
+
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell that "differs" or is "missing", its ``state``, and a text about it."""
+    """A cell in one of the states ``FAILED``, and a text about it."""
 
     row: str
     state: str
@@ -43,7 +46,7 @@ class TableResult:
     claims: list[ClaimResult]
 
     def count(self, state: str) -> int:
-        """Return the number of cells in ``state``: "agrees", "differs" or "missing"."""
+        """Return the number of cells in ``state``: "agrees", "near", "differs" or "missing"."""
         return sum(column.counts[state] for column in self.columns)
 
     def correlation(self) -> float | None:
@@ -53,9 +56,9 @@ class TableResult:
 
     @property
     def stands(self) -> bool:
-        """Whether, at paper scale, nothing differs or is missing and no claim is clearly reversed."""
+        """Whether, at paper scale, all printed numbers agree and no claim is clearly reversed."""
         reversed_clearly = any(claim.outcome == "reversed clearly" for claim in self.claims)
-        return self.scale == "paper" and not (self.count("differs") or self.count("missing") or reversed_clearly)
+        return self.scale == "paper" and not (reversed_clearly or any(map(self.count, FAILED)))
 
 
 def compare_table(table: FilledTable, printed: set[tuple[str, str]]) -> TableResult:
@@ -70,7 +73,7 @@ def compare_table(table: FilledTable, printed: set[tuple[str, str]]) -> TableRes
 
 def _column(name: str, printed: dict[str, Cell], cells: dict[str, Cell]) -> ColumnResult:
     states = {row: compare.agreement(cell) for row, cell in printed.items()}
-    failed = [_cell(row, cells[row], state) for row, state in states.items() if state in ("differs", "missing")]
+    failed = [_cell(row, cells[row], state) for row, state in states.items() if state in FAILED]
     return ColumnResult(name, Counter(states.values()), failed, compare.rank_correlation(cells))
 
 
@@ -83,6 +86,6 @@ def _cell(row: str, cell: Cell, state: str) -> CellResult:
     reason = "only one of them is a number"
     if cell.difference is not None:
         ours += "" if cell.n is None else f" (n = {cell.n})"
-        allowed = written(compare.tolerance(cell), None, unit)
+        allowed = written(compare.tolerances(cell)[0], None, unit)
         reason = f"{signed(cell.difference, unit, decimals)}, allowed {allowed}"
     return CellResult(row, state, f"ours {ours}, paper {paper}: {reason}")

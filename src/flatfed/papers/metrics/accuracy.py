@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import Reading, register
+from flatfed.papers.quantity import Reading, metric, register
 
 
 def _register_final(name: str, words: str, *columns: str, unit: str = "fraction", higher: bool = True, **options):
@@ -21,6 +21,13 @@ def _register_final(name: str, words: str, *columns: str, unit: str = "fraction"
 
 # The mean over final rounds, never the best.
 _register_final("test_accuracy", "Test accuracy")
+
+
+@metric("fraction", "Test accuracy of the last round", "test_accuracy", higher=True, printed_as="test_accuracy")
+def last_test_accuracy(reading: Reading) -> float:
+    """Test accuracy of the last round, whatever the protocol's ``evaluation.window``."""
+    return reading.history["test_accuracy"][-1]
+
 
 # On all training images.
 _register_final("train_accuracy", "Train accuracy")

@@ -8,10 +8,7 @@ from flatfed.papers.quantity import Reading, metric
 PARAMETER = 4
 
 
-@metric(
-    "rounds", "Rounds to target", "round", higher=False, needs_target=True,
-    defined="A target counts as reached in the first round whose accuracy, unsmoothed, is at or above it.",
-)
+@metric("rounds", "Rounds to target", "round", higher=False, needs_target=True)
 def rounds_to_target(reading: Reading) -> float | None:
     """Rounds to target (FedSMOO, Table 6).
 
