@@ -20,14 +20,14 @@ LIMITS = {
     "algorithms": 996,
     "analysis": 861,
     "commands": 1333,
-    "data": 1082,
+    "data": 1099,
     "engine": 3674,
     "experiment": 2244,
     "figures": 816,
     "models": 445,
     "papers": 459,
     "runs": 823,
-    "tables": 1444,
+    "tables": 1456,
     "workflow": 233,
 }
 
