@@ -9,7 +9,7 @@ import made
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file
 from flatfed.errors import DataError
-from flatfed.files import SEAL, read_json, write_json
+from flatfed.files import SEAL, digest_arrays, read_json, write_json
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
 from flatfed.tables.readings import read_history
@@ -52,6 +52,22 @@ def another_label(path):
     np.save(path, labels)
 
 
+def sealed(path):
+    """Seal a partition as ``flatfed partition`` does."""
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays, sha256=np.array(digest_arrays(**arrays)))
+
+
+def edit(**changes):
+    """Return a function that edits arrays of a partition and keeps its seal, if any."""
+
+    def change(path):
+        arrays = dict(np.load(path))
+        np.savez(path, **{**arrays, **{name: edited(arrays[name]) for name, edited in changes.items()}})
+
+    return change
+
+
 def other_digest(path):
     write_json(path, {**read_json(path), "digest": "0" * 64})
 
@@ -68,6 +84,9 @@ def other_digest(path):
         ("data/images.npy", lambda path: path.unlink(), UNREADABLE),
         ("partition.npz", cut, "delete it to rebuild it"),
         ("partition.npz", lambda path: flip(path, 200), "delete it to rebuild it"),
+        ("partition.npz", edit(indices=lambda array: array[::-1]), "class_counts are not those of the labels"),
+        ("partition.npz", edit(test=lambda array: array - array.min()), "test is not the test images"),
+        ("partition.npz", edit(class_counts=lambda array: array[:, ::-1]), "class_counts are not those of the labels"),
     ],
 )
 def test_a_training_refuses_and_says_what_to_do(problem, capsys, file, damage, words):
@@ -79,6 +98,16 @@ def test_a_training_refuses_and_says_what_to_do(problem, capsys, file, damage, w
     assert said.startswith("flatfed train: ") and words in said and "Traceback" not in said
     assert not (problem / "out").exists()
     path.write_bytes(whole)
+    assert train(problem) == 0
+
+
+def test_a_training_refuses_an_edited_sealed_partition(problem, capsys):
+    path = problem / "partition.npz"
+    sealed(path)
+    content = path.read_bytes()
+    edit(class_counts=lambda array: array[:, ::-1])(path)
+    assert train(problem) == 2 and "changed after it was written: its sha256 is not" in capsys.readouterr().err
+    path.write_bytes(content)
     assert train(problem) == 0
 
 

@@ -119,6 +119,24 @@ def test_archives_in_a_folder_take_the_place_of_a_download(archives, name):
     assert fetch(name, "deep", "again").digest == loaded.digest
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_other_contents_than_the_published_get_a_note_and_an_archive_proves_its_own(archives, name, capsys):
+    """torchvision compares its MD5; of an .npz file only a known digest could tell."""
+    images, id_ = archives(name), {"FashionMNIST": "fashion_mnist"}.get(name, name.lower())
+    labels, black = np.array([0, 1]), np.zeros_like(images[:2]).transpose(0, 2, 3, 1)
+    np.savez("black.npz", train_images=black, train_labels=labels, test_images=black, test_labels=labels)
+    spec = {"classes": 2, "shape": list(images.shape[1:])}
+    for dataset, source, noted in (
+        (id_, {"source": "torchvision", "dataset": name, "path": "have"}, False),
+        (id_, {"source": "npz", "path": "black.npz"}, True),
+        ("mine", {"source": "npz", "path": "black.npz"}, False),
+    ):
+        sources.fetch({"name": dataset, **spec, "source": source}, "out")
+        digest = datasets.load("out").digest[:12]
+        note = f"dataset {id_!r}: these may not be the published images: their digest {digest} is unknown"
+        assert (note in capsys.readouterr().err) == noted, (dataset, source)
+
+
 @pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100", "EMNIST"])
 def test_an_archive_may_have_another_name(archives, name):
     images = archives(name)

@@ -13,14 +13,15 @@ from matplotlib import pyplot
 import made
 from flatfed import experiment, figures
 from flatfed.data import dataset as datasets
-from flatfed.data import sources
+from flatfed.data import manifest as manifests
+from flatfed.data import published, sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
 from flatfed.experiment.panels import DrawnPanel, Mark
 from flatfed.figures import KINDS
 from flatfed.runs.paths import Paths
 from flatfed.tables import blocks, cells, filled_table, report, write
-from flatfed.tables.image_counts import with_counts
+from flatfed.tables.image_counts import doubts, with_counts
 from shipped import EXP
 
 ROOT = Path(__file__).parents[2]
@@ -179,6 +180,26 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     monkeypatch.setitem(KINDS, "curves", lambda spec: settings.append(spec.setting) or pyplot.figure())
     figures.make(replace(drawn, panels=[panel]), tmp_path)
     assert settings[0].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
+
+
+def test_doubts_about_images_go_with_torchvisions_archive(tmp_path: Path) -> None:
+    here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
+    specs = set_ups.datasets(here, "paper", [("fedsmoo-cifar10", "dir0.6-100")])
+    path, (known,) = Path(here.paths.manifest("cifar10")), published.DIGESTS["cifar10"]
+    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
+
+    def notes(*digests: str) -> list[str]:
+        return doubts(specs, [{"cifar10": list(digests)}, {"cifar10": list(digests), "mine": ["3" * 64]}])
+
+    assert notes(known) == [] and len(notes("1" * 64, known, "2" * 64)) == 2, "one for each, and nothing is fetched yet"
+    for source, expected in (("npz", ["1", "2"]), ("torchvision", ["2"])):
+        content = manifests.Manifest(**about, source={"source": source}, digest="1" * 64, bytes=0)
+        manifests.write(path, content)
+        found = notes("1" * 64, "2" * 64)
+        assert len(found) == len(expected)
+        assert all(f"their digest {digit * 12} is unknown" in note for digit, note in zip(expected, found, strict=True))
+    path.write_text("{")
+    assert len(notes("1" * 64)) == 1
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from torchvision import datasets as published
 
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
+from flatfed.data.published import DIGESTS
 from flatfed.errors import DataError
+from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = runpy.run_path(str(ROOT / "studies/order.py"))
@@ -222,4 +224,9 @@ def test_the_published_order_is_that_of_all_published_runs():
     records = [path for name in ("run", "run.so-far") for path in (ROOT / "results/published").rglob(f"{name}.json")]
     assert len(records) > 96
     digests = {json.loads(path.read_text())["dataset_digest"] for path in records}
-    assert digests == {str(told["digest"])}
+    assert digests == {str(told["digest"])} and digests <= {*DIGESTS["cifar10"]}
+
+
+def test_every_dataset_that_torchvision_publishes_is_listed():
+    entries = EXP.catalog.datasets.items()
+    assert {name for name, entry in entries if entry["source"]["source"] == "torchvision"} == DIGESTS.keys()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -203,30 +205,114 @@ def test_what_cannot_be_dealt_is_refused(spec, message):
         deal(**spec)
 
 
-def test_file_round_trip_and_damage(tmp_path):
+DEAL = {"dataset": "tiny", "seed": 1, "scheme": "iid", "clients": 4, "classes": 3}
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The folder of a data set of 24 training and 6 test images in three classes."""
     images = np.zeros((30, 1, 8, 8), dtype=np.uint8)
     labels = np.arange(30) % 3
     spec = {"name": "tiny", "classes": 3, "shape": [1, 8, 8], "source": {"source": "npz"}}
     parts = (datasets.Part(images[part], labels[part]) for part in (slice(24), slice(24, None)))
     datasets.save(tmp_path / "tiny", spec, datasets.Images(*parts))
-    deal_spec = {"dataset": "tiny", "seed": 1, "scheme": "iid", "clients": 4, "classes": 3}
+    return tmp_path / "tiny"
+
+
+def without_seal(path):
+    """Return the arrays of a file, as of before the seals."""
+    return {name: value for name, value in np.load(path).items() if name != "sha256"}
+
+
+def test_altered_labels_are_not_partitioned(tiny, tmp_path):
+    """They have their old time, and their shape: only the digest of the data set tells."""
+    file, out = tiny / "labels.npy", tmp_path / "part.npz"
+    content, times = file.read_bytes(), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    np.save(file, np.load(file)[::-1].copy())
+    os.utime(file, ns=times)
+    with pytest.raises(DataError, match=r"tiny: the arrays are not those of dataset\.json; delete the folder"):
+        partitions.make(DEAL, tiny, out)
+    assert not out.exists()
+    file.write_bytes(content)
+    partitions.make(DEAL, tiny, out)
+    partitions.check(partitions.load(out), datasets.load(tiny), "part.npz")
+
+
+def exchanged(arrays):
+    """Two clients exchange images of one class: all counts stay."""
+    labels, indices = np.arange(30) % 3, arrays["indices"].copy()
+    first, second = (next(at for at in places if labels[indices[at]] == 0) for places in (range(6), range(6, 24)))
+    indices[[first, second]] = indices[[second, first]]
+    return {"indices": indices}
+
+
+EDITS = {
+    "indices": exchanged,
+    "test": lambda arrays: {"test": np.arange(6)},
+    "class_counts": lambda arrays: {"class_counts": arrays["class_counts"][:, ::-1]},
+    "spec": lambda arrays: {"spec": np.array(str(arrays["spec"]).replace('"seed": 1', '"seed": 2'))},
+    "another array": lambda arrays: {"more": np.zeros(1)},
+    "the seal": lambda arrays: {"sha256": np.zeros(3)},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_a_sealed_partition_that_was_edited_is_refused(edit, tiny, tmp_path):
     path = tmp_path / "part.npz"
-    partitions.make(deal_spec, tmp_path / "tiny", path)
+    partitions.make(DEAL, tiny, path)
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, **edit(arrays)})
+    with pytest.raises(DataError, match=r"part\.npz: cannot be read as a partition .*; delete it to rebuild it"):
+        partitions.load(path)
+
+
+def test_a_partition_of_before_the_seals_is_the_same(tiny, tmp_path):
+    path, old = tmp_path / "part.npz", tmp_path / "old.npz"
+    partitions.make(DEAL, tiny, path)
+    np.savez(old, **without_seal(path))
+    found, before = partitions.load(path), partitions.load(old)
+    assert found.digest == before.digest == "dbb748a2d912e7592de9824b00e1d1438ccc6914c0e2f80b5b3f48a00aa2c5d2"
+    partitions.check(before, datasets.load(tiny), "old.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (EDITS["test"], "test is not the test images of its dataset"),
+        (lambda arrays: {"test": arrays["test"][1:]}, "test is not the test images of its dataset"),
+        (lambda arrays: {"indices": arrays["indices"] + 3}, "indices contains an image that is not for training"),
+        (lambda arrays: {"indices": arrays["indices"] - 30}, "indices contains an image that is not for training"),
+        (lambda arrays: {"indices": (arrays["indices"] + 1) % 24}, "class_counts are not those of the labels"),
+        (EDITS["class_counts"], "class_counts are not those of the labels"),
+    ],
+)
+def test_an_old_partition_is_compared_with_its_data(change, words, tiny, tmp_path):
+    path = tmp_path / "part.npz"
+    partitions.make({**DEAL, "seed": 2}, tiny, path)
+    arrays = without_seal(path)
+    np.savez(path, **{**arrays, **change(arrays)})
+    with pytest.raises(DataError, match=f"part.npz: {words}.*; delete it to rebuild it"):
+        partitions.check(partitions.load(path), datasets.load(tiny), "part.npz")
+
+
+def test_file_round_trip_and_damage(tiny, tmp_path):
+    path = tmp_path / "part.npz"
+    partitions.make(DEAL, tiny, path)
     first = path.read_bytes()
-    partitions.make(deal_spec, tmp_path / "tiny", path)
+    partitions.make(DEAL, tiny, path)
     assert path.read_bytes() == first
     found = partitions.load(path)
     assert len(found.offsets) == 5 and found.class_counts.sum() == 24 and found.test.tolist() == list(range(24, 30))
-    assert found.spec["dataset_digest"] == datasets.load(tmp_path / "tiny").digest
+    assert found.spec["dataset_digest"] == datasets.load(tiny).digest
     for wrong, message in (
         ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),
         ({"classes": 4}, "holds 3 classes, but the partition is of 4"),
         ({"clients": 25}, "25 clients, but 'tiny' has 24 training images"),
     ):
         with pytest.raises(DataError, match=message):
-            partitions.make({**deal_spec, **wrong}, tmp_path / "tiny", path)
+            partitions.make({**DEAL, **wrong}, tiny, path)
     assert path.read_bytes() == first
-    arrays = {name: value for name, value in np.load(path).items()}
+    arrays = without_seal(path)
     for change, message in (
         ({"offsets": arrays["offsets"] + 1}, "offsets do not fit its 24 indices"),
         ({"class_counts": arrays["class_counts"] + 1}, "class_counts do not fit its 4 clients"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,9 @@ def make(office, **changes):
 @pytest.mark.parametrize("held_out", [0, 1, 2])
 def test_the_domain_left_out_is_the_test_set_and_the_others_are_dealt_evenly(office, held_out):
     data, found = datasets.load(office), make(office, held_out=held_out)
+    partitions.check(found, data, "part.npz")
+    with pytest.raises(DataError, match="test is not the test images of its dataset"):
+        partitions.check(replace(found, spec={**found.spec, "held_out": (held_out + 1) % 3}), data, "part.npz")
     assert np.array_equal(found.test, np.flatnonzero(data.domains == held_out))
     kept = [k for k in range(3) if k != held_out]
     parts = np.split(found.indices, found.offsets[1:-1])
@@ -164,7 +169,7 @@ def test_a_number_of_client_test_images_that_is_none_is_refused(office, count):
 def test_damaged_client_test_is_refused(office):
     make(office, client_test=3)
     path = office.parent / "part.npz"
-    arrays = dict(np.load(path).items())
+    arrays = {name: value for name, value in np.load(path).items() if name != "sha256"}
     for damaged in (arrays["client_test"][1:], arrays["indices"][: len(arrays["client_test"])]):
         np.savez(path, **{**arrays, "client_test": damaged})
         with pytest.raises(DataError, match="client_test does not fit"):

@@ -20,14 +20,14 @@ LIMITS = {
     "algorithms": 996,
     "analysis": 861,
     "commands": 1308,
-    "data": 1063,
-    "engine": 3673,
+    "data": 1099,
+    "engine": 3674,
     "experiment": 2266,
     "figures": 822,
     "models": 445,
     "papers": 463,
     "runs": 817,
-    "tables": 1463,
+    "tables": 1475,
     "workflow": 233,
 }
 

@@ -92,6 +92,15 @@ def test_images_are_those_that_the_records_count_whatever_lies_on_this_machine(f
     assert "CIFAR-10 (620 of 60,000 images of 32x32), 100 clients" in text and "without sums" not in text
 
 
+def test_runs_of_other_images_than_the_published_get_a_note(folder, capsys):
+    for path in folder.rglob(records.RECORD):
+        change(path.parent, dataset_digest="b1ac" * 16)
+    assert make() == 0, capsys.readouterr().err
+    for ending in ("md", "html", "tex"):
+        text = " ".join(Path(f"out/cifar10_cnn.{ending}").read_text().replace("\n% ", " ").split())
+        assert text.count("these may not be the published images: their digest b1acb1acb1ac is unknown") == 1, ending
+
+
 def test_a_run_that_is_missing_is_counted_and_not_taken_from_elsewhere(folder, capsys):
     lost = Path("results/paper/runs/fedsmoo-cifar10~cnn/dir0.6-100/fedavg/seed1")
     shutil.move(folder / ONE, lost)

@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from flatfed.data import manifest as manifests
+from flatfed.data import published
 from flatfed.data.manifest import Manifest
 from flatfed.errors import DataError
 from flatfed.files import digest_arrays, write_whole
@@ -157,6 +158,8 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], source_images: Im
     remarks["equals in training and test data"] = _repeated(hashes, np.arange(len(labels)) < len(train.labels))
     for remark, count in (+remarks).items():
         print(f"dataset {name!r}: warning: images with {remark}: {count}", file=sys.stderr)
+    if note := published.doubt(name, manifest.digest, manifest):
+        print(note, file=sys.stderr)
 
 
 def _check_counts(spec: dict[str, Any], counts: dict[str, int]) -> None:

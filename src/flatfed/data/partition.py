@@ -1,4 +1,10 @@
-"""Partitions of a dataset over clients: ``results/<scale>/partitions/<protocol>/<split>/seed<k>.npz``."""
+"""Partitions of a dataset over clients: ``results/<scale>/partitions/<protocol>/<split>/seed<k>.npz``.
+
+A file holds the arrays of :class:`Partition`, its ``spec`` as JSON, and ``sha256`` of all of them. Files of earlier
+versions lack ``sha256``. A finished run's ``partition_digest`` proves them, a training checks them against its dataset.
+Two changes of such a file remain undetected: images of one class that two clients exchange before a training, and
+``class_counts`` in a figure, which does not read the dataset.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
-from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
+from flatfed.files import HASHED, UNREADABLE, check_place, digest_arrays, write_whole
 
 REMEDY = "delete it to rebuild it"
 
@@ -119,7 +125,8 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
 def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Partition the dataset in the folder ``dataset``, and write the .npz file ``out`` atomically.
 
-    :raises DataError: ``spec`` is wrong, impossible or of another dataset, or a file is unusable.
+    :raises DataError: ``spec`` is wrong, impossible or of another dataset, or a file is unusable or altered.
+        Datasets over ``HASHED`` bytes are not verified.
     """
     keys.check_partition(spec)
     check_place(out)
@@ -128,6 +135,8 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")
     if spec.get("classes", data.classes) != data.classes:
         raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec['classes']}")
+    if data.images.nbytes <= HASHED:
+        datasets.verify(dataset)
     if spec["scheme"] == "domain":
         parts, test = leave_one_out(data.domains, data.domain_names, spec)
     else:
@@ -138,25 +147,28 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
         drawn = draw_client_test(data.labels, parts, test, spec["client_test"], spec["seed"])
         optional["client_test"] = np.concatenate(drawn).astype(np.int64)
     counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
+    content = {
+        "indices": np.concatenate(parts).astype(np.int64),
+        "offsets": np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64),
+        "test": test.astype(np.int64),
+        "class_counts": counts.astype(np.int64),
+        **optional,
+        "spec": np.array(json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)),
+    }
     with write_whole(out) as file:
-        np.savez(
-            file,
-            indices=np.concatenate(parts).astype(np.int64),
-            offsets=np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64),
-            test=test.astype(np.int64),
-            class_counts=counts.astype(np.int64),
-            **optional,
-            spec=np.array(json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)),
-        )
+        np.savez(file, **content, sha256=np.array(digest_arrays(**content)))
 
 
 def load(path: str | os.PathLike[str]) -> Partition:
-    """Return the partition in ``path``; DataError if it is unreadable or inconsistent."""
+    """Return the partition in ``path``; DataError if it is unreadable, changed or inconsistent."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            indices, offsets, test = file["indices"], file["offsets"], file["test"]
-            counts, spec = file["class_counts"], json.loads(str(file["spec"]))
-            drawn = file["client_test"] if "client_test" in file.files else None
+            content = dict(file)
+        if content.pop("sha256", None) not in (None, digest_arrays(**content)):
+            raise ValueError("changed after it was written: its sha256 is not that of its arrays")
+        indices, offsets, test = content["indices"], content["offsets"], content["test"]
+        counts, spec = content["class_counts"], json.loads(str(content["spec"]))
+        drawn = content.get("client_test")
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); {REMEDY}") from error
     sizes, client_test, problem = np.diff(offsets), None, ""
@@ -173,3 +185,20 @@ def load(path: str | os.PathLike[str]) -> Partition:
         raise DataError(f"{path}: {problem}; {REMEDY}")
     digest = digest_arrays(indices=indices, offsets=offsets, test=test, client_test=drawn)
     return Partition(indices, offsets, test, counts, spec, digest, client_test)
+
+
+def check(partition: Partition, data: datasets.Dataset, where: str) -> None:
+    """Refuse a ``partition`` that does not fit its dataset; DataError, beginning with ``where``."""
+    held_out, clients = partition.spec.get("held_out"), len(partition.class_counts)
+    is_test = np.arange(len(data.labels)) >= data.train if held_out is None else data.domains == held_out
+    owners = np.repeat(np.arange(clients), np.diff(partition.offsets))
+    counts = np.bincount(owners * data.classes + data.labels[partition.indices], minlength=clients * data.classes)
+    problem = ""
+    if not np.array_equal(partition.test, np.flatnonzero(is_test)):
+        problem = "test is not the test images of its dataset"
+    elif partition.indices.min() < 0 or is_test[partition.indices].any():
+        problem = "indices contains an image that is not for training"
+    elif not np.array_equal(partition.class_counts.reshape(-1), counts):
+        problem = "class_counts are not those of the labels of its images"
+    if problem:
+        raise DataError(f"{where}: {problem}; {REMEDY}")

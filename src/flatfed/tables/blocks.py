@@ -15,7 +15,7 @@ from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.headers import Header, merge, split
-from flatfed.tables.image_counts import with_counts
+from flatfed.tables.image_counts import doubts, with_counts
 from flatfed.tables.notes import WARNED, flags, gather, is_warned, warnings
 
 #: Status of a red cell -> its meaning.
@@ -111,7 +111,7 @@ def typeset(filled: FilledTable) -> TypesetTable:
         title=scale + spec.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
         blocks=tuple(_block(filled, prefix, part, columns, ranks) for part, columns in split(spec.columns)),
-        notes=tuple(gather(filled, any(ranks.values()))),
+        notes=(*gather(filled, any(ranks.values())), *doubts(spec.datasets, [cell.contents for cell in filled.cells])),
         warnings=tuple(warnings(filled)),
     )
 

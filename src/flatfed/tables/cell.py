@@ -35,8 +35,8 @@ class Cell:
 
     ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
     (:func:`flatfed.runs.uncertainty.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
-    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``:
-    run -> :func:`flatfed.tables.readings.rounding`.
+    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
+    {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`.
     """
 
     table: str
@@ -79,6 +79,7 @@ class Cell:
     warnings: list[str] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
     images: dict[str, dict[str, int]] = field(default_factory=dict)
+    contents: dict[str, list[str]] = field(default_factory=dict)
     roundings: dict[str, list[str | None]] = field(default_factory=dict)
 
     @classmethod

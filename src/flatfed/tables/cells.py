@@ -71,6 +71,7 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in readings if run.made_on}),
         images={name: counts for record in records for name, counts in record.image_counts.items()},
+        contents={run.dataset: sorted({record.dataset_digest for record in records}) for run in spec.runs},
         roundings={record.name: rounding(record) for record in records},
     )
 

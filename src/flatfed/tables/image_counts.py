@@ -1,11 +1,13 @@
-"""Inserts the number of images that the runs read, or that are on this machine, into the setting of a table."""
+"""Texts on the images that the runs read, or that are on this machine: their number, doubts about their contents."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flatfed.data import manifest as manifests
+from flatfed.data import published
 from flatfed.errors import DataError
 from flatfed.experiment.model import DatasetSpec
 from flatfed.files import misread
@@ -25,6 +27,17 @@ def with_counts(setting: str, datasets: Mapping[str, DatasetSpec], counts: Itera
     for name, dataset in datasets.items():
         setting = setting.replace(f"{{{name}}}", f"({_images(name, dataset, counts)})")
     return setting
+
+
+def doubts(datasets: Mapping[str, DatasetSpec], contents: Iterable[Mapping[str, list[str]]]) -> list[str]:
+    """Return :func:`flatfed.data.published.doubt` of ``contents``: {dataset: digests of the data of runs}."""
+    notes, pairs = [], {(name, digest) for of_cell in contents for name in of_cell for digest in of_cell[name]}
+    for name, digest in sorted(pairs):
+        path, manifest = datasets[name].manifest if name in datasets else None, None
+        with contextlib.suppress(OSError, DataError):  # an unreadable one proves nothing
+            manifest = manifests.read(path) if path else None
+        notes.append(published.doubt(name, digest, manifest))
+    return list(filter(None, notes))
 
 
 def _images(name: str, dataset: DatasetSpec, counts: list[Counts]) -> str:

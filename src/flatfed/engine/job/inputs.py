@@ -29,7 +29,7 @@ class Identity:
 def load_data(
     description: dict[str, Any], dataset: Any, partition: Any
 ) -> tuple[datasets.Dataset, partitions.Partition]:
-    """Return dataset and partition, checked against the description and the dataset's digest.
+    """Return dataset and partition, checked against the description, the dataset's digest and each other.
 
     With ``validation`` in the description, that share of the partition is held out and the test images are removed.
     """
@@ -37,6 +37,7 @@ def load_data(
     _check(description, data, members, str(dataset), str(partition))
     if data.images.nbytes <= HASHED:
         datasets.verify(dataset)
+    partitions.check(members, data, str(partition))
     if "validation" in description:
         members = partitions.hold_out(members, data.labels, description["validation"], int(description["seed"]))
     return data, members
