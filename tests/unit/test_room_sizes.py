@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 685,
+    "": 698,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1333,
+    "commands": 1344,
     "data": 1063,
     "engine": 3673,
     "experiment": 2244,
-    "figures": 816,
+    "figures": 817,
     "models": 445,
     "papers": 459,
     "runs": 823,
-    "tables": 1444,
+    "tables": 1446,
     "workflow": 233,
 }
 
