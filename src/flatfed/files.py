@@ -14,7 +14,7 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -173,6 +173,28 @@ def intact(value: dict[str, Any], key: str) -> bool:
         return value == sealed(value, key)
     except ValueError:  # NaN or infinite numbers
         return False
+
+
+def seal_outputs(outputs: Sequence[str | os.PathLike[str]], request: str) -> None:
+    """Seal ``outputs``, files of one name and several suffixes that answer ``request``."""
+    path, seal = _seal(outputs, request)
+    with write_whole(path) as file:
+        file.write(seal)
+
+
+def are_sealed(outputs: Sequence[str | os.PathLike[str]], request: str) -> bool:
+    """Return whether ``outputs`` are as :func:`seal_outputs` sealed them for ``request``."""
+    try:
+        path, seal = _seal(outputs, request)
+        return path.read_bytes() == seal
+    except OSError:
+        return False
+
+
+def _seal(outputs: Sequence[str | os.PathLike[str]], request: str) -> tuple[Path, bytes]:
+    """Return the hidden file next to ``outputs`` and its content, the digest of ``request`` and of their contents."""
+    first, digests = Path(outputs[0]), {Path(path).name: digest_file(path) for path in outputs}
+    return first.with_name(f".{first.stem}.seal"), digest_json([request, digests]).encode()
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:

@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 685,
+    "": 698,
     "algorithms": 996,
     "analysis": 861,
-    "commands": 1308,
+    "commands": 1318,
     "data": 1099,
     "engine": 3674,
     "experiment": 2266,
-    "figures": 822,
+    "figures": 823,
     "models": 445,
     "papers": 463,
     "runs": 817,
-    "tables": 1475,
+    "tables": 1477,
     "workflow": 233,
 }
 

@@ -20,9 +20,9 @@ rule figure:
         digest=figure_digest,
         caption=figure_caption,
         folder=subpath(output.png, parent=True),
-        code=CODE,
+        seal=figure_seal,
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
         "python -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q} --out {params.folder:q}"
-        " --digest {params.digest:q} > {log:q} 2>&1"
+        " --digest {params.digest:q} --seal {params.seal:q} > {log:q} 2>&1"

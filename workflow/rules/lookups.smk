@@ -183,6 +183,8 @@ def cell_of(wildcards):
 
 
 def cell_inputs(wildcards):
+    paths = [PATHS.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)]
+    rebuild_unsealed(paths, cell_seal, wildcards)
     return cell_of(wildcards).inputs
 
 
@@ -200,6 +202,7 @@ def table_at(scale, table):
 
 
 def table_inputs(wildcards):
+    rebuild_unsealed(PATHS.table(wildcards.scale, wildcards.table), table_seal, wildcards)
     _, cells = table_at(wildcards.scale, wildcards.table)
     return list(dict.fromkeys(file for cell in cells for file in cell.inputs))
 
@@ -218,22 +221,6 @@ def table_columns(wildcards):
     return [] if columns_of(wildcards.table) else ["--all"]
 
 
-def code_of(cells):
-    """Return digests of the package and, for declared costs, of the user's algorithms: their changes rerun the job."""
-    declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
-    names = dict.fromkeys(update[0] for update in declared if update)
-    return as_json([CODE, *(versions.of_algorithm(name) for name in names)])
-
-
-def cell_code(wildcards):
-    return code_of([cell_of(wildcards)])
-
-
-def table_code(wildcards):
-    _, cells = table_at(wildcards.scale, wildcards.table)
-    return code_of(cells)
-
-
 @functools.cache
 @reports_errors
 def figure_at(scale, figure):
@@ -241,6 +228,7 @@ def figure_at(scale, figure):
 
 
 def figure_inputs(wildcards):
+    rebuild_unsealed(PATHS.figure(wildcards.scale, wildcards.figure), figure_seal, wildcards)
     return figure_at(wildcards.scale, wildcards.figure).inputs
 
 
@@ -256,6 +244,7 @@ def figure_caption(wildcards):
 
 @reports_errors
 def report_inputs(wildcards):
+    rebuild_unsealed([PATHS.report(wildcards.scale)], report_seal, wildcards)
     return outputs(wildcards.scale, scales.existing(EXPERIMENT, wildcards.scale, EXPERIMENT.requested))
 
 
@@ -264,10 +253,10 @@ def report_digest(wildcards):
     return digest(report_spec.specification(EXPERIMENT, wildcards.scale))
 
 
-@reports_errors
-def errata_digest(wildcards):
-    """Return a digest of the errata, which have no input file: their changes rerun the page."""
-    return files.digest_json(forms.plain(EXPERIMENT.errata.entries))
+def errata_inputs(wildcards):
+    """Return no file: the seal contains the errata."""
+    rebuild_unsealed([PATHS.errata], errata_seal, wildcards)
+    return []
 
 
 def all_cores(wildcards):

@@ -17,15 +17,18 @@ rule report:
         "../envs/jobs.yml"
     params:
         digest=report_digest,
-        code=CODE,
+        seal=report_seal,
     message:
         "Report of the {wildcards.scale} scale"
     shell:
-        "python -m flatfed report --scale {wildcards.scale:q} --out {output:q} --digest {params.digest:q} > {log:q} 2>&1"
+        "python -m flatfed report --scale {wildcards.scale:q} --out {output:q} --digest {params.digest:q}"
+        " --seal {params.seal:q} > {log:q} 2>&1"
 
 
 # Without a scale: the page is about printed numbers.
 rule errata:
+    input:
+        errata_inputs,
     output:
         report("<results>/errata.html", category="Errata", labels={"page": "Errata of the four papers"}),
     log:
@@ -34,9 +37,8 @@ rule errata:
     conda:
         "../envs/jobs.yml"
     params:
-        content=errata_digest,
-        code=CODE,
+        seal=errata_seal,
     message:
         "Errata of the papers"
     shell:
-        "python -m flatfed errata --out {output:q} > {log:q} 2>&1"
+        "python -m flatfed errata --out {output:q} --seal {params.seal:q} > {log:q} 2>&1"

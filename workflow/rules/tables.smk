@@ -24,12 +24,12 @@ rule table:
         folder=subpath(output.csv, parent=True),
         columns=table_columns,
         printed=table_printed,
-        code=table_code,
+        seal=table_seal,
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
         "python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q} {params.columns:q}"
-        " --out {params.folder:q} --digest {params.digest:q} > {log:q} 2>&1"
+        " --out {params.folder:q} --digest {params.digest:q} --seal {params.seal:q} > {log:q} 2>&1"
 
 
 # One cell by name, with the code of tables. If it refuses a run, the old file stays (update).
@@ -45,9 +45,9 @@ rule cell:
         "../envs/jobs.yml"
     params:
         digest=cell_digest,
-        code=cell_code,
+        seal=cell_seal,
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
         "python -m flatfed cell {wildcards.table:q} {wildcards.column:q} {wildcards.row:q} --scale {wildcards.scale:q}"
-        " --out {output:q} --digest {params.digest:q} > {log:q} 2>&1"
+        " --out {output:q} --digest {params.digest:q} --seal {params.seal:q} > {log:q} 2>&1"

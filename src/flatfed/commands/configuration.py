@@ -15,7 +15,7 @@ from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError, os_error_message
 from flatfed.experiment import RequestedTable, scales, selection
 from flatfed.experiment.model import digest
-from flatfed.files import digest_json, read_json, write_json
+from flatfed.files import digest_json, read_json, seal_outputs, write_json
 from flatfed.runs.paths import Paths
 
 #: This copy of FlatFed.
@@ -53,6 +53,12 @@ def check_digest(options: argparse.Namespace, *specifications: Any) -> None:
     """Raise ConfigError if ``--digest`` is not that of ``specifications``."""
     if options.digest not in (None, digest(*specifications)):
         raise ConfigError("a file of config/ or of yours changed after Snakemake started: call Snakemake again")
+
+
+def seal(options: argparse.Namespace, *outputs: Path) -> None:
+    """Seal the ``outputs`` of a job with ``--seal``: Snakemake reruns it if they, or what they show, change."""
+    if options.seal:
+        seal_outputs(outputs, options.seal)
 
 
 def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[RequestedTable]]:

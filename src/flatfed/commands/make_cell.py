@@ -16,7 +16,7 @@ from flatfed.experiment import cell_specs
 from flatfed.files import write_json
 from flatfed.tables import cells
 
-ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
+ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB, arguments.SEAL]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,3 +25,4 @@ def run(options: argparse.Namespace) -> None:
     spec = cell_specs.cell(experiment, options.scale or experiment.scale, options.table, options.column, options.row)
     configuration.check_digest(options, spec)
     write_json(options.out, asdict(cells.compute(spec)))
+    configuration.seal(options, options.out)

@@ -13,7 +13,7 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import figure_specs
 
-ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
+ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB, arguments.SEAL]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -23,4 +23,4 @@ def run(options: argparse.Namespace) -> None:
     configuration.check_digest(options, spec)
     from flatfed import figures  # imports matplotlib
 
-    figures.make(spec, options.out)
+    configuration.seal(options, *figures.make(spec, options.out))

@@ -13,7 +13,7 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import report_spec
 
-ARGUMENTS = [arguments.OUT, *arguments.JOB]
+ARGUMENTS = [arguments.OUT, *arguments.JOB, arguments.SEAL]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,3 +25,4 @@ def run(options: argparse.Namespace) -> None:
     from flatfed.tables import report
 
     report.make(spec, options.out, interactive.embedded)
+    configuration.seal(options, options.out)

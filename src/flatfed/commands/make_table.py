@@ -31,6 +31,7 @@ ARGUMENTS = [
     flag("--all", "all columns"),
     argument("--out", kinds.folder, "folder for csv, md, tex and html (default: print Markdown)"),
     *arguments.JOB,
+    arguments.SEAL,
 ]
 
 
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         table, messages = _of_results(options), []
     if options.out:
-        write.make(table, options.out)
+        configuration.seal(options, *write.make(table, options.out))
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:

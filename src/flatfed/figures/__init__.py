@@ -40,8 +40,8 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
-def make(spec: FigureSpec, out_dir: str | Path) -> None:
-    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF.
+def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
+    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF; return the files.
 
     :raises DataError: a file that ``spec`` names is damaged or of another run.
     """
@@ -50,6 +50,7 @@ def make(spec: FigureSpec, out_dir: str | Path) -> None:
     counted = replace(spec, setting=with_counts(spec.setting, spec.datasets, counts))
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
     save(lambda: KINDS[spec.kind](counted), paths)
+    return paths
 
 
 def save(draw: Callable[[], Figure], paths: list[Path]) -> None:

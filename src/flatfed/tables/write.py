@@ -16,8 +16,10 @@ from flatfed.tables.formats import html, latex, long_csv, markdown
 FORMATS = {"csv": long_csv.render, "md": markdown.render, "tex": latex.render, "html": html.render}
 
 
-def make(table: TypesetTable, out_dir: str | Path) -> None:
-    """Write ``table`` into ``out_dir`` in every format; a failure leaves no partial file."""
-    for suffix, render in FORMATS.items():
-        with write_whole(Path(out_dir) / f"{table.id}.{suffix}", "w") as file:
+def make(table: TypesetTable, out_dir: str | Path) -> list[Path]:
+    """Write ``table`` into ``out_dir`` in every format, return the files; a failure leaves no partial file."""
+    paths = [Path(out_dir) / f"{table.id}.{suffix}" for suffix in FORMATS]
+    for path, render in zip(paths, FORMATS.values(), strict=True):
+        with write_whole(path, "w") as file:
             file.write(render(table))
+    return paths

@@ -1,0 +1,49 @@
+# Seals: hidden files next to tables, figures, pages and cells, with the digest of their content, code and files.
+
+
+# Report once why jobs are forced.
+@functools.cache
+def say_unsealed():
+    if workflow.is_main_process:
+        logger.info("Outputs without a valid seal are rebuilt: settings, numbers, code or files changed")
+
+
+def rebuild_unsealed(paths, seal, wildcards):
+    """Force the job of existing files that do not have its present seal, as `--forcerun` does.
+
+    Snakemake itself sees neither an edited output nor, without its records (copied results), other settings. Input functions call
+    this, because Snakemake calls them before it decides what to run.
+    """
+    if all(map(os.path.exists, paths)) and not files.are_sealed(paths, seal(wildcards)):
+        workflow.dag.forcefiles.update(paths)
+        say_unsealed()
+
+
+@reports_errors
+def seal_of(content, cells=()):
+    """Return a digest of what a short job shows and of its code; ``cells`` may declare costs of the user's algorithms."""
+    declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
+    names = dict.fromkeys(update[0] for update in declared if update)
+    return files.digest_json([content, CODE, *(versions.of_algorithm(name) for name in names)])[:16]
+
+
+def cell_seal(wildcards):
+    return seal_of(cell_digest(wildcards), [cell_of(wildcards)])
+
+
+def table_seal(wildcards):
+    _, cells = table_at(wildcards.scale, wildcards.table)
+    return seal_of(table_digest(wildcards), cells)
+
+
+def figure_seal(wildcards):
+    return seal_of(figure_digest(wildcards))
+
+
+def report_seal(wildcards):
+    return seal_of(report_digest(wildcards))
+
+
+@reports_errors
+def errata_seal(wildcards):
+    return seal_of(forms.plain(EXPERIMENT.errata.entries))
