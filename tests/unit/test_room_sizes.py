@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 685,
-    "algorithms": 996,
+    "": 736,
+    "algorithms": 999,
     "analysis": 861,
-    "commands": 1333,
+    "commands": 1343,
     "data": 1063,
-    "engine": 3673,
-    "experiment": 2244,
-    "figures": 816,
-    "models": 445,
+    "engine": 3712,
+    "experiment": 2252,
+    "figures": 818,
+    "models": 446,
     "papers": 459,
-    "runs": 823,
-    "tables": 1444,
+    "runs": 807,
+    "tables": 1464,
     "workflow": 233,
 }
 

@@ -36,7 +36,8 @@ class Cell:
     ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
     (:func:`flatfed.runs.uncertainty.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
     machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``roundings``:
-    run -> :func:`flatfed.tables.readings.rounding`.
+    run -> :func:`flatfed.tables.readings.rounding`. ``outdated``: run -> how its code differs from the present;
+    ``warnings`` has these, too.
     """
 
     table: str
@@ -77,6 +78,7 @@ class Cell:
     timed: list[str] = field(default_factory=list)
     images: dict[str, dict[str, int]] = field(default_factory=dict)
     roundings: dict[str, list[str | None]] = field(default_factory=dict)
+    outdated: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: CellSpec, *, value: float | None, **results: Any) -> Cell:
