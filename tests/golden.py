@@ -107,7 +107,7 @@ def cases() -> list[Case]:
     }
     for figure in preview.figures:
         runs |= figure_specs.figure_spec(configuration, "preview", figure).runs
-    shipped = [name for name in algorithms.names() if not algorithms.own_files(name)]
+    shipped = [name for name in algorithms.names() if not algorithms.own_file(name)]
     runs = {path: r for path, r in runs.items() if r.seed == 1 and r.description["update"]["name"] in shipped}
     covers = {path: features(run) for path, run in runs.items()}
     missing, chosen = set().union(*covers.values()), []

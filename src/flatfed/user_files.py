@@ -1,17 +1,21 @@
 """A user's algorithms and models: Python files in folders that config.yaml names.
 
-The folders extend the ``__path__`` of ``flatfed.algorithms`` or ``flatfed.models``. A file's name is its id.
+The folders extend the ``__path__`` of ``flatfed.algorithms`` or ``flatfed.models``. A file's name is its id. A digest
+of the file, and of all files that it imports, is its version.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import importlib
 import importlib.util
 import os
 import pkgutil
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,16 +25,21 @@ from flatfed.errors import ConfigError, unknown
 #: Folders of FlatFed and of Python.
 NOT_LOCAL = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve())
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 class UserFiles:
     """The modules of a ``kind``, "algorithm" or "model", in ``package``: ``shipped`` and the user's.
 
-    ``setting``: the key of config.yaml for the user's folders; ``variable``: the environment variable for jobs.
+    ``parts``: other shipped modules. ``setting``: the key of config.yaml for the user's folders; ``variable``: the
+    environment variable for jobs. ``digests``: user's file -> :meth:`digest`.
     """
 
-    def __init__(self, kind: str, package: str, shipped: Iterable[str]):
+    def __init__(self, kind: str, package: str, shipped: Iterable[str], parts: Iterable[str]):
         self.kind, self.package, self.shipped = kind, package, frozenset(shipped)
+        self.modules = {*self.shipped, *parts, "__init__"}
         self.setting, self.variable = f"{kind}_folders", f"FLATFED_{kind.upper()}S"
+        self.digests: dict[Path, str] = {}
 
     @property
     def path(self) -> list[str]:
@@ -62,15 +71,45 @@ class UserFiles:
         self.look_in(filter(None, folders), f"environment variable {self.variable}")
 
     def names(self) -> list[str]:
-        infos = pkgutil.iter_modules(self.path[1:])
-        return sorted({*self.shipped, *(info.name for info in infos if not (info.ispkg or info.name.startswith("_")))})
+        infos = pkgutil.iter_modules(self.path)
+        files = {info.name for info in infos if not (info.ispkg or info.name.startswith("_"))}
+        return sorted(self.shipped | (files - self.modules))
 
-    def own_files(self, name: str) -> list[Path]:
-        """Return the user's file of ``name`` and the ``_*.py`` next to it; [] for a module of FlatFed."""
-        for folder in map(Path, self.path[1:]):
-            if (folder / f"{name}.py").is_file():
-                return [folder / f"{name}.py", *sorted(folder.glob("_*.py"))]
-        return []
+    def own_file(self, name: str) -> Path | None:
+        """Return the user's file of ``name``; None for a module of FlatFed."""
+        files = (Path(folder, f"{name}.py") for folder in self.path if name not in self.modules)
+        return next((file for file in files if file.is_file()), None)
+
+    def digest(self, name: str) -> str | None:
+        """Return the digest of the user's file of ``name`` and of the user's files that it imports, also indirectly.
+
+        It is that of the imported code, even if a file changed since. None for a module of FlatFed.
+        """
+        if (file := self.own_file(name)) and file not in self.digests:
+            self.digests[file] = syntax_digest(self._imported(f"{self.package}.{name}", file))
+        return self.digests.get(file)
+
+    def earlier_digest(self, name: str) -> str:
+        """Return the digest by the rule of commit 72abba8b: the user's file and all ``_*.py`` next to it."""
+        file = self.own_file(name)
+        return syntax_digest([file, *sorted(file.parent.glob("_*.py"))])
+
+    def _imported(self, first: str, file: Path) -> list[Path]:
+        """Return ``file`` of module ``first`` and the user's files that it imports, by module name."""
+        files, waiting = {first: file}, [first]
+        for module in waiting:
+            for name in imported_names(module, files[module]):
+                path = None if name in files else source_file(name)
+                if path and self._is_users(path):
+                    files[name] = path
+                    waiting.append(name)
+        return [files.pop(first), *(files[module] for module in sorted(files))]
+
+    def _is_users(self, file: Path) -> bool:
+        """Return whether ``file`` is neither shipped nor of Python or an installed package."""
+        if str(file.parent) in self.path:
+            return str(file.parent) != self.path[0] or file.stem not in self.modules
+        return not any(map(file.resolve().is_relative_to, NOT_LOCAL)) and "-packages" not in str(file.resolve())
 
     def unknown(self, name: Any, ids: Iterable[str], where: str) -> ConfigError:
         """Return the error for an id that is not in ``ids``."""
@@ -78,28 +117,57 @@ class UserFiles:
         return ConfigError(f"{unknown(self.kind, name, ids, where)}; {hint}")
 
     def load(self, name: str) -> ModuleType:
-        """Return the module ``name``; ConfigError if the import fails.
-
-        Warns on stderr about imported files that its digest does not cover.
-        """
-        spec, before = importlib.util.find_spec(f"{self.package}.{name}"), set(sys.modules)
+        """Return the module ``name``; ConfigError if the import fails."""
+        spec = importlib.util.find_spec(f"{self.package}.{name}")
+        if spec.name not in sys.modules:
+            self.digests.pop(self.own_file(name), None)
+            self.digest(name)  # before an edit
         try:
-            module = importlib.import_module(spec.name)
+            return importlib.import_module(spec.name)
         except Exception as error:  # a user's file can raise anything
             problem = f"this {self.kind} cannot be imported: {type(error).__name__}: "
             raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else problem}{error}") from error
-        user_files = self.own_files(name)
-        if user_files and (uncovered := sorted(local_files(sys.modules.keys() - before) - set(user_files))):
-            warning = f"{spec.origin} imports {', '.join(map(str, uncovered))}: changes there make no run stale"
-            print(f"flatfed: warning: {warning}; use `_*.py` in its folder instead", file=sys.stderr)
-        return module
 
 
-def local_files(modules: Iterable[str]) -> set[Path]:
-    """Return the files of ``modules`` outside FlatFed, Python and installed packages.
+def imported_names(module: str, file: Path) -> Iterator[str]:
+    """Yield the modules that ``file`` of ``module`` imports, with their packages, and names that may be modules."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(syntax_tree(file)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            level = getattr(node, "level", 0)
+            above = [package.rsplit(".", level - 1)[0] if level else None, getattr(node, "module", None)]
+            for alias in node.names:
+                parts = ".".join(filter(None, [*above, alias.name])).split(".")
+                yield from accumulate(parts, "{}.{}".format)
 
-    ``__file__`` of torch.classes and torch.ops names no file.
-    """
-    names = (getattr(sys.modules[module], "__file__", None) for module in modules)
-    files = {Path(name).resolve() for name in names if name and Path(name).is_file()}
-    return {file for file in files if not any(map(file.is_relative_to, NOT_LOCAL)) and "-packages" not in str(file)}
+
+def source_file(module: str) -> Path | None:
+    """Return the file of ``module``, without importing it; None if there is none."""
+    path = None
+    for package in accumulate(module.split("."), "{}.{}".format):
+        spec = next(filter(None, (finder.find_spec(package, path) for finder in sys.meta_path)), None)
+        if spec is None:
+            return None
+        path = getattr(sys.modules.get(package), "__path__", spec.submodule_search_locations) or []
+    return Path(spec.origin) if spec.has_location else None
+
+
+def syntax_tree(file: Path) -> ast.Module:
+    """Return the syntax tree of ``file``; its bytes as a constant if it is not Python, such as a compiled module."""
+    try:
+        return ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError):
+        return ast.Module([ast.Expr(ast.Constant(file.read_bytes()))], [])
+
+
+def syntax_digest(paths: Iterable[Path]) -> str:
+    """Return the SHA-256 of Python files without comments, docstrings and formatting."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.name}\n".encode())
+        tree = syntax_tree(path)
+        for node in ast.walk(tree):
+            if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
+        digest.update(ast.dump(tree).replace(", type_params=[]", "").encode())  # new in Python 3.12
+    return digest.hexdigest()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import algorithms
+from flatfed import algorithms, models
+from flatfed.engine import versions
 from flatfed.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -149,3 +150,31 @@ def test_check_says_so_in_one_line(outside):
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith(f"flatfed check: {path}: FedBad.agregate: nothing calls it")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("files", [algorithms.FILES, models.FILES], ids=lambda files: files.kind)
+def test_files_outside_git_are_not_shipped(files):
+    folder = ROOT / "src" / files.package.replace(".", "/")
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    in_git = {name.removesuffix(".py") for name in listed.split() if "/" not in name}
+    assert in_git == files.modules - set(getattr(models, "TORCHVISION", ()))
+
+
+def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch):
+    for name in ("fedmedian", "_median", "fedavg", "_base"):
+        (tmp_path / f"{name}.py").write_text("from . import _median, _base, fedavg\n")
+    monkeypatch.setattr(algorithms, "__path__", [str(tmp_path)])
+    files = algorithms.FILES
+    assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
+    before = files.digest("fedmedian")
+    for name, changes in (("fedavg", False), ("_base", False), ("_median", True)):
+        (tmp_path / f"{name}.py").write_text("more = 1\n")
+        files.digests.clear()
+        assert (files.digest("fedmedian") != before) is changes
+
+
+def test_a_raised_version_of_a_shipped_base_class_counts(outside, monkeypatch):
+    outside.write("fedmine", "class FedMine(FedAvg):\n    pass\n")
+    before = versions.of_algorithm("fedmine")
+    monkeypatch.setattr(algorithms.load("fedavg"), "version", 2)
+    assert versions.of_algorithm("fedmine") == f"FedAvg 2, {before}"

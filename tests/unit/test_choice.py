@@ -108,3 +108,17 @@ def test_points_of_different_data_are_not_compared(tmp_path, key):
     points = [tried(tmp_path, 0.1, [0.1, 0.2, 0.3]), tried(tmp_path, 0.2, [0.1, 0.2, 0.4], **{key: "f" * 64})]
     with pytest.raises(DataError, match=f"trained on different data .{key} 000000000000, ffffffffffff"):
         chosen(tmp_path, points)
+
+
+def test_a_run_of_other_code_is_noted(tmp_path, capsys):
+    point = tried(tmp_path, 0.1, [0.2, 0.9, 0.5])
+    components = {"update": {"name": "fedavg"}, "model": {"name": "cnn"}, "partition": {"scheme": "dirichlet"}}
+
+    def old(record):
+        record["description"].update(components)
+        record["versions"] = {"engine": 0}
+
+    made.recorded(point["run"], old)
+    point["description_digest"] = digest_json(json.loads(Path(point["run"], "run.json").read_text())["description"])
+    chosen(tmp_path, [point])
+    assert f"{point['run']}: engine is version 0, now 1\n" in capsys.readouterr().out

@@ -279,3 +279,24 @@ def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypa
     assert "2 partitions are missing" in said and "flatfed table TABLE --runs FOLDER" in said
     files = f"{partitions[0]} {partitions[1]}"
     assert f"snakemake --cores 1 {files}" in said
+
+
+def test_a_run_of_other_code_is_marked_and_the_mark_survives(machines, monkeypatch, capsys):
+    """Tables average a marked run with others."""
+    _, there = machines
+    brought(machines, "brought")
+    source = there.parent / "brought" / run_folder("fedavg")
+    changed(source, versions={**records.read_finished(source).versions, "engine": 0}, unknown_key=1)
+    monkeypatch.chdir(there)
+    assert flatfed("import", "--other-code", "../brought") == 0
+    marks = {row: records.read_finished(run_folder(row)).imported for row in ("fedavg", "fedsmoo")}
+    assert marks == {"fedavg": "other code", "fedsmoo": None}
+    assert read_json(Path(run_folder("fedavg"), "run.json"))["unknown_key"] == 1
+    capsys.readouterr()
+    assert flatfed("import", "--other-code", "../brought") == 0
+    assert "2 existed already" in capsys.readouterr().out
+    assert flatfed("status") == 0 and f"{run_folder('fedavg')}: engine is version 0, now 1" in capsys.readouterr().out
+    shutil.copytree(run_folder("fedavg"), "moved")
+    shutil.rmtree(run_folder("fedavg"))
+    assert flatfed("import", "moved") == 2 and flatfed("import", "--other-code", "moved") == 0
+    assert records.read_finished(run_folder("fedavg")).imported == "other code"

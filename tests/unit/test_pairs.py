@@ -125,6 +125,8 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
     before = versions.of_run(run.description)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
+    assert versions.of_run(run.description) == before, "as imported"
+    algorithms.FILES.digests.clear()  # another process
     changed = versions.of_run(run.description)
     assert {key for key in before if changed[key] != before[key]} == {"algorithm"}
 

@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 698,
-    "algorithms": 996,
+    "": 749,
+    "algorithms": 999,
     "analysis": 861,
-    "commands": 1318,
+    "commands": 1328,
     "data": 1099,
-    "engine": 3674,
-    "experiment": 2266,
-    "figures": 823,
-    "models": 445,
+    "engine": 3713,
+    "experiment": 2274,
+    "figures": 825,
+    "models": 446,
     "papers": 463,
-    "runs": 817,
-    "tables": 1477,
+    "runs": 801,
+    "tables": 1497,
     "workflow": 233,
 }
 

@@ -206,3 +206,12 @@ def test_a_broken_state_is_none(here, content):
     Path(run.path, progress.PROGRESS_FILE).write_text(content)
     assert progress.read(Path(run.path)) is None
     assert state(here, run).name == "waiting"
+
+
+def test_a_run_of_another_version_is_listed(here, capsys):
+    run = run_of(here, "fedavg")
+    finished(run, versions={"engine": 1, "algorithm": 0})
+    finished(run_of(here, "fedcm"), versions={"engine": 1})
+    assert cli.main(["status", "--config", "config.yaml"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("done ")]
+    assert lines == [f"done     {run.path}: algorithm is version 0, now 1"]

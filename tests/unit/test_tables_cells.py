@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import made
+from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.experiment.model import CellSpec
 from flatfed.tables import blocks, cells
+from flatfed.tables import notes as notes_of_table
 from flatfed.tables.filled_table import FilledTable
 
 COLUMNS = (
@@ -190,3 +192,56 @@ def test_runs_that_were_rounded_in_several_ways_are_counted_under_the_table(tmp_
     counts = "2 runs: sequential executor; 1 run: stacked executor; 1 run: not recorded."
     assert f"The runs differ in settings that affect rounding: {counts}" in notes(runs)
     assert "affect rounding" not in notes(runs[:2]) + notes([*runs[:2], runs[3]])
+
+
+#: Descriptions name these components.
+COMPONENTS = {
+    **{"rounds": 4, "update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn"}},
+    "partition": {"scheme": "dirichlet"},
+}
+NOW = {"engine": 1, "algorithm": 1, "model": 1, "partition": 1}
+
+
+def seeds_of(folder: Path, *records: dict) -> list[str]:
+    """Write a run of four rounds per record, of consecutive seeds."""
+    runs = []
+    for seed, record in enumerate(records, start=1):
+        columns = {"round": [1, 2, 3, 4], "test_accuracy": [0.1, 0.2, 0.3, 0.4 * seed]}
+        runs.append(made.run(folder / f"p/s/a/seed{seed}", columns, description=COMPONENTS, **record))
+    return runs
+
+
+def test_a_mean_over_different_code_is_refused(tmp_path):
+    """As after an edit of an algorithm between the trainings of two seeds."""
+    runs = seeds_of(tmp_path, {"versions": NOW}, {"versions": {**NOW, "algorithm": "0a1b" * 16}})
+    words = r"p/s/a/seed1 \(the present code\) and p/s/a/seed2 \(algorithm is version 0a1b0a1b0a1b, now 1\); train them"
+    with pytest.raises(DataError, match=f"cell .*: {words} .* flatfed import --replace --other-code FOLDER"):
+        cells.compute(specify(runs))
+    assert cells.compute(specify(runs[1:])).n == 1
+
+
+@pytest.mark.parametrize(
+    ("records", "notes"),
+    [
+        ([{"versions": NOW}] * 2, {}),
+        ([{}, {"versions": NOW}], {}),
+        ([{"versions": {**NOW, "engine": 0}}] * 2, dict.fromkeys("12", "engine is version 0, now 1")),
+        (
+            [{"versions": NOW}, {"versions": {**NOW, "engine": 0}, "imported": "other code"}],
+            {"2": "engine is version 0, now 1"},
+        ),
+    ],
+    ids=["present", "unknown", "older", "imported"],
+)
+def test_runs_of_other_code_are_noted(tmp_path, records, notes):
+    cell = cells.compute(specify(seeds_of(tmp_path, *records)))
+    assert cell.outdated == {f"p/s/a/seed{seed}": text for seed, text in notes.items()}
+    assert cell.value == pytest.approx(0.6) and len(cell.warnings) == len(notes)
+    texts = notes_of_table.outdated([cell])
+    assert texts == [] if not notes else f"{len(notes)} run" in texts[0] and "engine is version 0, now 1" in texts[0]
+
+
+def test_a_component_that_is_absent_here_is_noted(tmp_path):
+    description = {**COMPONENTS, "update": {"name": "fedgone"}}
+    assert versions.changes(description, NOW).startswith("versions unknown here (")
+    assert versions.changes(description, None) == ""

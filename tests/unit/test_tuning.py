@@ -172,6 +172,21 @@ def test_a_stale_choice_is_refused(tmp_path, change, words):
         run_specs.run(mine, *ids, 1)
 
 
+def test_a_choice_of_runs_of_other_code_has_a_note(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ids = ("preview", CIFAR10, SPLIT, "fedsam")
+    mine = load(results=Path("results"), tune=True)
+    path = record(mine, ids, {"learning_rate": 0.1})
+    point = tuning_choice.read(path).points[-1]
+    other = f"{path}: of runs of other code than the present: algorithm is version 0, now 1"
+    for version, note in ((1, ""), (0, other)):
+        Path(point.run).mkdir(parents=True, exist_ok=True)
+        Path(point.run, "run.json").write_text(json.dumps({"versions": {"algorithm": version}}))
+        run_specs.run(load(results=Path("results"), tune=True), *ids, 1)
+        warning = capsys.readouterr().err
+        assert note in warning and bool(warning) is bool(note)
+
+
 def test_a_choice_that_is_none_is_refused(tmp_path):
     ids = ("preview", CIFAR10, SPLIT, "fedsam")
     mine = load(results=tmp_path, tune=True)

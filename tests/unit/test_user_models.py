@@ -1,4 +1,4 @@
-"""Models of a user's own files, torchvision's, and what the identity of a user's file does not cover."""
+"""Models of a user's own files, torchvision's, and the digest of a user's file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from flatfed.engine import versions
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.experiment import run_specs
-from flatfed.user_files import local_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,18 +78,69 @@ def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
     assert len(first) == 64 * 32 + 32 + 32 * 10 + 10 and model(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
 
 
-def test_the_digest_of_a_models_file_and_building_blocks_is_its_version(folder):
-    (folder / "_blocks.py").write_text("SIZE = 1\n")
+def digest(name):
+    """Return the digest of a model in a new process."""
+    models.FILES.digests.clear()
+    return versions.of_model(name)
+
+
+def test_the_digest_of_a_models_file_is_its_version(folder):
     of = run(folder).description
     first = versions.of_run(of)
     (folder / "perceptron.py").write_text(MODEL.replace("One hidden layer", "A remark") + "# a comment\n")
+    (folder / "_unrelated.py").write_text("not Python at all")
     (folder / "other.py").write_text(MODEL)
-    assert versions.of_run(of) == first and len(first["model"]) == 64
-    (folder / "_blocks.py").write_text("SIZE = 2\n")
-    second = versions.of_run(of)
+    assert digest("perceptron") == first["model"] and len(first["model"]) == 64
     (folder / "perceptron.py").write_text(MODEL.replace("ReLU", "GELU"))
-    third = versions.of_run(of)
-    assert [{key for key in a if a[key] != b[key]} for a, b in ((first, second), (second, third))] == [{"model"}] * 2
+    assert versions.of_run(of) == first, "the digest of the imported code"
+    assert digest("perceptron") != first["model"]
+
+
+#: Line of an import -> a file that it imports, also indirectly.
+IMPORTS = {
+    "import helper": "path/helper.py",
+    "from package.part import value": "path/package/deep.py",
+    "import package.part as part": "path/package/__init__.py",
+    "from flatfed.models.perceptron import build as base": "perceptron.py",
+    "from flatfed.models import _blocks": "_blocks.py",
+    "from ._blocks import value": "_blocks.py",
+    "from . import _blocks": "_deeper.py",
+    "def late():\n    from ._blocks import value\n": "_blocks.py",
+}
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_all_files_that_a_file_imports_count(folder, monkeypatch, line):
+    (folder / "path/package").mkdir(parents=True)
+    (folder / "path/helper.py").write_text("value = 1\n")
+    (folder / "path/package/__init__.py").write_text("")
+    (folder / "path/package/part.py").write_text("from .deep import value\n")
+    (folder / "path/package/deep.py").write_text("value = 1\n")
+    (folder / "_blocks.py").write_text("import math, numpy\nfrom ._deeper import value\n")
+    (folder / "_deeper.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(folder / "path")
+    (folder / "wide.py").write_text(f"{MODEL}\n{line}\n")
+    load(folder)
+    before = digest("wide")
+    file = folder / IMPORTS[line]
+    file.write_text(file.read_text() + "more = 2\n")
+    after = digest("wide")
+    assert after != before
+    (folder / "_cosine.py").write_text("value = 1\n")
+    assert digest("wide") == after
+
+
+def test_a_run_with_a_digest_of_72abba8b_is_not_stale(folder):
+    """Its digest covers all ``_*.py`` of the folder."""
+    of = run(folder).description
+    now = versions.of_run(of)
+    assert models.FILES.earlier_digest("perceptron") == now["model"], "equal without other files"
+    (folder / "_unrelated.py").write_text("value = 1\n")
+    recorded = {**now, "model": models.FILES.earlier_digest("perceptron")}
+    assert recorded != now == versions.of_run(of) and versions.of_run(of, recorded) == recorded
+    assert versions.changes(of, recorded) == ""
+    (folder / "_unrelated.py").write_text("value = 2\n")
+    assert versions.of_run(of, recorded) == now and "model is version " in versions.changes(of, recorded)
 
 
 def test_a_model_folder_makes_no_other_run_stale(folder):
@@ -152,14 +202,6 @@ def test_an_algorithm_in_a_folder_of_models_is_named(folder):
         run(folder)
 
 
-def test_names_of_torch_that_are_no_files_are_no_files_of_the_user():
-    import torch.classes
-    import torch.ops
-
-    assert torch.classes.__file__ == "_classes.py" and torch.ops.__file__ == "_ops.py"
-    assert local_files(["torch.classes", "torch.ops"]) == set()
-
-
 @pytest.mark.parametrize("name", ["cnn", "resnet50", "pretrained"])
 def test_a_file_with_the_name_of_a_module_of_flatfed_is_refused(folder, name):
     (folder / f"{name}.py").write_text(MODEL)
@@ -184,31 +226,6 @@ def test_every_resnet_takes_any_channels_classes_and_small_images(name):
         model = models.build(name, (1, 8, 8), 7, {"groups": 64})
         assert model(torch.zeros(2, 1, 8, 8)).shape == (2, 7)
     models.refuse_layers(model)
-
-
-OTHER_FILES = {
-    "a module of PYTHONPATH": ("import helper", "path/helper.py"),
-    "a module of a module": ("from package.part import value", "path/package/deep.py"),
-    "another file of the folder": ("from flatfed.models.perceptron import build as base", "perceptron.py"),
-}
-
-
-@pytest.mark.parametrize("case", OTHER_FILES)
-def test_a_warning_names_files_outside_of_the_digest_once(folder, capsys, monkeypatch, case):
-    line, named = OTHER_FILES[case]
-    (folder / "path/package").mkdir(parents=True)
-    (folder / "path/helper.py").write_text("value = 1\n")
-    (folder / "path/package/__init__.py").write_text("")
-    (folder / "path/package/part.py").write_text("from .deep import value\n")
-    (folder / "path/package/deep.py").write_text("value = 1\n")
-    (folder / "_blocks.py").write_text("import math, numpy\n")
-    monkeypatch.syspath_prepend(folder / "path")
-    (folder / "wide.py").write_text(f"from flatfed.models._blocks import math\n{line}\n{MODEL}")
-    for _ in range(2):
-        run(folder, "{name: wide}")
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"flatfed: warning: {folder}/wide.py imports {folder}/")
-    assert f"{folder}/{named}" in said and "_blocks" not in said and "numpy" not in said
 
 
 def test_a_file_that_needs_nothing_else_is_loaded_in_silence(folder, capsys):

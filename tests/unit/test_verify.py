@@ -13,6 +13,7 @@ from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.commands.verify import lines
 from flatfed.experiment import cell_specs, table_specs
+from flatfed.tables import cells as cells_module
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import fill
 from flatfed.tables.verification import compare_table
@@ -127,3 +128,13 @@ def test_a_table_of_which_nothing_is_printed_says_so(write, experiment):
 def test_an_unknown_table_is_named(write, capsys):
     assert verify("fedsmoo2023_T11") == 2
     assert "unknown table 'fedsmoo2023_T11'; did you mean 'fedsmoo2023_T1'?" in capsys.readouterr().err
+
+
+def test_runs_of_another_version_are_noted(write, capsys, monkeypatch):
+    write(UPPER[0], "paper", CLOSE)
+    compute = cells_module.compute
+    outdated = {"p/s/a/seed1": "engine is version 0, now 1"}
+    monkeypatch.setattr(cells_module, "compute", lambda spec, **so_far: replace(compute(spec), outdated=outdated))
+    assert verify() == 0
+    note = "  Of other code than the present (the .csv names the runs): 1 run: engine is version 0, now 1.\n"
+    assert capsys.readouterr().out.endswith(note)

@@ -147,7 +147,12 @@ def run_threads(wildcards):
 
 
 def run_versions(wildcards):
-    return as_json(versions.of_run(run_of(wildcards).description))
+    """Return the versions of a run's components, as its run.json or timing.json has them, if they are right.
+
+    Snakemake does not record parameters that depend on `output`.
+    """
+    run = run_of(wildcards)
+    return as_json(versions.of_run(run.description, *map(versions.recorded, (run.record, run.timing))))
 
 
 @reports_errors

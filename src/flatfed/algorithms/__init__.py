@@ -7,7 +7,6 @@ with an underscore are building blocks. ``algorithm_folders`` in config.yaml add
 from __future__ import annotations
 
 import functools
-import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,10 +18,16 @@ from flatfed.user_files import UserFiles
 
 __all__ = ["FILES", "Algorithm", "Choice", "Claims", "Number", "Reduction", "Whole", "build", "load", "names"]
 
-FILES = UserFiles(
-    "algorithm", __name__, (module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+#: All other files count as a user's, also in this folder: a digest is their version.
+SHIPPED = (
+    *("centralised_sam", "centralised_sgd", "dfedavg", "dfedavgm", "dfedsam", "dfedsam_mgs", "dispfl", "dpsgd"),
+    *("fedadam", "fedavg", "fedcm", "feddyn", "fedgamma", "fedlesam", "fedlesam_d", "fedlesam_s", "fedprox"),
+    *("fedrobust", "fedsam", "fedsmoo", "fedspeed", "mimelite", "mofedsam", "scaffold"),
 )
-look_in, names, own_files = FILES.look_in, FILES.names, FILES.own_files
+PARTS = ("_base", "_claims", "_hooks", "_lesam", "_parameters", "_rows", "_sam", "_steps", "_unpacking")
+
+FILES = UserFiles("algorithm", __name__, SHIPPED, PARTS)
+look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
 
 
 def load(name: str) -> type[Algorithm]:

@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, kinds, run_folders
@@ -24,9 +25,10 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError, Held
 from flatfed.experiment import Experiment, Run, run_specs
+from flatfed.files import read_json, write_sealed
 from flatfed.runs import identity, lock
 from flatfed.runs.paths import RunIds
-from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
+from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord, read_finished
 
 ARGUMENTS = [
     argument("folders", kinds.folder, "run folder, or folder with runs", nargs="+", metavar="FOLDER"),
@@ -106,7 +108,7 @@ def check_data_and_code(file: Path, record: RunRecord, partition: str, other_cod
         identity.check_data(str(file), record, partition)
     except DataError as error:
         raise DataError(f"{error}, or make the data again. {run_folders.ORDER_HINT}") from None
-    here = versions.of_run(record.description)
+    here = versions.of_run(record.description, record.versions or {})
     if record.versions != here and not other_code:
         was, now = json.dumps(record.versions), json.dumps(here)
         raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")
@@ -115,12 +117,15 @@ def check_data_and_code(file: Path, record: RunRecord, partition: str, other_cod
 def is_same(target: Path, folder: Path) -> bool:
     """Return whether both folders contain the same undamaged run."""
     with contextlib.suppress(OSError, DataError):
-        return run_folders.read_checking_metrics(target / RECORD) == run_folders.read_checking_metrics(folder / RECORD)
+        one, other = (run_folders.read_checking_metrics(place / RECORD) for place in (target, folder))
+        return replace(one, imported=None) == replace(other, imported=None)
     return False
 
 
 def copy(folder: Path, target: Path) -> None:
     """Copy the files of a run to ``target``; replace an existing run after the copy is complete.
+
+    The record of a run of other code than the present gets a mark: tables may average it with others.
 
     :raises Held: a process trains in ``target``.
     """
@@ -130,6 +135,9 @@ def copy(folder: Path, target: Path) -> None:
     for file in (folder / name for name in FILES):
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
+    record = read_finished(staged)
+    if versions.changes(record.description, record.versions):
+        write_sealed(staged / RECORD, {**read_json(staged / RECORD), "imported": "other code"})
     try:
         with lock.held(target):
             copied = [name for name in FILES if (staged / name).is_file()]

@@ -135,7 +135,8 @@ def changes(record: RunRecord, device: str) -> list[str]:
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
-    here = {"versions": versions.of_run(record.description), "libraries": now["libraries"], "device": device}
+    here = {"libraries": now["libraries"], "device": device}
+    here["versions"] = versions.of_run(record.description, record.versions or {})
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}

@@ -2,7 +2,8 @@
 
 Prints a map of rows and columns for each table, also while Snakemake runs:
 failed !, running >, stopped =, waiting ., diverged x, done #.
-The next call of Snakemake resumes stopped runs. Failed jobs follow with the last lines of their logs.
+The next call of Snakemake resumes stopped runs. Runs of other code than the present follow, and failed jobs with the
+last lines of their logs.
 `watch python -m flatfed status` repeats the command.
 
 example:
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flatfed.commands import arguments, configuration, plan_needs
+from flatfed.engine import versions
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
@@ -78,8 +80,10 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
     if state_on_disk == "damaged":
         return State("failed", f"{run.record}: not the record of a run; delete it to train the run again")
     if state_on_disk == "finished":
-        diverged_at = record.read_finished(folder).diverged_at
-        return State("done") if diverged_at is None else State("diverged", f"{run.path}: in round {diverged_at}")
+        finished = record.read_finished(folder)
+        texts = [f"in round {finished.diverged_at}"] if finished.diverged_at else []
+        texts += filter(None, [versions.changes(finished.description, finished.versions)])
+        return State("diverged" if finished.diverged_at else "done", f"{run.path}: {'; '.join(texts)}" if texts else "")
     position = progress.read(folder)
     begun, words = position is not None, f"{position.run}: {position}" if position else f"{run.path}: begins"
     if held:

@@ -24,7 +24,7 @@ from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.experiment import cell_specs, table_specs
 from flatfed.papers.units import plural
-from flatfed.tables import claims, filled_table, verification
+from flatfed.tables import claims, filled_table, notes, verification
 from flatfed.tables.verification import TableResult
 
 ARGUMENTS = [
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             refused.append(f"{name}:\n{error}")
             continue
         results.append(verification.compare_table(filled, printed))
-        print("\n".join(lines(results[-1])))
+        print("\n".join([*lines(results[-1]), *(f"  {note}" for note in notes.outdated(filled.cells))]))
     if refused:
         raise DataError("\n".join(refused))
     return int(options.strict and not all(result.stands for result in results if result.printed))

@@ -6,33 +6,90 @@ versions (``tests/oracle/test_golden_values.py``).
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterable
 from typing import Any
 
 from flatfed import algorithms, models
-from flatfed.runs.source_code import syntax_digest
+from flatfed.errors import ConfigError, DataError
+from flatfed.files import read_json
+from flatfed.runs.identity import differences
+from flatfed.runs.record import RunRecord
 
 #: Version of rounds, client sampling, batches, augmentation, evaluation and topologies.
 ENGINE = 1
 
+Versions = dict[str, int | str]
 
-def of_run(description: dict[str, Any]) -> dict[str, int | str]:
-    """Return the versions of a run ``description``'s components. A run is stale if one of them differs."""
+
+def of_run(description: dict[str, Any], *recorded: Versions) -> Versions:
+    """Return the versions of a run ``description``'s components. A run is stale if one of them differs.
+
+    A digest in ``recorded`` by the rule of commit 72abba8b is kept if it is right, so its run is not stale.
+    """
     from flatfed.data.schemes import VERSIONS
 
-    return {
+    names = {"algorithm": description["update"]["name"], "model": description["model"]["name"]}
+    now = {
         "engine": ENGINE,
-        "algorithm": of_algorithm(description["update"]["name"]),
-        "model": of_model(description["model"]["name"]),
+        "algorithm": of_algorithm(names["algorithm"]),
+        "model": of_model(names["model"]),
         "partition": VERSIONS[description["partition"]["scheme"]],
     }
+    for key, files in (("algorithm", algorithms.FILES), ("model", models.FILES)):
+        others = {versions.get(key) for versions in recorded} - {now[key]}
+        if others and (digest := files.digest(names[key])):
+            earlier = now[key].replace(digest, files.earlier_digest(names[key]))
+            now[key] = earlier if earlier in others else now[key]
+    return now
 
 
 def of_algorithm(name: str) -> int | str:
-    """Return an algorithm's version; for a user's, the digest of its syntax tree and its folder's ``_*.py``."""
-    user_files = algorithms.own_files(name)
-    return syntax_digest(user_files) if user_files else algorithms.load(name).version
+    """Return an algorithm's version; for a user's, the digest of its file and of the user's files that it imports.
+
+    Versions of shipped base classes other than 1 precede the digest.
+    """
+    algorithm, digest = algorithms.load(name), algorithms.FILES.digest(name)
+    if digest is None:
+        return algorithm.version
+    bases = [base for base in algorithm.__mro__ if base.__module__.rpartition(".")[2] in algorithms.SHIPPED]
+    return "".join([*(f"{base.__name__} {base.version}, " for base in bases if base.version > 1), digest])
 
 
 def of_model(name: str) -> int | str:
-    user_files = models.own_files(name)
-    return syntax_digest(user_files) if user_files else models.card(name).version
+    return models.FILES.digest(name) or models.card(name).version
+
+
+def recorded(path: str | os.PathLike[str]) -> Versions:
+    """Return the versions in a run.json or timing.json, {} without a readable one."""
+    with contextlib.suppress(OSError, DataError, AttributeError):
+        return read_json(path).get("versions") or {}
+    return {}
+
+
+def changes(description: dict[str, Any], recorded: Versions | None) -> str:
+    """Return "algorithm is version 1, now 2", "" if the versions are the present ones, or unknown."""
+    try:
+        different = differences(recorded, of_run(description, recorded)) if recorded else ()
+    except ConfigError as error:
+        return f"versions unknown here ({error})"
+    texts = (f"{key} is version {was!s:.12}, now {now!s:.12}" for key, was, now in different if None not in (was, now))
+    return "; ".join(texts)
+
+
+def check_same(records: Iterable[RunRecord], where: str) -> None:
+    """Raise DataError if seeds of a run were trained by different versions of the code.
+
+    Runs without versions, and those that ``flatfed import --other-code`` accepted, are not compared.
+    """
+    first: dict[str, RunRecord] = {}
+    for record in (record for record in records if record.versions and not record.imported):
+        other = first.setdefault(record.name.rpartition("/")[0], record)
+        if record.versions == other.versions:
+            continue
+        texts = {run.name: changes(run.description, run.versions) for run in (other, record)}
+        if any(texts.values()):
+            runs = " and ".join(f"{name} ({text or 'the present code'})" for name, text in texts.items())
+            remedy = "train them again, or accept one: flatfed import --replace --other-code FOLDER"
+            raise DataError(f"{where}: no mean over different code: {runs}; {remedy}")

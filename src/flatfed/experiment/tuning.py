@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
+from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import compatibility, descriptions, lookup, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.record import RECORD
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Point, Search, TuningChoice
 
@@ -164,5 +167,10 @@ def _recorded(catalog: Catalog, paths: Paths, *ids: str) -> dict[str, float]:
     elif recorded.chosen not in query.combinations().values():
         problem = f"chosen is {json.dumps(recorded.chosen)}, which is no point of the grid"
     else:
+        first = run(catalog, paths, query, next(iter(query.combinations()))).description
+        made_by = (versions.recorded(f"{point.run}/{RECORD}") for point in recorded.points)
+        if texts := dict.fromkeys(filter(None, (versions.changes(first, code) for code in made_by))):
+            warning = f"{path}: of runs of other code than the present: {'; '.join(texts)}"
+            print(f"flatfed: warning: {warning}; to choose again, remove its folder and call: {again}", file=sys.stderr)
         return recorded.chosen
     raise ConfigError(f"{path}: {problem}; rerun: {again}")

@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+from flatfed.engine import versions
 from flatfed.experiment.panels import FigureSpec
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, surface_3d, sweep
 from flatfed.figures.style import DPI, STYLE, frame
@@ -43,9 +44,10 @@ FORMATS: dict[str, dict[str, Any]] = {
 def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
     """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF; return the files.
 
-    :raises DataError: a file that ``spec`` names is damaged or of another run.
+    :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
-    records = filter(None, read_all(Run.read_record, spec.runs.values()))
+    records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
+    versions.check_same(records, spec.figure)
     counts = (record.image_counts for record in records)
     counted = replace(spec, setting=with_counts(spec.setting, spec.datasets, counts))
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]

@@ -83,15 +83,18 @@ _CARDS = {
     **dict.fromkeys(TORCHVISION, Card(8, {"groups": GROUPS}, file="torchvision_resnet", as_built=True)),
 }
 
-FILES = UserFiles("model", __name__, _CARDS)
-look_in, names, own_files = FILES.look_in, FILES.names, FILES.own_files
+#: Other shipped files of this folder.
+PARTS = ("group_norm_relu", "pretrained", "torchvision_resnet")
+
+FILES = UserFiles("model", __name__, _CARDS, PARTS)
+look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
 
 
 def card(name: str, where: str = "model") -> Card:
     """Return the card of model ``name``; ConfigError naming ``where`` if it does not exist."""
     if name in _CARDS:
         return _CARDS[name]
-    if own_files(name):
+    if own_file(name):
         return _own_card(name, tuple(__path__))
     raise ConfigError(FILES.unknown(name, names(), where))
 
@@ -148,7 +151,7 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
 
 def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], where: str) -> None:
     """Refuse a user's model that cannot be built or does not return logits (batch, ``classes``) of images (C, H, W)."""
-    if not own_files(name) or importlib.util.find_spec("torch") is None:
+    if not own_file(name) or importlib.util.find_spec("torch") is None:
         return
     import torch
 
@@ -162,7 +165,7 @@ def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: di
                 raise ConfigError(f"its output for 2 images has shape {size}, not (2, {classes})")
     except Exception as error:  # a user's file can raise anything
         kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
-        model = f"{where}: {name} ({own_files(name)[0]}) for images {shape} and {classes} classes"
+        model = f"{where}: {name} ({own_file(name)}) for images {shape} and {classes} classes"
         raise ConfigError(f"{model}: {kind}{' '.join(str(error).split())}") from error
 
 

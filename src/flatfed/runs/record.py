@@ -38,7 +38,8 @@ class RunRecord:
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
     Seconds are sums over all ``sessions``; ``device`` to ``together`` (seeds per process) describe the last one.
     ``commit``: of FlatFed. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``:
-    "at conversion" for published runs that got their digests later.
+    "at conversion" for published runs that got their digests later. ``imported``: "other code", if ``flatfed import
+    --other-code`` accepted its versions.
     """
 
     description: dict[str, Any]
@@ -79,6 +80,7 @@ class RunRecord:
     written: str | None = None
     files: dict[str, str] = field(default_factory=dict)
     sealed: str | None = None
+    imported: str | None = None
 
     @property
     def name(self) -> str:

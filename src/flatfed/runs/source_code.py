@@ -1,21 +1,15 @@
-"""The commit of FlatFed's source code, and digests of source files."""
+"""The commit and the digest of FlatFed's source code."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from flatfed.errors import ConfigError
-
 PACKAGE = Path(__file__).resolve().parents[1]
-
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def commit() -> str | None:
@@ -41,20 +35,4 @@ def package_digest() -> str:
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(f"{path.relative_to(PACKAGE)}\n".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def syntax_digest(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of Python files without comments, docstrings and formatting; ConfigError for other files."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.name}\n".encode())
-        try:
-            tree = ast.parse(path.read_bytes(), str(path))
-        except (SyntaxError, ValueError) as error:
-            raise ConfigError(f"{path}: is not Python: {error}") from error
-        for node in ast.walk(tree):
-            if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:]
-        digest.update(ast.dump(tree).replace(", type_params=[]", "").encode())  # new in Python 3.12
     return digest.hexdigest()

@@ -36,7 +36,8 @@ class Cell:
     ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
     (:func:`flatfed.runs.uncertainty.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
     machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
-    {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`.
+    {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`. ``outdated``:
+    run -> how its code differs from the present; ``warnings`` has these, too.
     """
 
     table: str
@@ -81,6 +82,7 @@ class Cell:
     images: dict[str, dict[str, int]] = field(default_factory=dict)
     contents: dict[str, list[str]] = field(default_factory=dict)
     roundings: dict[str, list[str | None]] = field(default_factory=dict)
+    outdated: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: CellSpec, *, value: float | None, **results: Any) -> Cell:

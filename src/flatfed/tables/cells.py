@@ -6,10 +6,12 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.runs import uncertainty
+from flatfed.runs.record import run_name
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_sources, rounding
 
@@ -20,7 +22,8 @@ Numbers = list[float | None]
 def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
     """Return the cell that ``spec`` describes; ``so_far``: also read unfinished runs, for targets that they reached.
 
-    :raises DataError: a file is damaged, changed, or of another run. The message has a line per refused run.
+    :raises DataError: a file is damaged, changed, or of another run, or seeds were trained by different code. The
+        message has a line per refused run.
     """
     where = f"cell {spec.table}/{spec.column}/{spec.row}"
     metric = METRICS[spec.metric]
@@ -39,10 +42,15 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
     waiting = [run.reading.history["round"] for run in begun if _number(metric, [run]) is None]
     status = _status(values, readings, bool(waiting))
     numbers = [value for value in values if value is not None]
+    if status == "ok":
+        versions.check_same(records, where)
     value = statistics.fmean(numbers) if status == "ok" else None
     spread = statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
+    sources = [made for run in readings for made in (run.record, run.timing) if made]
+    outdated = {run_name(made.description): versions.changes(made.description, made.versions) for made in sources}
+    outdated = {name: text for name, text in outdated.items() if text}
     complete = all(run.reading is not None for run in readings)
     seeds_read = sum(all(run.reading is not None for run in runs) for runs in ours)
     hessians = [run.reading.analysis for run in readings] if metric.source == "analysis" and status == "ok" else []
@@ -68,11 +76,13 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
         warnings=[
             *(f"{hessian.about.run}: {text}" for hessian in hessians for text in hessian.warnings_about(spec.metric)),
             *dict.fromkeys(run.warning for run in readings if run.warning),
+            *(f"{name}: {text}" for name, text in outdated.items()),
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in readings if run.made_on}),
         images={name: counts for record in records for name, counts in record.image_counts.items()},
         contents={run.dataset: sorted({record.dataset_digest for record in records}) for run in spec.runs},
         roundings={record.name: rounding(record) for record in records},
+        outdated=outdated,
     )
 
 

@@ -26,7 +26,7 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
     spec, cells = table.spec, table.cells
     notes = [_reading(table), *_symbols(cells, spec.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
     notes += _negative(table)
-    notes += [*_compared(table), *_absences(table), *_roundings(cells), *spec.notes]
+    notes += [*_compared(table), *_absences(table), *_roundings(cells), *outdated(cells), *spec.notes]
     ids = {flag for cell in cells * spec.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
@@ -124,7 +124,7 @@ def _times(cells: list[Cell]) -> list[str]:
         notes.append(f"Timed on {'; '.join(machines)}.")
     if any(cell.n and cell.n > 1 for cell in times):
         notes.append("A round is timed once for all seeds: the deviation of a time is that of its number of rounds.")
-    if busy := sum(bool(cell.warnings) for cell in times):
+    if busy := sum(len(cell.warnings) > len(cell.outdated) for cell in times):
         notes.append(
             f"In {busy} of {len(times)} cells with times the machine was busy, so they are too long; see the .csv."
         )
@@ -166,7 +166,7 @@ def _beside(cells: list[Cell]) -> list[str]:
         "eigenvalue λ with vector v is the sum of both residuals ‖Hv − λv‖, that of a trace half of Student's interval "
         "of the difference (99.73 %); both are means over seeds."
     ]
-    if cautioned := sum(bool(cell.warnings) for cell in estimated):
+    if cautioned := sum(len(cell.warnings) > len(cell.outdated) for cell in estimated):
         notes.append(f"In {cautioned} of {len(estimated)} cells an estimate has a warning; see the .csv.")
     return notes
 
@@ -248,6 +248,13 @@ def _roundings(cells: list[Cell]) -> list[str]:
     runs = Counter(tuple(itertools.compress(parts, differ)) for parts in roundings.values())
     texts = [f"{plural(n, 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way, n in runs.items()]
     return [f"The runs differ in settings that affect rounding: {'; '.join(texts)}."]
+
+
+def outdated(cells: list[Cell]) -> list[str]:
+    """Return a note on the runs of other code than the present."""
+    counts = Counter({run: text for cell in cells for run, text in cell.outdated.items()}.values())
+    texts = [f"{plural(n, 'run')}: {text}" for text, n in counts.items()]
+    return [f"Of other code than the present (the .csv names the runs): {'; '.join(texts)}."] if texts else []
 
 
 def flags(cell: Cell) -> tuple[str, ...]:

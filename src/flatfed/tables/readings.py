@@ -39,6 +39,7 @@ class RunReading:
     warning: str = ""
     made_on: str = ""
     executor: str = ""
+    timing: timings.Timing | None = None
     record: runs.RunRecord | None = None
 
 
@@ -73,8 +74,8 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
             timing=timing.reading.timing,
             algorithm=algorithms.build(**run.description["update"]) if metric.declares else None,
         )
-        measured = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
-        return replace(of_run, reading=reading, **measured)
+        measured = ("warning", "made_on", "executor", "timing")
+        return replace(of_run, reading=reading, **{name: getattr(timing, name) for name in measured})
 
     return read_all(read, sources.runs)
 
@@ -109,7 +110,8 @@ def _timing(run: Run) -> RunReading:
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
     seconds = {name: getattr(timing, name) for name in TIMES}
-    return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.machine, executor=timing.executor)
+    measured = {"made_on": timing.machine, "executor": timing.executor, "timing": timing}
+    return RunReading(Reading(timing=seconds), warning=warning, **measured)
 
 
 def _hessian(run: Run, metric: str) -> RunReading:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs import record as records
@@ -29,6 +30,9 @@ def make(search: TuningChoice, out: str | os.PathLike[str]) -> None:
         if len(digests := {getattr(record, key) for _, record in scored}) > 1:
             listed = ", ".join(sorted(digest[:12] for digest in digests))
             raise DataError(f"{where}: points were trained on different data ({key} {listed})")
+    for point, record in scored:
+        if text := versions.changes(record.description, record.versions):
+            print(f"{point.run}: {text}")
     points = [point for point, _ in scored]
     for point in points:
         diverged = f"diverged in round {point.diverged_at}"

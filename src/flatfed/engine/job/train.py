@@ -32,7 +32,7 @@ from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
-from flatfed.runs.record import run_name
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, run_name
 
 PULSE = 30.0  # least seconds between two writings of the lines so far, without checkpoints
 
@@ -73,11 +73,12 @@ def train(
     set_up(threads)
     precision.check_units(description, torch_device)
     data, members = load_data(description, dataset, partition)
+    recorded = [versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR)]
     identity = Identity(
         description_digest=digest_json(description),
         partition_digest=members.digest,
         dataset_digest=data.digest,
-        versions=versions.of_run(description),
+        versions=versions.of_run(description, *recorded),
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
