@@ -65,3 +65,18 @@ def outside(tmp_path, monkeypatch):
     folder = Outside(tmp_path / "mine")
     yield folder
     folder.forget()
+
+
+@pytest.fixture(scope="module")
+def small_project(tmp_path_factory):
+    """Yield the root of the small project (tests/small_project) with its results: the current folder of a module."""
+    import small_results
+    from flatfed.commands import configuration
+
+    root = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setattr(configuration, "HOME", root)
+        small_results.clone(root)
+        small_results.fill()
+        yield root

@@ -118,23 +118,26 @@ def analysis(row: str, seed: int, name: str) -> tuple[Path, dict[str, Any]]:
     return path, about
 
 
-def hessians(row: str, *estimates: Any, **more: Any) -> None:
+def hessians(row: str, *estimates: Any, **changes: Any) -> None:
     """Write hessian.json of seeds 1, 2, ...: of ``estimates``, arguments of :func:`made.hessian`; None: it diverged."""
     for seed, numbers in enumerate(estimates, 1):
         path, about = analysis(row, seed, "hessian.json")
-        about["run"] = f"{row}/seed{seed}"
-        found = made.hessian(*numbers, **more, **about) if numbers else made.hessian_of_diverged(**about)
-        made.written(path, found)
+        about = {"run": f"{row}/seed{seed}", **about, **changes}
+        made.written(path, made.hessian(*numbers, **about) if numbers else made.hessian_of_diverged(**about))
 
 
-def surface(row: str, depth: float) -> None:
-    """Write the loss surface of seed 1: a bowl of a ``depth``, with one value that is not finite."""
-    path, about = analysis(row, 1, "surface.npz")
+def surface(row: str, depth: float, **about: Any) -> None:
+    """Write the loss surface of seed 1: a bowl of a ``depth``, with one value that is not finite.
+
+    ``about``: changes of what it says of itself, of its model (``name``, ``digests``) or of its set-up.
+    """
+    path, of_run = analysis(row, 1, "surface.npz")
     along = np.linspace(-1, 1, 5)
     loss = (depth + 2 * along[:, None] ** 2 + along[None, :])[None]
     loss[0, 0, 0] = np.inf
-    model = made.landscape_model(name=f"{row}/seed1", **about)
-    write(path, Landscape(made.landscape_about([model]), along, along, loss, loss / 20))
+    of_run = {"name": f"{row}/seed1", **of_run}
+    model = made.landscape_model(**{key: about.pop(key, value) for key, value in of_run.items()})
+    write(path, Landscape(made.landscape_about([model], **about), along, along, loss, loss / 20))
 
 
 def time(row: str, seconds: float, **changes: Any) -> None:

@@ -15,11 +15,11 @@ from flatfed import experiment, figures
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
+from flatfed.experiment import cell_specs, figure_specs, run_specs, set_ups
 from flatfed.experiment.panels import DrawnPanel, Mark
 from flatfed.figures import KINDS
 from flatfed.runs.paths import Paths
-from flatfed.tables import blocks, cells, filled_table, report, write
+from flatfed.tables import cells
 from flatfed.tables.image_counts import with_counts
 from shipped import EXP
 
@@ -82,9 +82,7 @@ def test_a_declared_subset_counts_wherever_images_are_counted(tmp_path: Path) ->
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
     steps = [run_specs.run(exp, *ids).description["local_steps"] for exp in (EXP, part)]
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
-    with pytest.raises(
-        ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"
-    ):
+    with pytest.raises(ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"):
         few = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})
         assert run_specs.run(few, "preview", *IDS) == run_specs.run(EXP, "preview", *IDS), (
             "a part need only do for what is asked for"
@@ -195,25 +193,3 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
         manifest.write_text(text)
         with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
             line(here, "paper")
-
-
-def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One table, one figure and the report of both, made by their commands' own functions."""
-    monkeypatch.chdir(tmp_path)
-    asked = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": ["fedsmoo2023_F7"]}
-    exp = experiment.load(ROOT, asked, paths=Paths(resources="elsewhere"))
-    for name in ("digits", "digits20"):
-        fetched(exp, name)
-    said = ("digits (1,797 images of 8x8)", "digits-20 (3,594 images of 8x8)")
-    spec = report_spec.specification(exp, "preview")
-    write.make(blocks.typeset(filled_table.fill(spec.tables[0].layout, spec.tables[0].cells)), tmp_path)
-    for ending in ("md", "html", "tex"):
-        text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())
-        assert all(words in text for words in said) and "{digits" not in text
-    drawn = []
-    monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec.setting) or pyplot.figure())
-    figures.make(figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F7"), tmp_path)
-    assert drawn[0].startswith(said[0])
-    report.make(spec, tmp_path / "report.html")
-    page = Path("report.html").read_text()
-    assert page.count(said[0]) >= 2 and "{digits" not in page

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ from matplotlib.figure import Figure
 import drawn
 import small_results
 from flatfed import cli
-from flatfed.commands import configuration
+from flatfed.figures import interactive
 from small_results import flatfed
 
 ROOT = Path(__file__).parents[2]
@@ -37,32 +38,20 @@ KINDS = sorted({name.partition("_")[0] for name in FIGURES})
 #: Report -> its configuration and scale.
 REPORTS = {
     "paper": ({}, "paper"),
-    "preview": ({"tables": ["costs"]}, "preview"),
+    "preview": ({"tables": [{"table": "costs", "columns": ["*rounds*"]}]}, "preview"),
     "own": ({"tables": ["own"], "figures": []}, "paper"),
     "empty": ({"tables": [], "figures": []}, "paper"),
 }
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """The small project with its results, the current folder."""
-    root = tmp_path_factory.mktemp("small")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        patch.setattr(configuration, "HOME", root)
-        small_results.clone(root)
-        small_results.fill()
-        yield root
-
-
-@pytest.fixture(scope="module")
-def tables(results):
+def tables(small_project):
     """The files of all tables, in folders by scale."""
     for table, scales in TABLES.items():
         for scale in scales:
             flatfed("table", table, "--scale", scale, "--out", f"made/{scale}")
     flatfed("table", ELSEWHERE, "--runs", "elsewhere", "--so-far", "--out", "made/so-far")
-    return results / "made"
+    return small_project / "made"
 
 
 def report(name: str, *pictures: bytes) -> str:
@@ -91,7 +80,7 @@ def test_tables(tables, ending, golden_output):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_figures(results, kind, monkeypatch, golden_output):
+def test_figures(small_project, kind, monkeypatch, golden_output):
     """A picture differs between machines, its content does not."""
     shown = {}
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: shown.update({name: drawn.text_of(figure)}))
@@ -102,7 +91,7 @@ def test_figures(results, kind, monkeypatch, golden_output):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_reports(results, name, golden_output):
+def test_reports(small_project, name, golden_output):
     text = report(name, b"\x89PNG picture")
     text = re.sub(r"<script[^>]*>[^<]*Bokeh.*?</script>", "<script>Bokeh</script>", text, flags=re.DOTALL)
     text = re.sub(r"<dt>FlatFed</dt><dd>[^<]*", "<dt>FlatFed</dt><dd>VERSION", text)
@@ -151,13 +140,24 @@ def test_pages_nest_fetch_nothing_and_their_links_lead_somewhere(tables):
         assert page.fetched == [] and page.links <= page.ids
 
 
-def test_a_report_links_the_pictures_that_do_not_fit(results):
+def test_a_report_links_the_pictures_that_do_not_fit(small_project):
     """With the script of the curves and the second picture, it has 4 MB."""
     text = report("paper", *(b"\x89PNG" + bytes(size) for size in (3_000_000, 2_000_000)))
     assert len(text) < 5e6 and Page(text).fetched == ["figures/curves.png"]
 
 
-def test_a_report_of_a_damaged_run_is_refused(results, capsys):
+def test_the_curves_need_no_network_and_little_room():
+    curves = {"fedavg": ("FedAvg </script>", pd.DataFrame({1: {1: 0.25, 2: 0.75}, 2: {1: 0.5}}))}
+    text = interactive.embedded("test accuracy", curves)
+    assert len(text) < 1.5e6 and not re.findall(r"<(script|link)[^>]+(src|href)=", text)
+    script = text.rpartition("<script>")[2]
+    assert "FedAvg \\u003c/script>" in script and script.count("</script>") == 1
+    drawn = json.loads(script.removeprefix("Bokeh.embed.embed_item(").removesuffix(");</script>"))
+    assert drawn["target_id"] == "curves" and '"click_policy": "hide"' in json.dumps(drawn)
+    assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
+
+
+def test_a_report_of_a_damaged_run_is_refused(small_project, capsys):
     record = Path(small_results.folder("small/iid/fedavg", 1), "run.json")
     content = record.read_text()
     record.write_text("[]")
@@ -167,7 +167,7 @@ def test_a_report_of_a_damaged_run_is_refused(results, capsys):
 
 
 @pytest.mark.parametrize("name", ["curves", "partition", "surface"])
-def test_the_same_inputs_give_the_same_bytes(results, name):
+def test_the_same_inputs_give_the_same_bytes(small_project, name):
     for folder in ("one", "two"):
         flatfed("figure", name, "--out", folder)
     for ending, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):

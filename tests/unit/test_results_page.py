@@ -16,7 +16,6 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "studies"))
 import results
-from flatfed import algorithms
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
@@ -38,16 +37,6 @@ def test_the_page_is_what_the_script_writes():
     for name in ("results.png", "results-curves.png"):
         with Image.open(ROOT / "docs" / name) as picture:
             assert picture.info["flatfed"] == digest, f"docs/{name} is older: python studies/results.py"
-
-
-def test_the_headers_of_the_algorithms_have_the_numbers_of_the_page():
-    finished = r"\| ([\d.]+) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| \w+ \| 1 \|.*path3-200/(\w+)/seed1"
-    expected = {name: f"path3-200: {ours} % (paper {printed})" for printed, ours, name in re.findall(finished, PAGE)}
-    for name, printed, ours in re.findall(r"path3-100/(\w+)/seed1\) \| \w+ \| 1 \| (\d+) \| (\d+) \|", PAGE):
-        expected.setdefault(name, f"68 % on path3-100: round {ours} (paper {printed})")
-    for name in algorithms.names():
-        last = sys.modules[algorithms.load(name).__module__].__doc__.strip().splitlines()[-1]
-        assert last == (f"Evidence: tests; {expected[name]}." if name in expected else "Evidence: tests only.")
 
 
 @pytest.mark.parametrize(
