@@ -171,7 +171,7 @@ def fill() -> None:
     runs(f"{iid}/fedsmoo", (0.83, 0.85))
     time(f"{iid}/fedavg", 7.25)
     time(f"{iid}/fedsam", 0.00125, warning="the machine was busy: 3 of 2 cores")
-    runs("small~window/iid/fedavg", (0.85, 0.9))
+    runs("small~window/iid/fedavg", (0.85, 0.9), images={"train": 200, "test": 80})
     runs("small/iid-p25/fedavg", (0.8, 0.82))
     runs("small/iid-p25/fedsam", (0.3,), rounds=2, diverged_at=3)
     for row, final in (("dfedsam", 0.75), ("dfedsam_mgs", 0.78)):
@@ -179,7 +179,8 @@ def fill() -> None:
     for row, height in (("fedavg", 0.5), ("fedsam", 0.25)):
         about = {"images_sha256": made.DIGEST, "perturbation_drift": 0.75}
         probes = [{**about, "round": number, "sharpness": height / (1 + number)} for number in (0, 3, 6)]
-        runs(f"small~probe/iid/{row}", (0.8,), probes=[{**probes[0], "perturbation_drift": None}, *probes[1:]])
+        probes[0]["perturbation_drift"] = None
+        runs(f"small~probe/iid/{row}", (0.8,), probes=probes, images={"train": 200, "test": 80})
     # Estimates that agree with PyHessian's, that are too far apart, without them, negative, of a diverged run.
     hessians(f"{iid}/fedavg", (10.0, 100, (10.01, 105)), (10.5, 102, (10.51, 105)))
     warnings = ["PyHessian's trace has not converged"]

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
 
-import made
-from flatfed import experiment, figures
+from flatfed import experiment
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import cell_specs, figure_specs, run_specs, set_ups
-from flatfed.experiment.panels import DrawnPanel, Mark
-from flatfed.figures import KINDS
+from flatfed.experiment import run_specs, set_ups
 from flatfed.runs.paths import Paths
-from flatfed.tables import cells
 from flatfed.tables.image_counts import with_counts
 from shipped import EXP
 
@@ -157,26 +152,6 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Pat
     assert with_counts("{cifar10}", uncounted) == (
         "(60,000 images of 32x32 declared; the records of the runs do not count them)"
     )
-
-
-def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    description = {"dataset": {"name": "cifar10"}}
-    columns = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
-    runs = [
-        made.run(made.place(tmp_path / name), columns, description=description, images={"train": 500, "test": 100})
-        for name in ("one", "two")
-    ]
-    here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    spec = cell_specs.cell(here, "paper", "cifar10_cnn", "dir0.6-100", "fedavg")
-    runs = {run: made.requested(run) for run in runs}
-    spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
-    assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
-    drawn = figure_specs.figure_spec(here, "paper", "cifar10_cnn")
-    panel = DrawnPanel(title="p", marks=[Mark(algorithm="fedavg", label="x", by_seed=[[run] for run in runs.values()])])
-    settings = []
-    monkeypatch.setitem(KINDS, "curves", lambda spec: settings.append(spec.setting) or pyplot.figure())
-    figures.make(replace(drawn, panels=[panel]), tmp_path)
-    assert settings[0].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

@@ -98,6 +98,14 @@ def test_reports(small_project, name, golden_output):
     golden_output(f"report-{name}.html", text if name == "paper" else unstyled(text))
 
 
+def test_verification(small_project, golden_output):
+    """`--strict` passes a table of which every cell agrees and every claim holds."""
+    calls = [(table, "--scale", scale) for table, scales in TABLES.items() for scale in scales]
+    golden_output("verify.txt", "\n".join(flatfed("verify", *call) for call in calls))
+    strict = [("declared",), ("accuracy",), ("accuracy", "--scale", "preview")]
+    assert [cli.main(["verify", *call, "--strict"]) for call in strict] == [0, 1, 1]
+
+
 @pytest.mark.parametrize("scale", ["preview", "paper"])
 @pytest.mark.parametrize("printed", [True, False])
 def test_captions_of_snakemakes_report(scale, printed, golden_output):
@@ -155,6 +163,12 @@ def test_the_curves_need_no_network_and_little_room():
     drawn = json.loads(script.removeprefix("Bokeh.embed.embed_item(").removesuffix(");</script>"))
     assert drawn["target_id"] == "curves" and '"click_policy": "hide"' in json.dumps(drawn)
     assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
+
+
+def test_an_unknown_table_is_named(small_project, capsys):
+    for command in ("table", "verify"):
+        assert cli.main([command, "acuracy"]) == 2
+        assert "unknown table 'acuracy'; did you mean 'accuracy'?" in capsys.readouterr().err
 
 
 def test_a_report_of_a_damaged_run_is_refused(small_project, capsys):
