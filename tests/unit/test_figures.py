@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextToPath
 
-from flatfed import figures
+from flatfed import algorithms, figures
 from flatfed.figures import curves, palette
 from flatfed.figures import style as paper
 from flatfed.papers import figure_kinds
@@ -42,13 +42,8 @@ def test_hanning_keeps_constants_and_length(window):
 
 
 def test_every_algorithm_of_the_house_has_its_own_look():
-    ids = (
-        "fedavg fedprox fedadam scaffold fedcm mimelite fedrobust feddyn fedsam mofedsam fedgamma fedspeed fedsmoo "
-        "fedlesam fedlesam_s fedlesam_d dpsgd dfedavg dfedavgm dispfl dfedsam dfedsam_mgs centralised_sgd "
-        "centralised_sam"
-    )
-    assert sorted(palette.STYLES) == sorted(ids.split())
-    assert len({colour for colour, _ in palette.STYLES.values()}) == len(ids.split())
+    assert sorted(palette.STYLES) == sorted(algorithms.names())
+    assert len({colour for colour, _ in palette.STYLES.values()}) == len(palette.STYLES)
     assert palette.style("fedsmoo~rho0.05")[0] == palette.style("fedsmoo")[0]
     assert palette.style("my_own") == palette.style("my_own")
     assert palette.style("my_own")[0] not in {colour for colour, _ in palette.STYLES.values()}
