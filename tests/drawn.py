@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -79,7 +79,8 @@ def _artist(artist: Artist) -> Iterator[str]:
     elif not isinstance(artist, QuadMesh):  # that of a colour bar
         for path in artist.get_paths():
             colour = to_hex((*artist.get_facecolor(), *artist.get_edgecolor())[0])
-            yield f"{type(artist).__name__} {colour}: {_numbers(path.vertices)}"
+            kind = "whisker" if isinstance(artist, LineCollection) else "area"
+            yield f"{kind} {colour}: {_numbers(path.vertices)}"
 
 
 def _dashes(line: Line2D) -> str:
