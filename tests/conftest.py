@@ -3,8 +3,12 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
 import pytest
+
+#: Texts of tables, figures and reports. golden.json next to it holds numbers of algorithms.
+GOLDEN_OUTPUT = Path(__file__).parent / "golden_output"
 
 # Two tests at a time on two cores: more threads each would only get in each other's way.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -32,6 +36,25 @@ def pytest_collection_modifyitems(items):
             item.add_marker(skip)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="write the files of tests/golden_output anew")
+
+
+@pytest.fixture
+def golden_output(request):
+    """Yield a function of (name, text) that compares a text with the file of that name in tests/golden_output."""
+
+    def compare(name, text):
+        path = GOLDEN_OUTPUT / name
+        if request.config.getoption("update_golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        expected = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        assert text.splitlines() == expected, f"{path} differs: pytest --update-golden, then read the difference"
+
+    return compare
+
+
 @pytest.fixture
 def outside(tmp_path, monkeypatch):
     """Yield a folder of algorithms outside our tree, in which a test writes some; forget them afterwards."""
@@ -42,3 +65,18 @@ def outside(tmp_path, monkeypatch):
     folder = Outside(tmp_path / "mine")
     yield folder
     folder.forget()
+
+
+@pytest.fixture(scope="module")
+def small_project(tmp_path_factory):
+    """Yield the root of the small project (tests/small_project) with its results: the current folder of a module."""
+    import small_results
+    from flatfed.commands import configuration
+
+    root = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setattr(configuration, "HOME", root)
+        small_results.clone(root)
+        small_results.fill()
+        yield root

@@ -11,8 +11,8 @@ import yaml
 
 from flatfed import files
 from flatfed.analysis.landscape import landscape_file
-from flatfed.experiment import cell_specs, panels
-from flatfed.experiment.model import CellSpec, Column, Row, Sources, TableSpec
+from flatfed.experiment import cell_specs
+from flatfed.experiment.model import CellSpec, Sources
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.reference import Printed
@@ -23,9 +23,8 @@ from flatfed.runs.analysed_model import Digests
 from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
-from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors, agreement
+from flatfed.runs.uncertainty import agreement
 from flatfed.tables.cell import Cell
-from flatfed.tables.filled_table import FilledTable
 
 DIGEST = "0" * 64
 ROOT = Path(__file__).resolve().parents[1]
@@ -253,21 +252,6 @@ def cell_spec(*, paper=None, **content):
     return CellSpec(**content, **both, seeds=seeds, paper=None if paper is None else Printed(**paper))
 
 
-def figure_spec(content):
-    """Return the contents of a figure, given as plain mappings; its runs are ``runs`` or those in the folders named."""
-    content = dict(content)
-    runs = content.pop("runs", {})
-
-    def mark(content):
-        by_seed = [each if isinstance(each, list) else [each] for each in content.get("by_seed", [])]
-        there = [[runs.get(str(folder)) or requested(str(folder)) for folder in seed] for seed in by_seed]
-        return panels.Mark(**{**content, "by_seed": there})
-
-    def panel(content):
-        marks = {key: [mark(each) for each in content[key]] for key in ("marks", "levels") if key in content}
-        return panels.DrawnPanel(**{**content, **marks})
-
-    return panels.FigureSpec(**{**content, "panels": [panel(each) for each in content["panels"]]})
 
 
 def so_far(folder, columns, *, description, **record):
@@ -308,31 +292,5 @@ def rounds_cell(values, paper=None, note="", **changes):
     return cell(values, paper, note=note, **{**unit, **changes})
 
 
-def layout(*, rows, columns, **content):
-    """Return the layout of a table, given as plain mappings; a column may have a ``paper_target``."""
-    targets = {column["id"]: column.get("paper_target") for column in columns}
-    absent = {"protocol": None, "splits": (), "metric": None, "unit": "percent", "target": None, "part": None}
-    return TableSpec(
-        rows=[Row(row["id"], row["label"], row["id"]) for row in rows],
-        columns=[Column(**{**absent, **{k: v for k, v in each.items() if k != "paper_target"}}) for each in columns],
-        paper_targets=targets,
-        **content,
-    )
 
 
-def filled(folder, spec):
-    """Return the table ``spec`` with the cells in ``folder``, <column>/<row>.json; others are missing."""
-    missing = {"problems": ["no run"], "status": "missing", "n": 0}
-
-    def one(column, row):
-        path = Path(folder, column, f"{row}.json")
-        if path.exists():
-            content = json.loads(path.read_text(encoding="utf-8"))
-            beside = content.get("beside")
-            content["beside"] = OtherEstimate(**beside) if beside else None
-            content["errors"] = RelativeErrors(**content["errors"]) if content.get("errors") else None
-            return Cell(**{key: value for key, value in content.items() if key != files.SEAL})
-        return cell([None, None], table=spec.table, column=column, row=row, scale=spec.scale, **missing)
-
-    columns = [column.id for column in spec.columns]
-    return FilledTable(spec, {column: {row.id: one(column, row.id) for row in spec.rows} for column in columns})

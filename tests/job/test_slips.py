@@ -17,6 +17,7 @@ import made
 from flatfed import cli
 from flatfed.data import partition
 from flatfed.experiment.model import CellSpec, Sources
+from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs.tuning_choice import Point, TuningChoice
@@ -83,11 +84,9 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
 
 
 def figure() -> None:
-    series = [{"algorithm": "fedavg", "label": "FedAvg", "by_seed": [str(RUN)]}]
-    said = {"title": "T", "paper": "P", "setting": "S", "scale": "preview"}
-    about = {"figure": "f", "kind": "curves", "metric": "test_accuracy", **said}
-    spec = {**about, "runs": {str(RUN): made.requested(RUN, described(RUN))}}
-    curves.draw(made.figure_spec({**spec, "panels": [{"title": "p", "marks": series}]}))
+    mark = Mark(label="FedAvg", algorithm="fedavg", by_seed=[[made.requested(RUN, described(RUN))]])
+    about = {"figure": "f", "kind": "curves", "scale": "preview", "title": "T", "metric": "test_accuracy"}
+    curves.draw(FigureSpec(**about, panels=[DrawnPanel(title="p", marks=[mark])]))
 
 
 def report() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flatfed.tables import claims, notes
+from flatfed.tables import claims
 from flatfed.tables.claims import ClaimResult
 from made import cell
 from made import rounds_cell as rounds
@@ -170,27 +170,6 @@ def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
     assert claims.marks([{"a": fast, "b": slow}]) == [{"a": "best"}]
     facts = {row: cell([n] * 6, metric="classes") for row, n in (("a", 1.0), ("b", 2.0))}
     assert claims.marks([facts]) == [{}], "a number of classes is neither better nor worse"
-
-
-@pytest.mark.parametrize(
-    ("seeds", "marked", "said"),
-    [
-        (1, False, "with 1 seed nothing in this table can be significant at 5 %; that takes 6"),
-        (5, False, "with 5 seeds nothing in this table can be significant at 5 %; that takes 6"),
-        (
-            6,
-            True,
-            "Bold: best of its column; underlined or italic: second. Marked only if the lead over the next",
-        ),
-        (6, False, "No best row is marked: no lead over the next row is significant at 5 %"),
-    ],
-)
-def test_one_line_says_why_a_row_is_marked_or_none(seeds, marked, said):
-    columns = [{"a": of(SIX[:seeds]), "b": of(SIX[:seeds] - 0.01)}]
-    (line,) = notes.marks(columns, marked)
-    assert said in line
-    exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
-    assert notes.marks([{"a": cell([1.0], **exact), "b": cell([2.0], **exact)}], False) == []
 
 
 def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_a_hundred():

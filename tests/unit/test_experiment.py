@@ -41,18 +41,6 @@ def test_loading_imports_no_torch() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_default_is_what_the_quickstart_shows(exp: experiment.Experiment) -> None:
-    assert exp.scale == "preview"
-    columns = dict(scales.existing(exp, exp.scale, exp.requested).tables)
-    splits = ("dir0.6-100", "dir0.1-100", "path6-100", "path3-100")
-    assert columns[T1] == [f"cifar10-{split}" for split in splits]
-    assert columns[T6] == [
-        f"cifar10-{split}.rounds_to_target-{target}" for split in splits[1::2] for target in ("t1", "t2")
-    ]
-    assert scales.existing(exp, exp.scale, exp.requested).figures == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
-    assert len(made.table_runs(exp, "preview", T1, columns[T1])) == 8 * 4 * 2
-
-
 def test_preview_is_small(exp: experiment.Experiment) -> None:
     for table, columns in scales.existing(exp, exp.scale, exp.requested).tables:
         for run in made.table_runs(exp, "preview", table, columns):
@@ -325,21 +313,6 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
     assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
     for run in made.table_runs(exp, scale, table):
         assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
-    spec = table_specs.table_spec(exp, scale, table)
-    names = "D-PSGD, DFedAvg, DFedAvgM, DisPFL, DFedSAM, DFedSAM-MGS"
-    of_train = (
-        f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean "
-        "over nodes; of the others, train accuracy. They are two quantities, so none is marked as best."
-    )
-    assert spec.notes.count(of_train) == 1
-    assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec.notes) == 1
-    assert sum("99.56 % of DFedAvg on CIFAR-100" in note for note in spec.notes) == 1, "why"
-    assert sum("has two models in it" in note for note in spec.notes) == 1
-    validation = table_specs.table_spec(exp, scale, table, [f"{column}.test_accuracy"])
-    assert not [note for note in validation.notes if "of rows without a server (" in note]
-    assert not [
-        n for n in table_specs.table_spec(exp, scale, "dfedsam2023_T2").notes if "of rows without a server (" in n
-    ]
 
 
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:

@@ -1,21 +1,24 @@
-"""Figures: smoothing by hand, fixed colours that colour-blind readers can tell apart, the same bytes twice."""
+"""Figures: smoothing by hand, fixed colours that colour-blind readers can tell apart, lines of captions."""
 
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextToPath
 
-import made
-from flatfed import figures
-from flatfed.errors import DataError
-from flatfed.figures import curves, heat_map, palette
+from flatfed import algorithms, figures
+from flatfed.figures import curves, palette
 from flatfed.figures import style as paper
+from flatfed.papers import figure_kinds
+
+ROOT = Path(__file__).parents[2]
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -24,75 +27,6 @@ TOGETHER = {
     "fedlesam2024": ["fedavg", "fedsam", "mofedsam", "fedgamma", "fedsmoo", "fedlesam", "centralised_sam"],
     "dfedsam2023": ["fedavg", "fedsam", "dpsgd", "dfedavg", "dfedavgm", "dispfl", "dfedsam", "dfedsam_mgs"],
 }
-
-
-def make_run(folder, accuracies):
-    rounds = list(range(1, len(accuracies) + 1))
-    columns = dict.fromkeys(("round", "train_loss", "test_loss", "consistency"), rounds)
-    return made.run(made.place(folder), {**columns, "test_accuracy": list(accuracies)})
-
-
-@pytest.fixture
-def curve_spec(tmp_path):
-    """Two panels; one algorithm with two seeds, one that diverged early, one whose runs are missing."""
-    up = np.linspace(0.1, 0.8, 20)
-    runs = {
-        "fedavg": [make_run(tmp_path / "a1", up), make_run(tmp_path / "a2", up + 0.02)],
-        "fedcm": [make_run(tmp_path / "c1", [0.1, 0.2, "nan"])],
-        "fedsmoo~rho0.05": [str(tmp_path / "nowhere")],
-    }
-    series = [{"algorithm": name, "label": name, "by_seed": folders} for name, folders in runs.items()]
-    panels = [{"title": title, "marks": series} for title in ("Dirichlet, u = 0.6", "Pathological, c = 3")]
-    return {
-        "figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview", "title": "Test accuracy",
-        "paper": "P, Figure 7", "setting": "digits", "metric": "test_accuracy", "smooth": 5, "panels": panels,
-    }  # fmt: skip
-
-
-@pytest.fixture
-def partition_spec(tmp_path):
-    counts = np.random.default_rng(0).integers(0, 9, (30, 10))
-    made.partition(tmp_path / "p.npz", counts)
-    panels = [{"title": "Dirichlet", "marks": [{"label": "", "files": [str(tmp_path / "p.npz")]}]}]
-    return {"figure": "fedsmoo2023_F5", "kind": "partition", "scale": "paper", "title": "Classes", "panels": panels}
-
-
-def texts(figure) -> str:
-    return " ".join(
-        text.get_text().replace("\n", " ") for text in figure.findobj(match=lambda a: hasattr(a, "get_text"))
-    )
-
-
-@pytest.mark.parametrize("kind", ["curve_spec", "partition_spec"])
-def test_both_formats_are_written_and_the_same_inputs_give_the_same_bytes(kind, tmp_path, request):
-    spec = request.getfixturevalue(kind)
-    figures.make(made.figure_spec(spec), tmp_path / "one")
-    figures.make(made.figure_spec(spec), tmp_path / "two")
-    for suffix, magic in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
-        first = (tmp_path / "one" / (spec["figure"] + suffix)).read_bytes()
-        assert first.startswith(magic)
-        assert first == (tmp_path / "two" / (spec["figure"] + suffix)).read_bytes()
-        assert b"CreationDate" not in first
-
-
-def test_curves_say_scale_setting_units_seeds_and_what_is_missing(curve_spec):
-    figure = curves.draw(made.figure_spec(curve_spec))
-    said = texts(figure)
-    assert "Preview scale, not the paper's data: Test accuracy" in said
-    assert "Test accuracy (%)" in said and "Communication round" in said
-    assert "Hanning window of 5" in said and "n = 1 or 2" in said
-    assert "2 runs are missing" in said and "ends early" in said
-    assert [axis.get_title() for axis in figure.axes] == ["Dirichlet, u = 0.6", "Pathological, c = 3"]
-
-
-def test_curves_draw_the_mean_over_seeds_in_percent(curve_spec):
-    figure = curves.draw(made.figure_spec({**curve_spec, "smooth": 0}))
-    line = figure.axes[0].get_lines()[0]
-    np.testing.assert_allclose(line.get_xdata(), np.arange(1, 21))
-    np.testing.assert_allclose(line.get_ydata(), 100 * np.linspace(0.11, 0.81, 20))
-    assert line.get_color() == palette.STYLES["fedavg"][0]
-    stopped = figure.axes[0].get_lines()[1]
-    np.testing.assert_allclose(stopped.get_ydata(), [10, 20])
 
 
 def test_hanning_by_hand():
@@ -107,42 +41,9 @@ def test_hanning_keeps_constants_and_length(window):
         np.testing.assert_allclose(curves.hanning(np.full(length, 3.0), window), np.full(length, 3.0))
 
 
-def test_an_unknown_metric_is_refused_by_name(curve_spec, tmp_path):
-    with pytest.raises(DataError, match="unknown metric 'test_acuracy'; did you mean 'test_accuracy'"):
-        figures.make(made.figure_spec({**curve_spec, "metric": "test_acuracy"}), tmp_path)
-
-
-@pytest.mark.parametrize("shape", [(30, 10), (100, 100), (1, 2), (200, 62)])
-def test_partition_shows_every_client_and_class(shape, tmp_path):
-    counts = np.ones(shape, dtype=np.int64)
-    counts[0, 1] = 0
-    made.partition(tmp_path / "p.npz", counts)
-    panels = [{"title": "P", "marks": [{"label": "", "files": [str(tmp_path / "p.npz")]}]}] * 2
-    spec = {"figure": "f", "kind": "partition", "scale": "paper", "title": "T", "panels": panels}
-    figure = heat_map.draw(made.figure_spec(spec))
-    shown = figure.axes[0].images[0].get_array()
-    assert shown.shape == shape[::-1]
-    assert shown.mask[1, 0] and shown.mask.sum() == 1, "a count of zero is white"
-    assert all(len(axis.get_xticks()) <= 12 for axis in figure.axes[:2])
-
-
-def test_damaged_partitions_are_named(tmp_path, partition_spec):
-    (tmp_path / "p.npz").write_bytes(b"no")
-    np.savez(tmp_path / "q.npz", indices=np.arange(3))
-    for name in ("p.npz", "q.npz", "r.npz"):
-        panels = [{"title": "Dirichlet", "marks": [{"label": "", "files": [str(tmp_path / name)]}]}]
-        with pytest.raises(DataError, match=rf"{name}: cannot be read as a partition .*; delete it to rebuild"):
-            heat_map.draw(made.figure_spec({**partition_spec, "panels": panels}))
-
-
 def test_every_algorithm_of_the_house_has_its_own_look():
-    ids = (
-        "fedavg fedprox fedadam scaffold fedcm mimelite fedrobust feddyn fedsam mofedsam fedgamma fedspeed fedsmoo "
-        "fedlesam fedlesam_s fedlesam_d dpsgd dfedavg dfedavgm dispfl dfedsam dfedsam_mgs centralised_sgd "
-        "centralised_sam"
-    )
-    assert sorted(palette.STYLES) == sorted(ids.split())
-    assert len({colour for colour, _ in palette.STYLES.values()}) == len(ids.split())
+    assert sorted(palette.STYLES) == sorted(algorithms.names())
+    assert len({colour for colour, _ in palette.STYLES.values()}) == len(palette.STYLES)
     assert palette.style("fedsmoo~rho0.05")[0] == palette.style("fedsmoo")[0]
     assert palette.style("my_own") == palette.style("my_own")
     assert palette.style("my_own")[0] not in {colour for colour, _ in palette.STYLES.values()}
@@ -212,3 +113,19 @@ def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
         assert " ".join(lines).split() == text[:length].split()
         wide = [TextToPath().get_text_width_height_descent(line, paper.CAPTION, False)[0] / 72 for line in lines]
         assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)
+
+
+def test_lines_of_one_algorithm_keep_its_hue_and_differ():
+    names = ["dfedsam", "dfedsam~rho0.1", "dfedsam~rho1"]
+    looks = palette.styles(["fedavg", *names])
+    assert looks[0] == palette.style("fedavg")
+    assert looks[-1] == palette.style("dfedsam")
+    assert len({colour for colour, _ in looks}) == 4
+
+
+def test_what_the_configuration_can_ask_for_can_be_drawn():
+    """A kind is in the schema, is drawn by a function of its own."""
+    schema = yaml.safe_load((ROOT / "workflow/schemas/figure.schema.yaml").read_text(encoding="utf-8"))
+    kinds = set(figure_kinds.KINDS)
+    assert kinds == set(schema["properties"]["kind"]["enum"])
+    assert kinds == set(figures.KINDS)

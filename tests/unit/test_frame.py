@@ -45,8 +45,6 @@ def test_the_least_snakemake_reads_the_times_of_a_profile_as_minutes():
     assert tuple(map(int, re.match(r">=(\d+)\.(\d+)", bounds).groups())) >= (9, 20)
     least = re.search(r'min_version\("(\d+)\.(\d+)\.0"\)', (ROOT / "workflow/Snakefile").read_text())
     assert f">={'.'.join(least.groups())}," in bounds
-    said = re.search(r"Snakemake (\d+\.\d+) or later", (ROOT / "docs/slurm.md").read_text())
-    assert said[1] == ".".join(least.groups())
 
 
 def test_the_jobs_environment_has_a_part_of_the_packages_with_the_same_bounds():

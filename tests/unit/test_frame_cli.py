@@ -11,7 +11,7 @@ import pytest
 
 from flatfed import __version__, cli
 from flatfed.cli import parser
-from flatfed.commands import CALLED_BY_SNAKEMAKE, COMMANDS, FOR_YOU
+from flatfed.commands import COMMANDS
 from flatfed.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,15 +41,6 @@ def shown(capsys, *words):
         cli.main(words)
     assert end.value.code == 0
     return capsys.readouterr().out
-
-
-def test_help_has_two_groups_and_a_line_of_80_columns_for_each_command(capsys):
-    text = shown(capsys, "--help")
-    assert shown(capsys, "help") == text and max(map(len, text.splitlines())) <= 80
-    groups = re.split(r"^(?:for you|called by Snakemake.*|options):$", text, flags=re.M)[1:3]
-    for group, commands in zip(groups, (FOR_YOU, CALLED_BY_SNAKEMAKE), strict=True):
-        lines = [line.split(maxsplit=1) for line in group.strip().splitlines()]
-        assert lines == [[name, purpose] for name, (_, purpose) in commands.items()]
 
 
 def test_help_of_a_command_and_the_version(capsys):

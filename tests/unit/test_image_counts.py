@@ -8,19 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
 
-import made
-from flatfed import experiment, figures
+from flatfed import experiment
 from flatfed.data import dataset as datasets
 from flatfed.data import manifest as manifests
 from flatfed.data import published, sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
-from flatfed.experiment.panels import DrawnPanel, Mark
-from flatfed.figures import KINDS
+from flatfed.experiment import run_specs, set_ups
 from flatfed.runs.paths import Paths
-from flatfed.tables import blocks, cells, filled_table, report, write
 from flatfed.tables.image_counts import doubts, with_counts
 from shipped import EXP
 
@@ -83,9 +78,7 @@ def test_a_declared_subset_counts_wherever_images_are_counted(tmp_path: Path) ->
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
     steps = [run_specs.run(exp, *ids).description["local_steps"] for exp in (EXP, part)]
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
-    with pytest.raises(
-        ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"
-    ):
+    with pytest.raises(ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"):
         few = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})
         assert run_specs.run(few, "preview", *IDS) == run_specs.run(EXP, "preview", *IDS), (
             "a part need only do for what is asked for"
@@ -162,26 +155,6 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Pat
     )
 
 
-def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    description = {"dataset": {"name": "cifar10"}}
-    columns = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
-    runs = [
-        made.run(made.place(tmp_path / name), columns, description=description, images={"train": 500, "test": 100})
-        for name in ("one", "two")
-    ]
-    here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    spec = cell_specs.cell(here, "paper", "cifar10_cnn", "dir0.6-100", "fedavg")
-    runs = {run: made.requested(run) for run in runs}
-    spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
-    assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
-    drawn = figure_specs.figure_spec(here, "paper", "cifar10_cnn")
-    panel = DrawnPanel(title="p", marks=[Mark(algorithm="fedavg", label="x", by_seed=[[run] for run in runs.values()])])
-    settings = []
-    monkeypatch.setitem(KINDS, "curves", lambda spec: settings.append(spec.setting) or pyplot.figure())
-    figures.make(replace(drawn, panels=[panel]), tmp_path)
-    assert settings[0].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
-
-
 def test_doubts_about_images_go_with_torchvisions_archive(tmp_path: Path) -> None:
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
     specs = set_ups.datasets(here, "paper", [("fedsmoo-cifar10", "dir0.6-100")])
@@ -216,25 +189,3 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
         manifest.write_text(text)
         with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
             line(here, "paper")
-
-
-def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One table, one figure and the report of both, made by their commands' own functions."""
-    monkeypatch.chdir(tmp_path)
-    asked = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": ["fedsmoo2023_F7"]}
-    exp = experiment.load(ROOT, asked, paths=Paths(resources="elsewhere"))
-    for name in ("digits", "digits20"):
-        fetched(exp, name)
-    said = ("digits (1,797 images of 8x8)", "digits-20 (3,594 images of 8x8)")
-    spec = report_spec.specification(exp, "preview")
-    write.make(blocks.typeset(filled_table.fill(spec.tables[0].layout, spec.tables[0].cells)), tmp_path)
-    for ending in ("md", "html", "tex"):
-        text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())
-        assert all(words in text for words in said) and "{digits" not in text
-    drawn = []
-    monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec.setting) or pyplot.figure())
-    figures.make(figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F7"), tmp_path)
-    assert drawn[0].startswith(said[0])
-    report.make(spec, tmp_path / "report.html")
-    page = Path("report.html").read_text()
-    assert page.count(said[0]) >= 2 and "{digits" not in page

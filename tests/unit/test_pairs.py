@@ -11,8 +11,7 @@ from flatfed import algorithms, experiment
 from flatfed.data import keys
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
-from flatfed.experiment import figure_specs, run_specs, table_specs
-from flatfed.experiment.table_specs import source_followed
+from flatfed.experiment import run_specs
 from flatfed.runs import identity
 
 ROOT = Path(__file__).parents[2]
@@ -37,8 +36,6 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
     small = run_specs.run(exp, "preview", PROTOCOL, "mine", "dfedsam", 1).description
     assert small["topology"] == {"graph": "clique", "neighbours": 3} and small["partition"]["clients"] == 30
     assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
-
-
 
 
 def test_algorithm_and_split_must_fit(tmp_path):
@@ -137,96 +134,6 @@ def test_folders_that_cannot_be_are_refused(folder, tmp_path):
     (folder / "fedsign.py").rename(folder / "fedavg.py")
     with pytest.raises(ConfigError, match=r"fedavg.py: flatfed.algorithms has 'fedavg' already"):
         algorithms.look_in([folder], "config.yaml: algorithm_folders")
-
-
-def test_tables_say_where_paper_and_official_code_part():
-    notes = table_specs.table_spec(experiment.load(ROOT), "paper", "fedsmoo2023_T1").notes
-    said = [line for line in notes if " is followed in " in line]
-    assert [line for line in said if line.startswith("FedSMOO: ")] == [
-        "FedSMOO: the official code is followed in s, the global perturbation from mu_i alone, or from mu_i minus the "
-        "last perturbation (what the authors' code runs, as repaired in FL-Simulator@502bec6; they call the other term "
-        "small)."
-    ]
-    assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
-    assert not [
-        line
-        for line in table_specs.table_spec(experiment.load(ROOT), "preview", "fedsmoo2023_T1").notes
-        if line in said
-    ]
-
-
-@pytest.mark.parametrize(
-    ("table", "line"),
-    [
-        ("fedsmoo2023_T1", "batch size: 50 images with 200 clients"),
-        ("fedsmoo2023_T1", "fedsmoo: the global perturbation s starts at zero"),
-        ("fedlesam2024_T3", "seeds: two"),
-        ("dfedsam2023_T1", "augmentation: random crop"),
-        ("dfedsam2023_T1", "dfedsam mgs: each gossip step"),
-        ("dfedsam2023_T3", "weight decay: 0.0005 for DFedSAM and DFedSAM-MGS"),
-    ],
-)
-def test_tables_say_what_the_papers_do_not(table, line):
-    notes = table_specs.table_spec(experiment.load(ROOT), "paper", table).notes
-    assert any(note.startswith(f"Not stated by the paper, {line}") for note in notes)
-
-
-@pytest.mark.parametrize(
-    ("table", "lines"),
-    [
-        ("dfedsam2023_T2", ("topology", "dfedsam mgs", "client sampling", "dispfl", "fedsam")),
-        ("fedlesam2024_T2", ("centralised sam", "target")),
-        ("fedlesam2024_T5", ("batch size", "fedadam", "centralised sam", "target")),
-        ("fedlesam2024_T9", ("batch size",)),
-    ],
-)
-def test_what_is_not_true_of_a_table_does_not_stand_under_it(table, lines):
-    """One clique a round is no ring, 200 clients are not there, nor is FedAdam."""
-    notes = table_specs.table_spec(experiment.load(ROOT), "paper", table).notes
-    assert any(note.startswith("Not stated by the paper") for note in notes)
-    for line in lines:
-        assert not [note for note in notes if note.startswith(f"Not stated by the paper, {line}:")]
-
-
-def test_a_part_of_a_table_says_that_it_is_one():
-    exp = experiment.load(ROOT)
-    four = [name for name in exp.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-")][:4]
-    for scale in ("preview", "paper"):
-        first, *_ = table_specs.table_spec(exp, scale, "fedsmoo2023_T1", four).notes
-        assert first.startswith("Shown: 4 of its 16 columns")
-        assert not any(note.startswith("Shown:") for note in table_specs.table_spec(exp, scale, "fedsmoo2023_T1").notes)
-
-
-def test_figures_say_what_the_paper_does_not_as_tables_do():
-    exp = experiment.load(ROOT)
-    for figure, table in (("fedsmoo2023_F7", "fedsmoo2023_T1"), ("fedsam2022_F1", "fedsam2022_T1")):
-        assert figure_specs.figure_spec(exp, "preview", figure).unstated == []
-        said = figure_specs.figure_spec(exp, "paper", figure).unstated
-        notes = table_specs.table_spec(exp, "paper", table).notes
-        assert said and {f"Not stated by the paper, {line}." for line in said} <= set(notes)
-    surfaces = figure_specs.figure_spec(exp, "paper", "dfedsam2023_F2").unstated
-    for line in ("rounds: 500", "augmentation: none"):
-        assert any(said.startswith(line) for said in surfaces)
-    graphs = figure_specs.figure_spec(exp, "paper", "dfedsam2023_F5").unstated
-    assert not any("topology" in line or "dfedsam mgs" in line for line in graphs)
-    for scale in ("preview", "paper"):
-        tuning = figure_specs.figure_spec(exp, scale, "fedsam2022_F3").tuning
-        assert any(line.startswith("Untuned, FedAvg, SCAFFOLD, FedRobust, FedCM, ") for line in tuning)
-        assert not any("β = 0.5: alpha" in line for line in tuning), "a value that a point is given is not untuned"
-
-
-def test_tables_say_where_neither_is_followed():
-    notes = table_specs.table_spec(experiment.load(ROOT), "paper", "fedlesam2024_T2").notes
-    rows = "FedLESAM, FedLESAM-D, FedLESAM-S: "
-    assert [line.removeprefix(rows) for line in notes if line.startswith(rows)] == [
-        "the paper is followed in direction, each client's own last model, or the server's last step (section 4.1 "
-        "rules out the extra download).",
-        "first is 'unperturbed', not the paper's: first participation: no perturbation, or w_old = 0 (w_old = 0 would "
-        "only shrink the model).",
-    ]
-    average = algorithms.load("fedspeed").parameters()["average"]
-    said = source_followed("average", "active_clients", average)
-    assert said == "average is 'active clients', not the official code's:"
 
 
 @pytest.mark.parametrize(

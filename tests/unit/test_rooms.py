@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,28 +71,3 @@ def test_a_room_imports_only_rooms_below_it(path):
 def test_no_two_files_have_one_name():
     names = [path.name for path in SRC.rglob("*.py") if not path.name.startswith("__")]
     assert sorted(name for name, times in Counter(names).items() if times > 1) == []
-
-
-def test_the_drawing_of_the_rooms_is_the_order():
-    text = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8")
-    drawn = [re.split(r"\s{3,}", line)[0].split() for line in text.split("```")[1].strip().splitlines()]
-    assert drawn == [list(rooms) for rooms in reversed(ORDER)]
-
-
-def test_what_the_architecture_names_is_there():
-    text = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`([\w./]+\.(?:py|yaml|csv))`", text))
-    package = SRC / "flatfed"
-    places = (package, package), (SRC.parent, SRC.parent / "config"), (SRC.parent, SRC.parent / "tests")
-    found = {path.relative_to(above).as_posix() for above, folder in places for path in folder.rglob("*.*")}
-    ends = {"/".join(name.split("/")[i:]) for name in found for i in range(name.count("/") + 1)}
-    assert len(named) > 20 and named - {"metrics.csv"} <= ends
-
-
-def test_a_newcomer_reads_nine_files_to_understand_a_step():
-    """The files of docs/architecture.md: FedSMOO's step, from ``advance`` to the gradient."""
-    section = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8").split("## FedSMOO's step")[1]
-    names = dict.fromkeys(re.findall(r"`(?:engine/|algorithms/)?(\w+\.py)`", section.split("\n## ")[0]))
-    files = [path for path in (SRC / "flatfed").rglob("*.py") if path.name in names]
-    assert len(files) == len(names) <= 9
-    assert sum(path.read_text(encoding="utf-8").count("\n") for path in files) <= 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -130,11 +129,9 @@ def test_a_pair_that_lacks_runs_counts_among_the_tests():
         assert "Verdicts: differs: 1, missing: 1." in text
 
 
-def test_docs_effects_is_what_the_script_writes_and_docs_quote_it():
+def test_docs_effects_is_what_the_script_writes():
     page = (ROOT / "docs/effects.md").read_text()
     assert effects.page(ROOT / file for file in effects.PUBLISHED) == page, "make results-page"
-    quoted = re.findall(r"[+−]\d+\.\d\d \[[^\]]+\]", " ".join((ROOT / "docs/which-code.md").read_text().split()))
-    assert len(quoted) >= 12 and [text for text in quoted if text not in page] == []
 
 
 @pytest.mark.parametrize("table", PAIRS)
@@ -161,4 +158,3 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
 def test_the_pages_of_the_algorithms_are_what_the_script_writes():
     pages = algorithm_pages.pages()
     assert pages == {path.stem: path.read_text(encoding="utf-8") for path in algorithm_pages.PAGES.glob("*.md")}
-    assert "| `rho` | 0.1 |" in pages["fedsmoo"] and "| 100 | 84.55 | 80.82 |" in pages["fedsmoo"]

@@ -12,9 +12,8 @@ import made
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.experiment.model import CellSpec
-from flatfed.tables import blocks, cells
+from flatfed.tables import cells
 from flatfed.tables import notes as notes_of_table
-from flatfed.tables.filled_table import FilledTable
 
 COLUMNS = (
     "round,learning_rate,train_loss,test_loss,test_accuracy,clients,consistency,download_bytes,upload_bytes,seconds"
@@ -176,22 +175,6 @@ def test_a_run_and_its_base_of_other_data_do_not_pair(two, tmp_path, changed, sa
         return
     with pytest.raises(DataError, match=re.escape(f"cell fedsmoo2023_T1/dir0.6-100/fedsmoo: {said}")):
         cells.compute(spec)
-
-
-def test_runs_that_were_rounded_in_several_ways_are_counted_under_the_table(tmp_path):
-    common = {"precision": "float32", "device": "cpu", "host": {"processor": "A"}, "libraries": {"torch": "2.9"}}
-    ways = [{"executor": "sequential"}, {"executor": "sequential"}, {"executor": "stacked"}, {"executor": None}]
-    columns = {"round": [4], "test_accuracy": [0.8]}
-    runs = [made.run(tmp_path / f"seed{seed}", columns, **common, **way) for seed, way in enumerate(ways)]
-    layout = {"title": "T", "metric": "M", "unit": "percent", "table": "t", "scale": "paper", "printed": False}
-    layout = made.layout(rows=[{"id": "r", "label": "R"}], columns=[{"id": "c", "headers": ["C"]}], **layout)
-
-    def notes(runs: list[str]) -> str:
-        return " ".join(blocks.typeset(FilledTable(layout, {"c": {"r": cells.compute(specify(runs))}})).notes)
-
-    counts = "2 runs: sequential executor; 1 run: stacked executor; 1 run: not recorded."
-    assert f"The runs differ in settings that affect rounding: {counts}" in notes(runs)
-    assert "affect rounding" not in notes(runs[:2]) + notes([*runs[:2], runs[3]])
 
 
 #: Descriptions name these components.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from flatfed.tables import claims, compare
+from flatfed import cli
+from flatfed.tables import claims, compare, notes
 from made import cell
 from made import rounds_cell as rounds
 
@@ -98,3 +101,10 @@ def test_facts_are_equal_or_not_but_in_no_order():
     assert compare.rank_correlation(column) is None and claims.claimed(column) == []
     assert compare.agreement(column["a"]) == "agrees"
     assert compare.agreement(cell([10], 11, metric="classes", n=None)) == "differs"
+
+
+def test_verify_notes_runs_of_other_code(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(notes, "outdated", lambda cells: [f"Of other code: {len(cells)} cells."])
+    assert cli.main(["verify", "fedlesam2024_T6", "--scale", "paper"]) == 0
+    assert re.search(r"\n  Of other code: \d+ cells\.\n$", capsys.readouterr().out)

@@ -1,63 +1,14 @@
-"""What the Snakemake workflow catalog asks of a repository, and that what it tells its readers to do works."""
+"""What the Snakemake workflow catalog tells its readers to do works."""
 
 import shutil
 import subprocess
 
-import jsonschema
 import pytest
-import yaml
 from project import REPOSITORY, Project
 
 from samples import sampled
 
 GITHUB = 'github("somebody/flatfed"'
-CATALOG = yaml.safe_load((REPOSITORY / ".snakemake-workflow-catalog.yml").read_text())
-# github.com/snakemake/snakemake-workflow-catalog: README.md, "Standardized usage workflows", and
-# scripts/generate-catalog.py, which reads mandatory-flags, software-stack-deployment and report out of `usage`.
-SCHEMA = {
-    "type": "object",
-    "required": ["usage"],
-    "additionalProperties": False,
-    "properties": {
-        "usage": {
-            "type": "object",
-            "required": ["mandatory-flags", "software-stack-deployment", "report"],
-            "additionalProperties": False,
-            "properties": {
-                "mandatory-flags": {
-                    "type": "object",
-                    "required": ["desc", "flags"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "desc": {"type": ["string", "null"]},
-                        "flags": {"type": ["string", "array", "null"]},
-                    },
-                },
-                "software-stack-deployment": {
-                    "type": "object",
-                    "minProperties": 1,
-                    "propertyNames": {"enum": ["conda", "apptainer", "apptainer+conda", "report"]},
-                    "additionalProperties": {"type": "boolean"},
-                },
-                "report": {"type": "boolean"},
-            },
-        }
-    },
-}
-
-
-def test_the_entry_has_the_form_that_the_catalog_reads():
-    jsonschema.validate(CATALOG, SCHEMA)
-
-
-def test_what_the_entry_says_is_true():
-    usage = CATALOG["usage"]
-    rules = "\n".join(file.read_text() for file in (REPOSITORY / "workflow/rules").glob("*.smk"))
-    deployment = usage["software-stack-deployment"]
-    assert deployment["conda"] == ("conda:" in rules)
-    assert deployment.get("apptainer", False) == ("container" in rules)
-    assert usage["report"] == deployment["report"] == ("report(" in rules), "either place is read, by some version"
-    assert usage["mandatory-flags"]["flags"] is None, "it runs without any, as the next test does"
 
 
 @pytest.fixture
