@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 import yaml
 
 import made
-from flatfed import algorithms, cli, experiment, schemas, strict_yaml
+from flatfed import algorithms, cli, experiment, strict_yaml
 from flatfed.cli import parser
 from flatfed.commands import configuration
+from flatfed.config.datasets import DATASETS
 from flatfed.data import digits
 from flatfed.errors import ConfigError
 from flatfed.experiment import run_specs
@@ -142,8 +145,10 @@ def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, mo
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
     entry = {"source": {"source": "sklearn", "test": 1, "expand": "styles"}, "domains": ["plain", "blured"]}
-    with pytest.raises(ConfigError, match=r"d\.domains\[1\]: unknown value 'blured'; did you mean 'blurred'") as caught:
-        schemas.refuse([one for one in schemas.mistakes({"d": entry}, "datasets") if one.validator == "enum"], "file")
+    entry |= {"classes": 2, "shape": [1, 8, 8], "train": 1, "test": 1, "mean": [0.5], "std": [0.5]}
+    message = r"d\.domains\[1\]: \"blured\" is not allowed; did you mean 'blurred'"
+    with pytest.raises(ConfigError, match=message) as caught:
+        DATASETS.check({"d": entry}, "file")
     assert str(caught.value).partition("known: ")[2].split(", ") == sorted(digits.STYLES)
 
 
@@ -169,3 +174,16 @@ def test_a_protocol_without_algorithms_and_targets_has_every_ones_defaults(proje
     own.write_text(yaml.safe_dump({**table, **rounds, "columns": [{**column, **rounds, "targets": ["t1"]}]}))
     with pytest.raises(ConfigError, match=r"no targets for split 'dir0\.6-100'; it has some for: none"):
         experiment.load(project).check()
+
+
+def test_editors_find_the_schemas_of_the_documents(tmp_path: Path) -> None:
+    """`flatfed schema` writes them; they accept the shipped files and name their keys."""
+    assert cli.main(["schema", "--out", str(tmp_path)]) == 0
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert written == {path.name: path.read_text() for path in (ROOT / "config/.schema").iterdir()}
+    files = list((ROOT / "config").rglob("*.yaml"))
+    for path in files:
+        first = path.read_text(encoding="utf-8").partition("\n")[0]
+        schema = json.loads((path.parent / first.removeprefix("# yaml-language-server: $schema=")).read_text())
+        jsonschema.validate(strict_yaml.read(path, path.name), schema)
+    assert len(files) > 60 and "rounds between evaluations" in written["protocol.json"]

@@ -14,6 +14,7 @@ import yaml
 from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 
 from flatfed import cli, experiment
+from flatfed.config.protocol import DEFAULTS
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs, data_sources, defaults, run_specs, scales, selection
@@ -48,14 +49,15 @@ def test_what_a_protocol_leaves_out_is_fedsmoos_but_for_its_augmentation_and_exe
     """Images may be too many for a GPU, whose `graph` needs them there."""
     found = load(change=put("protocols", "photos", "evaluation", value={"every": 5}))
     own, theirs = (found.catalog.protocols[name].scales["paper"] for name in ("photos", "fedsmoo-cifar10"))
-    different = {key for key in defaults.PROTOCOL if own[key] != theirs[key]}
+    different = {key for key in DEFAULTS if own[key] != theirs[key]}
     assert different == {"augmentation", "evaluation", "executor"}
-    assert own["augmentation"] == "none" and own["evaluation"] == {**theirs["evaluation"], "every": 5}
+    assert own["augmentation"] == "none"
+    assert own["evaluation"] == {**theirs["evaluation"], "every": 5, "window": 1, "smoothing": 1}
 
 
 def test_the_page_and_the_manual_say_the_defaults():
     prose, manual = " ".join(PAGE.split()), (ROOT / "config/README.md").read_text(encoding="utf-8")
-    of = defaults.PROTOCOL
+    of = DEFAULTS
     for words in (
         f"batches of {of['batch_size']}", f"{of['local_epochs']} local epochs", f"rate {of['learning_rate']} with",
         f"decay of {of['learning_rate_decay']}", f"weight decay {of['weight_decay']}", f"clip norm {of['clip_norm']:g}",
@@ -153,7 +155,7 @@ def test_all_that_is_missing_is_in_one_message():
     for key, meaning in {
         "title": "what the table shows", "rows": "ids of algorithms",
         "datasets.photos.source.path": "the file or folder", "datasets.photos.source.size": "resized",
-        "datasets.more.source.dataset": "torchvision", "datasets.more.train": "number of training images",
+        "datasets.more.source.dataset": "torchvision",
         "protocols.photos.model": "the model", "protocols.photos.rounds": "communication rounds",
         "splits.skewed.alpha": "concentration", "splits.skewed.clients": "number of clients",
         "splits.skewed.participation": "share of the clients", "splits.plain.scheme": "how images are partitioned",

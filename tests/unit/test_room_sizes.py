@@ -16,13 +16,14 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 749,
+    "": 643,
     "algorithms": 999,
     "analysis": 861,
-    "commands": 1328,
+    "config": 1031,
+    "commands": 1353,
     "data": 1099,
     "engine": 3713,
-    "experiment": 2274,
+    "experiment": 2278,
     "figures": 825,
     "models": 446,
     "papers": 463,

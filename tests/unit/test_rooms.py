@@ -15,7 +15,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 ORDER = (
     ("errors",),
     ("files", "forms", "strict_yaml", "gpus", "user_files"),
-    ("schemas", "algorithms"),
+    ("config", "algorithms"),
     ("models", "data"),
     ("runs",),
     ("engine",),

@@ -12,7 +12,7 @@ from project import PARTS, SPLIT, Project
 QUEUE = "benchmarks/queue.txt"
 KIND = "cpu, fedsmoo-cifar10, 30 clients, {}"
 RUN = f"results/published/fedsmoo-cifar10/{{}}/{SPLIT}/fedavg/seed1"
-ABSENT = ("jsonschema", "snakemake", "bokeh")  # on the GPU host
+ABSENT = ("pydantic", "snakemake", "bokeh")  # on the GPU host
 
 
 def short_gpu(project, *arguments, packages=""):

@@ -49,7 +49,7 @@ def read_record(file: Path, *fields: str) -> RunRecord:
 
 def read_checking_metrics(file: Path, *fields: str) -> RunRecord:
     """Return :func:`read_record`; DataError also if its metrics are damaged or changed."""
-    from flatfed.tables.readings import read_history  # imports jsonschema, which a host that only trains may lack
+    from flatfed.tables.readings import read_history  # imports pydantic, which a host that only trains may lack
 
     record = read_record(file, *fields)
     read_history(file.parent, record, ("round",), metrics_file(file).name, every=True)

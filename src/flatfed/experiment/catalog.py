@@ -9,15 +9,21 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed import schemas
+from flatfed.config.algorithm import ALGORITHMS
+from flatfed.config.datasets import DATASETS, SOURCE
+from flatfed.config.document import Content
+from flatfed.config.figure import FIGURE
+from flatfed.config.protocol import PROTOCOL
+from flatfed.config.split import SPLITS
+from flatfed.config.table import DECLARATIONS, TABLE
 from flatfed.errors import ConfigError
 from flatfed.experiment import checks, data_sources, defaults, lookup, partitions, settings
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
 from flatfed.strict_yaml import read
 
-#: Keys of a table file that declare entries, like the files of these names.
-SECTIONS = ("datasets", "protocols", "splits", "algorithms")
+#: Key of a table file that declares entries -> type of the file of this name.
+SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
 
 
 @dataclass(frozen=True)
@@ -112,20 +118,21 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
             lookup.check("protocol", name.partition("~")[0], protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
     files = {name: entry.where for name, entry in declared["splits"].items()}
-    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, files)
+    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", FIGURE), sources, files)
 
 
 def _section(root: Path, section: str) -> Entries[Declared]:
+    kind = SECTIONS[section]
     if section == "protocols":
-        return _files(root, "protocols", "protocol")
+        return _files(root, "protocols", kind)
     where = f"config/{section}.yaml"
     entries = read(root / where, where)
     if not entries or not isinstance(entries, dict):
-        schemas.validate(entries, section, where)
+        kind.check(entries, where)
     valid: Entries[Declared] = Entries()
     for name, entry in entries.items():
         with valid.refusing(name):
-            schemas.validate({name: entry}, section, where)
+            kind.check({name: entry}, where)
             valid[name] = Declared(entry, where, name)
     return valid
 
@@ -175,7 +182,7 @@ def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, whe
     data_sources.check_source(source, location)
     if override:
         at = f"{where}: data.{name}"
-        schemas.refuse(schemas.mistakes(override, "source", ("data", name)), where)
+        SOURCE.check(override, where, ("data", name))
         data_sources.check_source(override, at)
         data_sources.check_resize(override, source, at, location)
         data_sources.check_exists(override, at)
@@ -191,14 +198,14 @@ def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, whe
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 
-def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
+def _files(root: Path, folder: str, kind: Content) -> Entries[Declared]:
     valid: Entries[Declared] = Entries()
     for path in _yaml_files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
         with valid.refusing(path.stem):
             check_id(path.stem, where)
             content = read(path, where)
-            schemas.validate(content, schema, where)
+            kind.check(content, where)
             valid[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)
     return valid
 
@@ -214,7 +221,6 @@ def _sections(content: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check_file(content: Any, where: str) -> None:
-    errors, sections = schemas.mistakes(content, "table"), _sections(content)
-    if sections and sections.keys() == content.keys():  # no table, only declarations
-        errors = [error for error in errors if error.absolute_path or error.validator != "required"]
-    schemas.refuse(errors, where)
+    sections = _sections(content)
+    only_declares = sections and sections.keys() == content.keys()
+    (DECLARATIONS if only_declares else TABLE).check(content, where)

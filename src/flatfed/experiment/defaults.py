@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed import schemas
 from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
-
-#: A user's protocol: FedSMOO's set-up (5.1 and official code) without augmentation, since flipping can change a class.
-PROTOCOL = schemas.defaults("protocol")
 
 #: A split; its scheme ignores some keys.
 SPLIT: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flatfed.config.values import LAST_SEED
 from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, descriptions, lookup, scales, tuning
 from flatfed.experiment.catalog import Catalog
@@ -12,9 +13,6 @@ from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Run
 from flatfed.models import pretrained
 from flatfed.runs.paths import Paths, RunIds
-
-#: The largest seed, here and in the schemas.
-LARGEST_SEED = 2**32 - 1
 
 
 def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
@@ -32,8 +30,8 @@ def weights_name(paths: Paths, name: str) -> str:
 
 def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
-    if not 1 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LARGEST_SEED}")
+    if not 1 <= seed <= LAST_SEED:
+        raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
     scales.values(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flatfed import schemas, strict_yaml
+from flatfed import strict_yaml
+from flatfed.config.request import REQUEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import cell_specs, figure_specs, lookup, scales, settings, tuning
 from flatfed.experiment.experiment import Experiment
@@ -24,7 +25,7 @@ WHERE = f"{FILE} or --config"
 def check(config: Any, where: str = WHERE) -> None:
     """Raise a ConfigError for a wrong key, type or value of a configuration."""
     strict_yaml.check(config, where)
-    schemas.validate(config, "config", where)
+    REQUEST.check(config, where)
 
 
 def check_file(path: Path) -> None:

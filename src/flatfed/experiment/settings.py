@@ -9,17 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed import schemas
+from flatfed.config.protocol import CHANGES, DEFAULTS
+from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import lookup
-from flatfed.experiment.defaults import PROTOCOL
 from flatfed.papers.quantity import DEFAULT_ACCURACY
 
 #: Training keys that an algorithm may override.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
 
-#: The largest hyper-parameter, as in the schemas.
-LARGEST_PARAMETER = 1_000_000
 
 #: Keys of a protocol whose mappings are merged; an override replaces other values.
 MERGED = {"evaluation", "probe", "analysis", "executor", "unstated"}
@@ -47,7 +45,7 @@ def variants(name: str, document: dict[str, Any], file: str, under: str) -> list
     defaults = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": DEFAULT_ACCURACY}
     plain = overlay({**defaults, "evaluation": {"smoothing": 1}}, plain)
     if "paper" not in document:
-        plain = overlay(PROTOCOL, plain)
+        plain = overlay(DEFAULTS, plain)
     protocols = []
     for label, variant in {"": {}, **document.get("variants", {})}.items():
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
@@ -80,10 +78,10 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
     for key, value in overrides.items():
         if key in parameters:
             number = parameters[key].check(value, f"{where}.{key}")
-            if not isinstance(number, str) and abs(number) > LARGEST_PARAMETER:
-                raise ConfigError(f"{where}.{key}: {value} is not allowed; expected at most {LARGEST_PARAMETER}")
+            if not isinstance(number, str) and abs(number) > LARGEST:
+                raise ConfigError(f"{where}.{key}: {value} is not allowed; expected at most {LARGEST}")
         elif key in OWN_TRAINING:
-            schemas.validate_property(value, "protocol", key, where)
+            CHANGES.check({key: value}, where)
         else:
             raise ConfigError(unknown("key", key, [*parameters, *OWN_TRAINING], where))
 

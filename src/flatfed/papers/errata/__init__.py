@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed import schemas
+from flatfed.config.erratum import ERRATA
 from flatfed.errors import ConfigError, unknown
 from flatfed.papers import reference
 from flatfed.strict_yaml import read as read_yaml
@@ -39,7 +39,7 @@ class Errata:
     def __init__(self, root: str | Path):
         """Read the entries; ConfigError for a malformed entry or an unknown table."""
         document = read_yaml(Path(root) / WHERE, WHERE)
-        schemas.validate(document, "errata", WHERE)
+        ERRATA.check(document, WHERE)
         self.entries = [Erratum(name, **entry) for name, entry in document.items()]
         self.tables = {name: table.lines for name, table in reference.read_all(Path(root)).items()}
         for entry in self.entries:

@@ -1,0 +1,40 @@
+"""``flatfed schema``.
+
+Writes the JSON schemas of the YAML files for editors: completion and explanation of keys while you type. The first line
+of each file in config names its schema.
+
+example:
+  python -m flatfed schema
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from flatfed.commands import kinds
+from flatfed.commands.arguments import argument
+from flatfed.config.algorithm import ALGORITHMS
+from flatfed.config.datasets import DATASETS
+from flatfed.config.erratum import ERRATA
+from flatfed.config.figure import FIGURE
+from flatfed.config.protocol import PROTOCOL
+from flatfed.config.request import REQUEST
+from flatfed.config.split import SPLITS
+from flatfed.config.table import TABLE
+from flatfed.files import write_json
+
+ARGUMENTS = [argument("--out", kinds.folder, "the folder", metavar="FOLDER", default=Path("config/.schema"))]
+
+SCHEMAS = {
+    **{"algorithms": ALGORITHMS, "config": REQUEST, "datasets": DATASETS, "errata": ERRATA, "figure": FIGURE},
+    **{"protocol": PROTOCOL, "splits": SPLITS, "table": TABLE},
+}
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the schemas."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, content in SCHEMAS.items():
+        write_json(options.out / f"{name}.json", content.json_schema())
+        print(options.out / f"{name}.json")

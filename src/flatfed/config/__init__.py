@@ -1,0 +1,1 @@
+"""The documents of config/: one pydantic model each, with key names, types, bounds, defaults and explanations."""

@@ -1,0 +1,138 @@
+"""config/datasets.yaml, and the sources under `data` of config/config.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, Tag, model_validator
+
+from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
+from flatfed.config.values import Count, Different, IdOfFile, Line, Location, NotEmpty, by_type
+from flatfed.errors import suggestion
+
+Domain = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$",
+        description="at most 64 letters, digits, - and _, not beginning with -",
+    ),
+]
+DomainFolder = Annotated[
+    str, Field(pattern=r"^[^/\\~.-][^/\\]{0,99}$", description="the name of one folder, without a slash")
+]
+STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
+
+
+class ImageCounts(Document):
+    train: Count = required("number of training images")
+    test: Count = required("number of test images")
+
+
+class Source(OfKind):
+    selects: ClassVar = "source"
+    only: ClassVar = {
+        **dict.fromkeys(("test", "expand"), ("sklearn",)),
+        **dict.fromkeys(("dataset", "draw"), ("torchvision",)),
+        "path": ("npz", "imagefolder", "torchvision"),
+        "order": ("torchvision", "npz"),
+        **dict.fromkeys(("size", "resize", "domains", "obtain"), ("imagefolder",)),
+    }
+    needed: ClassVar = {
+        "sklearn": ("test",),
+        "torchvision": ("dataset",),
+        "npz": ("path",),
+        "imagefolder": ("path", "size"),
+    }
+
+    source: Literal["sklearn", "torchvision", "npz", "imagefolder"] = required(
+        "sklearn (embedded digits), torchvision (download with checksum), npz or imagefolder (from disk)"
+    )
+    test: Count = optional("sklearn only, number of test images")
+    expand: Literal["rotate90", "styles"] = optional(
+        "sklearn only; rotate90 adds ten classes, the digits turned by 90 degrees; styles draws each of the dataset's"
+        " domains in the style of its name"
+    )
+    dataset: Literal["CIFAR10", "CIFAR100", "FashionMNIST", "EMNIST"] = optional(
+        "torchvision only, the name of a class of torchvision.datasets"
+    )
+    draw: Annotated[Count, Field(ge=2)] = optional(
+        "torchvision only; size of a random subset with a fixed seed, training and test images in proportion"
+    )
+    path: Location = optional(
+        "npz or imagefolder, the file or folder; torchvision, the archive or a folder with it, in place of a "
+        "download; relative to the folder Snakemake runs in"
+    )
+    order: Annotated[str, Field(pattern=r"^[^{}]+$", max_length=1000)] = optional(
+        "torchvision or npz; a file by studies/order.py, in whose order the images are put; relative as path is; "
+        "without braces, which are wildcards to Snakemake"
+    )
+    size: Count = optional(
+        "imagefolder only, images are resized to size x size pixels; without `resize` they are squeezed"
+    )
+    resize: Count = optional(
+        "imagefolder only, shorter side in pixels after scaling; size x size pixels are then cut out of the centre"
+    )
+    domains: Annotated[
+        Annotated[bool, Tag("flag")] | Annotated[list[DomainFolder], Tag("list")],
+        by_type,
+    ] = optional(
+        "imagefolder only; true for the layout <domain>/<class>/<image>, with a fifth of each domain for testing; a "
+        "list gives the names of the folders, in the order of the dataset's domains"
+    )
+    images: ImageCounts = optional(
+        "under `data` of config/config.yaml only; numbers of images of this source, if they differ from the dataset's"
+        " entry (a subset)"
+    )
+    obtain: Location = optional("imagefolder only, where to get the images; printed if they are missing")
+
+    @model_validator(mode="after")
+    def _is_one_file(self) -> Self:
+        if self.source == "npz" and set("{}") & set(self.path):
+            raise mistake(["path"], "of one file without braces, which are wildcards to Snakemake")
+        return self
+
+
+class Dataset(Document):
+    label: Line = optional("its name in tables; the id if absent")
+    classes: Annotated[Count, Field(ge=2)] = optional(
+        "number of classes, at least 2; counted if absent and the images are on disk"
+    )
+    domains: Annotated[list[Domain], Field(min_length=2), Different] = optional(
+        "names of its domains, at least two; a split holds one out"
+    )
+    shape: Annotated[
+        list[Annotated[int, Field(ge=1, le=65536, description="a whole number from 1 up")]],
+        Field(min_length=3, max_length=3),
+    ] = optional(
+        "[channels, height, width] of an image; read if absent and the images are on disk, in colour from folders"
+    )
+    train: Count = optional("number of training images; counted if absent and the images are on disk")
+    test: Count = optional("number of test images; counted if absent and the images are on disk")
+    mean: Annotated[list[Annotated[float, Field(ge=0, le=1, description="a number between 0 and 1")]], NotEmpty] = (
+        Field(
+            None,
+            description="one number per channel, of pixels scaled to 0..1; 0.5 if absent and the images are on disk",
+        )
+    )
+    std: Annotated[list[Annotated[float, Field(gt=0, le=1_000_000, description="a number above 0")]], NotEmpty] = (
+        optional("one number above 0 per channel, of pixels scaled to 0..1; 0.25 if absent and the images are on disk")
+    )
+    source: Source = required(
+        "where the images come from, such as {source: imagefolder, path: FOLDER, size: 32}; see config/datasets.yaml"
+    )
+
+    @model_validator(mode="after")
+    def _fits_its_source(self) -> Self:
+        if self.source.source in ("sklearn", "torchvision"):
+            require(self, ("classes", "shape", "train", "test", "mean", "std"))
+        if self.source.images:
+            raise mistake(["source", "images"], "it is for `data` of config/config.yaml")
+        for index, domain in enumerate(self.domains or ()):
+            if self.source.expand == "styles" and domain not in STYLES:
+                raise mistake(["domains", index], suggestion(domain, STYLES))
+        return self
+
+
+SOURCE = Content(Source)
+Datasets = Annotated[dict[IdOfFile, Dataset], NotEmpty]
+DATASETS = Content(Datasets)

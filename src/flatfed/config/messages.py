@@ -1,0 +1,168 @@
+"""FlatFed's messages for what a document refuses: file, key, value, allowed values, nearest match."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Union
+
+from pydantic import BaseModel, Tag
+from pydantic.fields import FieldInfo
+
+from flatfed.errors import shortened_json, unknown
+
+#: Types of our own errors.
+ABSENT, MISTAKE, TWICE = "absent", "mistake", "twice"
+
+#: Type of a value -> the tag of its alternative in a union.
+TAGS = {str: "text", dict: "mapping", list: "list", bool: "flag", int: "number", float: "number"}
+
+#: Type of a value or of an error -> words.
+WORDS = {
+    **{"mapping": "a mapping", "dict_type": "a mapping", "model_type": "a mapping", dict: "a mapping"},
+    **{"list": "a list", "list_type": "a list", list: "a list"},
+    **{"text": "a text", "string_type": "a text", str: "a text"},
+    **{
+        "number": "a number",
+        "float_type": "a number",
+        float: "a number",
+        "int_type": "a whole number",
+        int: "a number",
+    },
+    **{"flag": "true or false", "bool_type": "true or false", bool: "true or false"},
+    type(None): "nothing (null)",
+}
+
+#: Type of an error -> words for its bound.
+BOUNDS = {
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "greater_than": "greater than {gt}",
+    "less_than": "less than {lt}",
+    "string_too_short": "a text of at least {min_length}",
+    "string_too_long": "a text of at most {max_length} characters",
+    "too_short": "{what} of at least {min_length}",
+    "too_long": "{what} of at most {max_length}",
+}
+
+#: Relevance of errors: a typo causes an unknown and a missing key, and hides the keys of another kind.
+RANKS = {"extra_forbidden": 0, "missing": 2, ABSENT: 2, MISTAKE: 3}
+
+UNIONS = (Union, types.UnionType)
+
+Key = str | int
+
+
+def message(errors: Sequence[Any], kind: Any, where: str, under: Sequence[str]) -> str:
+    """Return the message for the most relevant of pydantic's ``errors`` of type ``kind``, or for all missing keys."""
+    error = min(errors, key=lambda error: RANKS.get(error["type"], 1))
+    if RANKS.get(error["type"]) == 2:
+        return _missing_keys(dict(_missing(errors, kind, under)), where)
+    keys, place, description = _walk(kind, error["loc"])
+    at, value, context = [*under, *keys], error["input"], error.get("ctx", {})
+    allowed = f"; {description}" if description else ""
+    match error["type"]:
+        case "extra_forbidden":
+            _, outer, _ = _walk(kind, error["loc"][:-1])
+            return unknown("key", at[-1], outer.model_fields, _location(where, at[:-1]))
+        case "literal_error":
+            return unknown("value", value, typing.get_args(place), _location(where, at))
+        case "twice":
+            return f"{_location(where, at)}: {shortened_json(context['item'])} is given twice"
+        case "mistake":
+            for key in context["at"]:
+                value = value[key]
+            at += context["at"]
+            return f"{_location(where, at)}: {shortened_json(value)} is not allowed; {context['meaning']}"
+        case name if name in WORDS or name.startswith("union_tag"):
+            expected = " or ".join(_expected(place, name))
+            return (
+                f"{_location(where, at)}: {shortened_json(value)} is {WORDS[type(value)]}; expected {expected}{allowed}"
+            )
+        case name if name in BOUNDS:
+            expected = BOUNDS[name].format(what=WORDS[type(value)], **context)
+            return f"{_location(where, at)}: {shortened_json(value)} is not allowed; expected {expected}{allowed}"
+        case _:
+            return f"{_location(where, at)}: {shortened_json(value)} is not allowed{allowed}"
+
+
+def _missing(errors: Iterable[Any], kind: Any, under: Sequence[str]) -> Iterator[tuple[tuple[Key, ...], str]]:
+    """Yield the path and the meaning of every missing key."""
+    for error in errors:
+        if RANKS.get(error["type"]) == 2:
+            context = error.get("ctx", {})
+            paths = [(*context["at"], key) for key in context["keys"]] if context else [()]
+            for path in paths:
+                keys, _, description = _walk(kind, (*error["loc"], *path))
+                yield (*under, *keys), description
+
+
+def _missing_keys(meanings: dict[tuple[Key, ...], str], where: str) -> str:
+    if len(meanings) == 1:
+        (((*at, key), meaning),) = meanings.items()
+        return f"{_location(where, at)}: key {key!r} is missing; {meaning}"
+    listing = "; ".join(f"{_path(path)!r}, {meaning}" for path, meaning in meanings.items())
+    return f"{where}: {len(meanings)} keys are missing: {listing}"
+
+
+def _walk(kind: Any, loc: Sequence[Key]) -> tuple[list[Key], Any, str]:
+    """Return the keys of pydantic's ``loc`` in a value of type ``kind``, the type there, and its description."""
+    keys: list[Key] = []
+    (place, description), above = _bare(kind, ""), None
+    for part in loc:
+        if part == "[key]":
+            keys.pop()
+            return keys, *_bare(typing.get_args(above)[0], "")
+        if typing.get_origin(place) in UNIONS:
+            tagged = {tag: alternative for alternative in typing.get_args(place) for tag in _tags(alternative)}
+            place, description = _bare(tagged.get(part, tagged.get("mapping")), description)
+            if part in tagged:
+                continue
+        above, origin, arguments = place, typing.get_origin(place), typing.get_args(place)
+        keys.append(part)
+        if isinstance(place, type) and issubclass(place, BaseModel):
+            field = place.model_fields.get(part)
+            place, description = (None, "") if field is None else _bare(field.annotation, field.description or "")
+        elif origin in (list, dict):
+            place, description = _bare(arguments[-1], "")
+    return keys, place, description
+
+
+def _bare(kind: Any, description: str) -> tuple[Any, str]:
+    """Return a type without annotations, and the ``description`` or that of its annotation or class."""
+    while typing.get_origin(kind) is Annotated:
+        notes = (note.description for note in kind.__metadata__ if isinstance(note, FieldInfo))
+        description = description or next(filter(None, notes), "")
+        kind = kind.__origin__
+    if typing.get_origin(kind) in UNIONS and not any(map(_tags, typing.get_args(kind))):
+        (kind, *_) = (part for part in typing.get_args(kind) if part is not type(None))  # a value or null
+        return _bare(kind, description)
+    if not description and isinstance(kind, type) and issubclass(kind, BaseModel) and "__doc__" in vars(kind):
+        description = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
+    return kind, description[:1].lower() + description[1:]
+
+
+def _tags(kind: Any) -> list[str]:
+    return [note.tag for note in getattr(kind, "__metadata__", ()) if isinstance(note, Tag)]
+
+
+def _expected(place: Any, name: str) -> list[str]:
+    """Return the expected types in words; ``name``: the type of the error."""
+    if name.startswith("union_tag"):
+        return [WORDS[tag] for alternative in typing.get_args(place) for tag in _tags(alternative)]
+    return [WORDS[name]]
+
+
+def _location(where: str, keys: Iterable[Key]) -> str:
+    """Return file and keys; ``where`` may end with keys, too."""
+    path = _path(keys)
+    return f"{where}{'.' if ': ' in where else ': '}{path}" if path else where
+
+
+def _path(keys: Iterable[Key]) -> str:
+    """Return keys as text, such as ``columns[2].splits``."""
+    path = ""
+    for key in keys:
+        path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else str(key)
+    return path

@@ -1,0 +1,246 @@
+"""The files of config/protocols: a set-up, its preview and its labelled variants."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, Tag, model_validator
+
+from flatfed.config.document import Content, Document, mistake, optional, require, required
+from flatfed.config.values import (
+    Count,
+    Different,
+    IdOfFile,
+    Line,
+    NotEmpty,
+    NotNegative,
+    Positive,
+    Seed,
+    Seeds,
+    Share,
+    by_type,
+)
+
+SETTING = "a setting's name has letters, digits and . _ - only"
+Setting = Annotated[IdOfFile, Field(description=SETTING)]
+Target = Annotated[IdOfFile, Field(description="a target's name has letters, digits and . _ - only")]
+Label = Annotated[
+    IdOfFile, Field(description="a label has at most 64 letters, digits and . _ - only, begins with a letter or digit")
+]
+Overrides = Annotated[dict[str, Any], Field(description="training keys or parameters of the algorithm")]
+Patterns = Annotated[list[str], NotEmpty]
+
+Device = Literal["sequential", "stacked", "graph"]
+DEVICE = (
+    "sequential (one client after another), stacked (all at once) or graph (on a GPU, recorded steps in which each "
+    "layer computes all clients; run.json names this form `products`)"
+)
+
+
+class Executor(Document):
+    cpu: Device = optional(DEVICE)
+    cuda: Device = optional(DEVICE)
+
+
+class Probe(Document):
+    every: Count = required("rounds between probes")
+    images: Count = required("training images, drawn once, that represent the global data")
+    rho: Positive = required("radius of the ascent step of both sharpness measures")
+    m: Count = required("images in a batch of m-sharpness")
+
+
+class Surface(Document):
+    grid: Annotated[int, Field(ge=3, le=1001)] = optional("points along a direction, odd")
+    range: Positive = optional("distance to both sides, in filter norms")
+    set: Literal["train", "test"] = optional("the images of the loss")
+    images: Count = optional("number of images, drawn by the seed")
+
+    @model_validator(mode="after")
+    def _has_a_centre(self) -> Self:
+        if self.grid and self.grid % 2 == 0:
+            raise mistake(["grid"], "points along a direction, odd")
+        return self
+
+
+class Hessian(Document):
+    images: Annotated[Count, Field(ge=8)] = optional(
+        "training images, drawn by the seed; at least one in each of 8 parts, whose spread estimates the error"
+    )
+    top: Annotated[int, Field(ge=1, le=1000)] = optional("eigenvalues")
+    vectors: Annotated[Count, Field(ge=2)] = optional("largest number of random vectors for the trace")
+    precision: Literal["float32", "float64"] = optional("precision of the products, independent of the run's precision")
+
+
+class Analysis(Document):
+    surface: Surface = optional("the loss around a model along two random directions")
+    hessian: Hessian = optional("the Hessian of the training loss at a model")
+
+
+class Evaluation(Document):
+    every: Count = optional("rounds between evaluations; the last round is always evaluated")
+    sets: Annotated[list[Literal["test", "train", "clients", "nodes"]], NotEmpty, Different] = optional(
+        "the sets evaluated: test, train (all training images), clients (images of each client), or nodes (without a "
+        "server, each node's own model on its own training images and, with client_test_images, on its own test "
+        "images)"
+    )
+    batch_size: Count = optional("images in a batch of the evaluation")
+    window: Count = optional("number of final evaluations whose mean a table prints; 1 is the final round")
+    smoothing: Count = optional(
+        "odd number of evaluations in the centred mean of the accuracy that reaches a target; 1 is the accuracy itself"
+    )
+
+
+class Model(Document):
+    name: str = required(
+        "a model, the name of a file in src/flatfed/models or model_folders, or one of torchvision's ResNets"
+    )
+    options: dict[str, Any] = optional("the model's options")
+    weights: str = optional("pre-trained weights to start from, one of flatfed.models.pretrained")
+
+
+class Changes(Document):
+    """What a scale or a variant may change; absent keys stay."""
+
+    rounds: Count = optional("communication rounds")
+    batch_size: Count = optional("images in a mini-batch; the last one of an epoch may be smaller")
+    local_epochs: Count = optional("passes over a client's images in one round")
+    learning_rate: Positive = optional("the clients' learning rate in the first round, above 0")
+    learning_rate_decay: Share = optional("the learning rate's factor from round to round, above 0 and at most 1")
+    weight_decay: NotNegative = optional("coefficient of w added to the direction after the clip")
+    clip_norm: Positive | None = optional("the direction's largest norm, above 0; null for no clip")
+    augmentation: Literal["none", "crop_flip_half"] = optional(
+        "none, or crop_flip_half (crop with probability 1/2, flip with probability 1/2)"
+    )
+    precision: Literal["float32", "float64", "bfloat16"] = optional(
+        "floating-point format of weights and gradients; bfloat16 is float32 with the model of a training step in "
+        "bfloat16"
+    )
+    emulate_bfloat16: bool = optional("whether precision bfloat16 may train on a CPU without units for it (slow)")
+    executor: Executor = optional("how the clients of a round are trained on each kind of device")
+    probe: Probe = optional(
+        "sharpness and perturbation drift during training; with an algorithm that perturbs, each probe costs more "
+        "than a round of all clients"
+    )
+    analysis: Analysis = optional("settings of the analyses of finished runs that differ from the defaults")
+    evaluation: Evaluation = optional("what is evaluated, and when")
+    checkpoint_every: Count = optional("rounds from one planned checkpoint to the next")
+    model: Model = optional("the model, such as {name: cnn}")
+    seeds: Seeds = optional("seeds of the runs, whole numbers from 1 up")
+    algorithms: dict[str, Overrides] = optional(
+        "per algorithm, parameters and training keys that differ from the defaults"
+    )
+    accuracy: Literal["test_accuracy", "client_test_accuracy"] = optional(
+        "the accuracy for targets, tuning and the best round: test_accuracy (the default), on all test images, or "
+        "client_test_accuracy, the mean over clients on test images drawn to their labels"
+    )
+    targets: dict[
+        str,
+        Annotated[
+            dict[Target, Annotated[Share, Field(description="an accuracy, a fraction between 0 and 1")]],
+            Field(description="target accuracies by name, t1 and so on"),
+        ],
+    ] = optional("target accuracies by split; the first pattern that matches its id applies (* matches any text)")
+
+
+#: A user's protocol: FedSMOO's set-up (5.1 and official code) without augmentation, since flipping can change a class.
+DEFAULTS: dict[str, Any] = {
+    **{"batch_size": 50, "local_epochs": 5, "learning_rate": 0.1, "learning_rate_decay": 0.998, "weight_decay": 0.001},
+    **{"clip_norm": 10.0, "augmentation": "none", "precision": "float32", "checkpoint_every": 10, "seeds": [1, 2]},
+    "executor": {"cpu": "sequential", "cuda": "stacked"},
+    "evaluation": {"every": 1, "sets": ["test"], "batch_size": 1000, "window": 1, "smoothing": 1},
+}
+
+
+class Preview(Changes):
+    dataset: str = required("an id of config/datasets.yaml")
+    clients_times: Positive = required("a split's number of clients is multiplied by this")
+    participation_times: Positive = required("a split's participation is multiplied by this, up to 1")
+    rounds: Count = required("communication rounds")
+    client_test_images: Count = optional(
+        "evaluation of clients and nodes only, number of test images drawn to the label distribution of each"
+    )
+
+
+class Open(Document):
+    says: str = required("the choice and its reason")
+    rows: Patterns = optional("ids of config/algorithms.yaml, * for any text")
+    splits: Patterns = optional("ids of config/splits.yaml, * for any text")
+
+
+Unstated = Annotated[
+    dict[
+        Setting,
+        Annotated[
+            Annotated[str, Tag("text")] | Annotated[Open, Tag("mapping")],
+            by_type,
+            Field(
+                description="the choice and its reason; or both as `says`, with the `rows` or `splits` concerned (* "
+                "matches any text)"
+            ),
+        ],
+    ],
+    Field(),
+]
+
+
+class Variant(Changes):
+    label: Line = optional("name of the variant, in a few words")
+    unstated: Unstated = optional("further choices, as in the protocol")
+    preview: Changes = optional("changes at preview scale")
+
+
+Grids = Annotated[
+    dict[
+        str,
+        Annotated[
+            list[Annotated[float, Field(description="a number")]],
+            NotEmpty,
+            Different,
+            Field(description="the values tried"),
+        ],
+    ],
+    NotEmpty,
+    Field(description="key to the values tried"),
+]
+
+
+class Tune(Document):
+    seed: Seed = required("the seed of the tuning runs")
+    split: str = optional("the split whose choice holds for all splits; without it, each split has its own choice")
+    validation: Annotated[float, Field(gt=0, lt=1)] = required(
+        "the share of each client's training images for the score of a choice"
+    )
+    grids: dict[str, Grids] = required("per algorithm, key to the values tried")
+
+
+class Protocol(Changes):
+    label: Line = optional("name of the set-up, in a few words; without a paper, the id by default")
+    paper: Line = optional("the paper of the set-up; every setting is then required")
+    dataset: str = required("the id of a dataset")
+    model: Model = required("the model, such as {name: cnn}")
+    rounds: Count = required("communication rounds")
+    client_test_images: Count = Preview.model_fields["client_test_images"]
+    unstated: Unstated = optional(
+        "settings that the paper leaves open, with the choice and its reason; printed under tables"
+    )
+    searched: dict[str, Grids] = optional(
+        "values that the paper tried, by algorithm and key; the chosen values are above"
+    )
+    tune: Tune = optional("values that the paper tuned but does not print; untuned runs use the values above")
+    preview: Preview = optional("changes at preview scale; without them, the protocol has the paper scale only")
+    variants: dict[Label, Annotated[Variant, Field(description="changes of the protocol")]] = optional(
+        "labelled variants, label to changes; dataset and partitions stay"
+    )
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        """A paper's set-up leaves nothing to defaults."""
+        if "paper" in self.model_fields_set:
+            require(self, ("label", "preview", *DEFAULTS))
+            require(self.evaluation, ("every", "sets", "batch_size", "window"), ["evaluation"])
+            require(self.executor, ("cpu", "cuda"), ["executor"])
+        return self
+
+
+PROTOCOL = Content(Protocol)
+CHANGES = Content(Changes)

@@ -1,0 +1,54 @@
+"""config/config.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Tag
+
+from flatfed.config.document import Content, Document, optional, required
+from flatfed.config.values import Different, NotEmpty, Seeds, by_type
+
+Folders = Annotated[list[Annotated[str, Field(description="the path of a folder")]], Different]
+
+
+class RequestedColumns(Document):
+    """A table with some of its columns."""
+
+    table: str = required("the id of a table")
+    columns: Annotated[
+        list[Annotated[str, Field(description="the id of a column, or a pattern with *")]], NotEmpty, Different
+    ] = required("ids of columns; * matches any text, as in cifar10-*-100")
+
+
+class Request(Document):
+    scale: Literal["preview", "paper"] = required(
+        "preview (embedded data, minutes on a laptop) or paper (the papers' own sizes)"
+    )
+    tables: list[Annotated[Annotated[str, Tag("text")] | Annotated[RequestedColumns, Tag("mapping")], by_type]] = (
+        required("tables to build, ids of files in config/tables")
+    )
+    figures: Annotated[list[Annotated[str, Field(description="the id of a figure")]], Different] = required(
+        "figures to build, ids of files in config/figures"
+    )
+    seeds: Seeds = optional("seeds of all runs, instead of those of tables and protocols; whole numbers from 1 up")
+    tune: bool = optional(
+        "whether runs use the values that `snakemake tuning` chose where a paper does not print its choice"
+    )
+    data: dict[str, Annotated[dict[str, Any], Field(description="a source of data, as in config/datasets.yaml")]] = (
+        Field(None, description="sources of datasets on this machine, instead of those in config/datasets.yaml")
+    )
+    algorithm_folders: Folders = optional("folders with your algorithms, one file each")
+    model_folders: Folders = optional("folders with your models, one file each")
+    table_folders: Folders = optional("folders with your tables, a YAML file each")
+    device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda")
+    keep_models: Literal["needed", "all"] = optional(
+        "needed (a model is deleted once no requested analysis needs it), or all"
+    )
+    seeds_together: bool = optional("whether all `seeds` of a run train in one process")
+    threads: Annotated[int, Field(ge=1, le=4096)] = optional(
+        "CPU threads of one training job; preview jobs always use one"
+    )
+
+
+REQUEST = Content(Request)

@@ -1,0 +1,220 @@
+"""The files of config/tables and of table_folders: a table, or declarations, or both."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, Tag, model_validator
+
+from flatfed.config.algorithm import Algorithms
+from flatfed.config.datasets import Datasets
+from flatfed.config.document import Content, Document, mistake, optional, require, required
+from flatfed.config.protocol import Protocol
+from flatfed.config.split import Splits
+from flatfed.config.values import Different, IdOfFile, Line, Names, NotEmpty, Seeds, by_type
+
+Kind = Literal["results", "datasets", "search"]
+PrintedKey = Literal[
+    "metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm", "variant",
+    "target",
+]  # fmt: skip
+Printed = Annotated[
+    dict[
+        PrintedKey,
+        Annotated[
+            Annotated[str, Tag("text")] | Annotated[float, Tag("number")],
+            by_type,
+            Field(description="as printed there"),
+        ],
+    ],
+    Field(description="other words of the printed table, by column of config/reference"),
+]
+Relative = Literal["ratio", "speedup", "difference"]
+Base = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[dict[str, Annotated[str, Field(description="the id of a row")]], Tag("mapping")],
+    by_type,
+]
+
+METRIC = "a metric of flatfed.papers.metrics; by default test_accuracy in percent"
+UNIT = "the unit as printed"
+LABEL = "the header above the numbers; the metric's name by default"
+TARGETS = "names of the protocol's targets, for metrics that need one"
+RELATIVE = "comparison of a row with its base row - ratio (ours / base), speedup (base / ours), difference"
+BASE = "the base row, or base rows by row"
+METRICS = "the numbers under each split, in the paper's order"
+PRINTED = "other words of the printed table, by column of config/reference"
+
+
+class Metric(Document):
+    """A metric under each split, and its format."""
+
+    metric: str = required(METRIC)
+    unit: str = required(UNIT)
+    label: Line = optional(LABEL)
+    targets: Names = optional(TARGETS)
+    relative: Relative = optional(RELATIVE)
+    base: Base = optional(BASE)
+    decentralised: str = optional("the metric of rows without a server, if it differs")
+
+    @model_validator(mode="after")
+    def _is_one_comparison(self) -> Self:
+        if self.decentralised and self.relative:
+            raise mistake(["relative"], "a metric with `decentralised` is not relative")
+        return self
+
+
+class RowEntry(Document):
+    row: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$")] = required(
+        "an id of config/algorithms.yaml; in a descriptive table, an id of the described item"
+    )
+    label: Line = optional(LABEL)
+    reference: Printed = optional(PRINTED)
+    protocol: str = optional("kind datasets, the protocol whose dataset is described")
+    key: str = optional("kind search, the training key or parameter")
+    metric: str = optional(METRIC)
+    reciprocal: bool = optional("kind search; true if the paper's number is 1 / ours")
+
+
+class ColumnGroup(Document):
+    """Columns that share a protocol."""
+
+    part: Line = optional("the block of the table, such as 10% of 100 clients")
+    id: IdOfFile = optional(
+        "start of the ids of its columns, instead of dataset and split; letters, digits and . _ - only"
+    )
+    header: Line = optional("the header above them; the protocol's dataset by default")
+    protocol: str = optional("the id of a protocol")
+    splits: Annotated[list[Annotated[str, Field(description="an id of config/splits.yaml")]], NotEmpty, Different] = (
+        Field(None, description="ids of splits")
+    )
+    decentralised: str = optional("the split of decentralised rows; * is the column's split")
+    mean: bool = optional("true for one column that is the mean over the splits")
+    reference: Printed = optional(PRINTED)
+    metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
+    metric: str = optional(METRIC)
+    unit: str = optional(UNIT)
+    label: Line = optional(LABEL)
+    targets: Names = optional(TARGETS)
+    relative: Relative = optional(RELATIVE)
+    base: Base = optional(BASE)
+    fact: str = optional("kind datasets, a fact of a dataset")
+    split: str = optional("kind datasets, the split whose clients are counted")
+    algorithm: str = optional("kind search, the algorithm whose hyper-parameters are shown")
+
+
+#: Kind of a table -> the keys that its rows and its columns need.
+NEEDED_IN_ROWS = {"results": (), "datasets": ("protocol",), "search": ("key", "metric")}
+NEEDED_IN_COLUMNS = {
+    "results": ("protocol",),
+    "datasets": ("fact",),
+    "search": ("protocol", "algorithm", "id", "reference"),
+}
+ROW_EXAMPLES = {"datasets": "{row: FedAvg, protocol: ID}", "search": "{row: rho, key: rho, metric: searched}"}
+
+#: Key of rows or columns -> the kinds of tables that have it; others are for all.
+ONLY_IN_ROWS = {"protocol": ("datasets",), **dict.fromkeys(("key", "metric", "reciprocal"), ("search",))}
+ONLY_IN_COLUMNS = {
+    **dict.fromkeys(("splits", "decentralised", "mean", "metrics", "metric", "unit"), ("results",)),
+    **dict.fromkeys(("targets", "relative", "base"), ("results",)),
+    **{"label": ("results", "datasets"), "protocol": ("results", "search"), "algorithm": ("search",)},
+    **dict.fromkeys(("fact", "split"), ("datasets",)),
+}
+
+
+class Tolerance(Document):
+    agrees: Annotated[float, Field(gt=0, le=1000)] = required("a positive number")
+    near: Annotated[float, Field(gt=0, le=1000)] = required("a positive number")
+
+
+class BothScales(Document):
+    preview: Seeds = optional("seeds")
+    paper: Seeds = optional("seeds")
+
+
+SeedsByScale = Annotated[
+    Annotated[Seeds, Tag("list")] | Annotated[BothScales, Tag("mapping")],
+    by_type,
+]
+
+
+class Declarations(Document):
+    """Declarations of a user in a file of tables."""
+
+    datasets: Datasets = optional("datasets of your own, entries as in config/datasets.yaml")
+    protocols: dict[IdOfFile, Protocol] = optional("protocols of your own, entries as the files of config/protocols")
+    splits: Splits = optional("splits of your own, entries as in config/splits.yaml")
+    algorithms: Algorithms = optional("labelled variants of your own, entries as in config/algorithms.yaml")
+
+
+class Table(Declarations):
+    title: Line = required("what the table shows, in a few words")
+    kind: Kind = Field(
+        "results",
+        description=(
+            "results (the default), datasets (rows are described datasets) or search (rows are hyper-parameters)"
+        ),
+    )
+    paper: Line = optional("the printed table, such as Sun et al., ICML 2023, Table 1; absent for your own table")
+    reference: str = optional(
+        "the file of config/reference with the printed numbers, without .csv; none (the default) without such numbers"
+    )
+    reason: Line = optional("why no printed numbers exist; required if a paper's table has reference none")
+    compare: Literal["values", "ordering"] = optional(
+        "values (the default), or ordering if the set-up is not the paper's"
+    )
+    tolerance: Tolerance = optional(
+        "largest differences from the paper that agree and that are near, in points of accuracy, else in percent of "
+        "the printed number"
+    )
+    not_judged: Names = optional("errata; numbers with one of them are printed, and not compared")
+    metric: str = optional(METRIC)
+    quantity: Line = optional("name of the numbers, in words")
+    unit: str = optional(UNIT)
+    metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
+    row_header: Line = optional("the header above the rows' names")
+    scales: Annotated[list[Literal["preview", "paper"]], NotEmpty, Different] = optional(
+        "the scales with this table; both by default"
+    )
+    seeds: SeedsByScale = optional("seeds of this table, for both scales or by scale, instead of the protocols'")
+    rows: Annotated[
+        list[Annotated[Annotated[str, Tag("text")] | Annotated[RowEntry, Tag("mapping")], by_type]], NotEmpty, Different
+    ] = required("ids of algorithms, in the order of the rows")
+    columns: Annotated[list[ColumnGroup], NotEmpty] = required(
+        "groups of columns, in their order, such as [{protocol: ID, splits: [ID]}]"
+    )
+    notes: list[str] = optional("lines under the table")
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        if self.paper:
+            require(self, ("reference",))
+        if self.paper and self.reference == "none":
+            require(self, ("reason",))
+        if self.reference not in (None, "none"):
+            require(self, ("paper",))
+        for index, row in enumerate(self.rows):
+            at = ["rows", index]
+            if isinstance(row, RowEntry):
+                _check_kind(self.kind, row, at, NEEDED_IN_ROWS, ONLY_IN_ROWS)
+            elif self.kind != "results":
+                raise mistake(at, f"such as {ROW_EXAMPLES[self.kind]}")
+        for index, group in enumerate(self.columns):
+            at = ["columns", index]
+            if self.kind == "results" and "split" in group.model_fields_set:
+                raise mistake([*at, "split"], "it is for kind datasets; others have `splits`, a list")
+            _check_kind(self.kind, group, at, NEEDED_IN_COLUMNS, ONLY_IN_COLUMNS)
+            if group.mean:
+                require(group, ("id",), at)
+        return self
+
+
+def _check_kind(kind: str, entry: Document, at: list, needed: dict, only: dict) -> None:
+    require(entry, needed[kind], at)
+    for key, kinds in only.items():
+        if key in entry.model_fields_set and kind not in kinds:
+            raise mistake([*at, key], f"it is for kind {' or '.join(kinds)}")
+
+
+TABLE = Content(Table)
+DECLARATIONS = Content(Declarations)

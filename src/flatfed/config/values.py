@@ -1,0 +1,46 @@
+"""Types of values in documents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field
+from pydantic_core import PydanticCustomError
+
+from flatfed.config import messages
+
+#: The largest count, number and seed.
+MOST, LARGEST, LAST_SEED = 1_000_000_000, 1_000_000, 2**32 - 1
+
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Seed = Annotated[int, Field(ge=1, le=LAST_SEED, description="a whole number from 1 up")]
+Positive = Annotated[float, Field(gt=0, le=LARGEST)]
+NotNegative = Annotated[float, Field(ge=0, le=LARGEST)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+Line = Annotated[str, Field(min_length=1, max_length=300)]
+Text = Annotated[str, Field(min_length=1)]
+Location = Annotated[str, Field(min_length=1, max_length=1000)]
+IdOfFile = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="an id has at most 64 letters, digits and . _ - only, begins with a letter or digit",
+    ),
+]
+
+
+def _different(items: list[Any]) -> list[Any]:
+    for item in items:
+        if items.count(item) > 1:
+            raise PydanticCustomError(messages.TWICE, "", {"item": item})
+    return items
+
+
+Different = AfterValidator(_different)
+NotEmpty = Field(min_length=1)
+Names = Annotated[list[str], NotEmpty, Different]
+Seeds = Annotated[list[Seed], NotEmpty, Different]
+
+#: Selects the alternative of a union by the type of a value: "text", "mapping", "list" or "flag".
+by_type = Discriminator(lambda value: messages.TAGS.get(type(value)))
