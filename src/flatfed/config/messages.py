@@ -36,10 +36,10 @@ WORDS = {
 
 #: Type of an error -> words for its bound.
 BOUNDS = {
-    "greater_than_equal": "at least {ge}",
-    "less_than_equal": "at most {le}",
-    "greater_than": "greater than {gt}",
-    "less_than": "less than {lt}",
+    "greater_than_equal": "at least {ge:.10g}",
+    "less_than_equal": "at most {le:.10g}",
+    "greater_than": "greater than {gt:.10g}",
+    "less_than": "less than {lt:.10g}",
     "string_too_short": "a text of at least {min_length}",
     "string_too_long": "a text of at most {max_length} characters",
     "too_short": "{what} of at least {min_length}",
@@ -132,15 +132,16 @@ def _walk(kind: Any, loc: Sequence[Key]) -> tuple[list[Key], Any, str]:
 def _bare(kind: Any, description: str) -> tuple[Any, str]:
     """Return a type without annotations, and the ``description`` or that of its annotation or class."""
     while typing.get_origin(kind) is Annotated:
-        notes = (note.description for note in kind.__metadata__ if isinstance(note, FieldInfo))
+        notes = (note.description for note in reversed(kind.__metadata__) if isinstance(note, FieldInfo))
         description = description or next(filter(None, notes), "")
         kind = kind.__origin__
     if typing.get_origin(kind) in UNIONS and not any(map(_tags, typing.get_args(kind))):
         (kind, *_) = (part for part in typing.get_args(kind) if part is not type(None))  # a value or null
         return _bare(kind, description)
     if not description and isinstance(kind, type) and issubclass(kind, BaseModel) and "__doc__" in vars(kind):
-        description = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
-    return kind, description[:1].lower() + description[1:]
+        words = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
+        description = words[:1].lower() + words[1:]
+    return kind, description
 
 
 def _tags(kind: Any) -> list[str]:
