@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,10 +17,8 @@ from yardsticks import AUTOCAST, KINDS, YARDSTICKS
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine.job import assembly
-from flatfed.engine.job.together import side_by_side
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.seeds import Joined, Meeting
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor this many times slower than the fastest is dropped
@@ -51,8 +48,6 @@ class Contest:
         """Return the results of a row; ``fewer_rows``: clients per block, if memory was short."""
         description = workload.description(algorithm, self.precision)
         dataset, partition = workload.data()
-        if kind == "seeds":
-            return self.seeds(workload, algorithm, dataset, partition)
         ours, failed = self.ours(workload, description, dataset, partition)
         if not ours:
             raise RuntimeError(f"no executor can run {workload.name} with {algorithm}: {failed}")
@@ -114,37 +109,6 @@ class Contest:
                 failed[name] = f"{seconds:.2f} s a round, more than {SLOW:g} times the fastest: not measured further"
                 del runs[name]
         return runs, failed
-
-    def seeds(self, workload: Workload, algorithm: str, dataset: Dataset, partition: Partition) -> dict[str, Any]:
-        """Return the seconds of all seeds in sequence (``alone``) and as rows (``together``)."""
-        name = workload.executor[self.device.type]
-        alone, joined = (
-            [
-                assembly.simulation(
-                    workload.description(algorithm, self.precision, seed=seed), dataset, partition, self.device, name
-                )
-                for seed in range(1, workload.seeds + 1)
-            ]
-            for _ in range(2)
-        )
-
-        def work(run: Simulation, meeting: Meeting) -> None:
-            alone = getattr(run.local_update, "alone", run.local_update)
-            run.local_update = Joined(alone, meeting)
-            run.advance()
-
-        seconds = self.turns(
-            {
-                "alone": (lambda: [run.advance() for run in alone], 1.0),
-                "together": (lambda: side_by_side([partial(work, run) for run in joined]), 1.0),
-            }
-        )
-        pairs = zip(seconds["alone"], seconds["together"], strict=True)
-        return {
-            "executor": name,
-            "seconds": _summary(seconds),
-            "ratio": {"together": {"alone": round(statistics.median(a / b for a, b in pairs), 3)}},
-        }
 
     def evaluation(self, workload: Workload, run: Simulation, seconds: float) -> dict[str, float]:
         """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a full round."""

@@ -3,8 +3,8 @@
     python benchmarks/rounds.py W3 --device cpu --threads 1 --out results/rounds.json
     python benchmarks/rounds.py all --device cuda --budget 540 --out rounds-cuda.json
 
-Workloads (workloads.py): W1 is FedSMOO's CIFAR-10 set-up, W2 the CNNs, W3 the digits; ``scaling`` varies clients,
-models and joint seeds, without yardsticks (yardsticks.py); ``all`` is everything.
+Workloads (workloads.py): W1 is FedSMOO's CIFAR-10 set-up, W2 the CNNs, W3 the digits; ``scaling`` varies clients
+and models, without yardsticks (yardsticks.py); ``all`` is everything.
 
 All contenders take turns in one process, a round each, without evaluation. ``ratio`` is the median over the turns of a
 yardstick's seconds over FlatFed's; seconds of yardsticks with fewer clients are scaled up. Pixels are random. The same
@@ -91,7 +91,6 @@ class Bench:
             "total": workload.total,
             "steps": workload.steps,
             "batch": workload.batch,
-            "seeds": workload.seeds,
         }
         if any(key.items() <= row.items() for row in self.report["rows"]):
             return
@@ -121,8 +120,8 @@ def _cpu() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def scaling(cuda: bool) -> list[tuple[str, Workload]]:
-    """Return kinds and workloads of ``scaling``; larger ones on a GPU."""
+def scaling(cuda: bool) -> list[Workload]:
+    """Return the workloads of ``scaling``; larger ones on a GPU."""
     small, large = WORKLOADS["W3-10"], WORKLOADS["W2-32"]
     workloads = [small.but(clients=count) for count in (1, 3, 10, 30, 100)]
     workloads += [small.but(total=total) for total in (1000, 10_000)]
@@ -139,9 +138,7 @@ def scaling(cuda: bool) -> list[tuple[str, Workload]]:
         pooling = f" pooling {choices['pooling']}" if "pooling" in choices else ""
         sized = replace(large, name=f"{model}{pooling}", model=model, options=choices, shape=shape)
         workloads.append(sized if cuda else sized.but(clients=2, steps=2))
-    seeds = [replace(small, seeds=count) for count in (2, 4, 8)]
-    seeds += [replace(large, seeds=count) for count in (2, 4)] if cuda else []
-    return [("scaling", workload) for workload in workloads] + [("seeds", workload) for workload in seeds]
+    return workloads
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -164,7 +161,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in requested:
         chosen = [WORKLOADS[name]] if name in WORKLOADS else [w for w in WORKLOADS.values() if w.name.startswith(name)]
         if name == "scaling":
-            rows += scaling(pick_device(options.device).type == "cuda")
+            rows += [("scaling", workload) for workload in scaling(pick_device(options.device).type == "cuda")]
         elif not chosen:
             parser.error(f"no workload {name!r}; known: {', '.join(WORKLOADS)}, scaling, all")
         rows += [("round", workload.but(clients=options.clients, steps=options.steps)) for workload in chosen]

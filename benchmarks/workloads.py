@@ -25,7 +25,7 @@ class Workload:
     """A round: ``active`` of ``total`` clients pass ``epochs`` times over ``images`` of ``distinct`` training images.
 
     ``what``: the set-up; ``shape`` (C, H, W); ``executor``: by device; ``test``: test images; ``changed``: differences
-    to the set-up; ``shrunk``: its local steps over the workload's; ``seeds``: joint runs.
+    to the set-up; ``shrunk``: its local steps over the workload's.
     """
 
     name: str
@@ -45,7 +45,6 @@ class Workload:
     test: int = TEST_IMAGES
     changed: dict[str, int] = field(default_factory=dict)
     shrunk: float = 1.0
-    seeds: int = 1
 
     @property
     def steps(self) -> int:

@@ -12,14 +12,13 @@ from flatfed import algorithms, models
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import executors
-from flatfed.engine.job import assembly, checkpoint, together
+from flatfed.engine.job import assembly, checkpoint
 from flatfed.engine.job.machine import set_up
 from flatfed.engine.memory import shortage
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
-from flatfed.engine.speed.seeds import Joined
 from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", list(executors.EXECUTORS))
@@ -136,25 +135,6 @@ def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(run.server["w"]).all()
-
-
-@pytest.mark.parametrize("executor", ["stacked", "products"])
-def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, executor):
-    """And the last goes on alone: steps of several servers are recorded first, then, anew, steps of one."""
-    specs = [written(tmp_path, description("fedsmoo", seed=seed, rounds=rounds)) for seed, rounds in ((3, 2), (4, 4))]
-    runs = [on_gpu(tmp_path, spec, executor) for spec in specs]
-
-    def work(run):
-        def rounds(meeting):
-            run.local_update = Joined(run.local_update, meeting)
-            weights(run, run.description["rounds"])
-
-        return rounds
-
-    together.side_by_side([work(run) for run in runs])
-    for run, spec in zip(runs, specs, strict=True):
-        expected = weights(simulation(tmp_path, spec, "sequential"), spec["rounds"])
-        assert (weights(run, 0) - expected).abs().max() < 1e-11
 
 
 @NAMES

@@ -14,40 +14,34 @@ import pytest
 from flatfed import cli
 from flatfed.engine.job.train import train as train_without_lock
 from flatfed.runs import lock
-from harness import dealt_to, description, write_problem
+from harness import description, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
 IMPATIENT = "import sys; from flatfed import cli; from flatfed.runs import lock\nlock.PATIENCE = lock.NOTICES = 0.2\n"
 FILES = {"metrics.csv", "model.safetensors", "run.json"}
+PLACE = ("--run", "run.json", "--dataset", "data", "--partition", "partition.npz", "--out", "out")
+WORDS = ["train", *PLACE, "--device", "cpu"]
 
 
-def spec(seed, **changes):
-    return description("fedavg", precision="float32", rounds=2, seed=seed, **changes)
+def spec(**changes):
+    return description("fedavg", precision="float32", rounds=2, **changes)
 
 
 @pytest.fixture
 def problem(tmp_path, monkeypatch):
     write_problem(tmp_path)
-    for seed in (3, 4):
-        (tmp_path / f"{seed}.json").write_text(json.dumps(spec(seed)))
-        dealt_to(tmp_path, seed)
+    (tmp_path / "run.json").write_text(json.dumps(spec()))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lock, "PATIENCE", 0.0)
     return tmp_path
 
 
-def words(*seeds):
-    runs, outs = [f"{seed}.json" for seed in seeds], [f"out{seed}" for seed in seeds]
-    dealt = [f"partition{seed}.npz" for seed in seeds]
-    return ["train", "--run", *runs, "--partition", *dealt, "--out", *outs, "--dataset", "data", "--device", "cpu"]
-
-
 @contextlib.contextmanager
-def waiting(folder, *seeds):
-    """Yield a training that waits for the lock of out3, which this process holds until the end of the context."""
+def waiting(folder):
+    """Yield a training that waits for the lock of out, which this process holds until the end of the context."""
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
-    with (folder / "said").open("w") as said, lock.held("out3"):
-        command = [sys.executable, "-c", f"{IMPATIENT}sys.exit(cli.main(sys.argv[1:]))", *words(*seeds)]
+    with (folder / "said").open("w") as said, lock.held("out"):
+        command = [sys.executable, "-c", f"{IMPATIENT}sys.exit(cli.main(sys.argv[1:]))", *WORDS]
         process = subprocess.Popen(command, cwd=folder, env=environment, stderr=said)
         deadline = time.monotonic() + 60
         while (folder / "said").read_text().count("\n") < 2:
@@ -61,76 +55,74 @@ def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("seeds", [[3], [4, 3]], ids=["one run", "one of two that train together"])
-def test_the_second_waits_and_takes_the_run_that_the_first_finishes(problem, seeds):
+def test_the_second_waits_and_takes_the_run_that_the_first_finishes(problem):
     """Its execution settings may differ; the wait names the holder again and again."""
-    other = spec(3, checkpoint_every=7)
-    with waiting(problem, *seeds) as process:
-        train_without_lock(other, "data", "partition3.npz", "out3", device="cpu")
-        before = {name: (problem / "out3" / name).read_bytes() for name in FILES}
-        written = times(problem / "out3")
+    other = spec(checkpoint_every=7)
+    with waiting(problem) as process:
+        train_without_lock(other, "data", "partition.npz", "out", device="cpu")
+        before = {name: (problem / "out" / name).read_bytes() for name in FILES}
+        written = times(problem / "out")
     said = (problem / "said").read_text()
     assert process.returncode == 0, said
-    assert said.count(f"out3: another process trains this run (process {os.getpid()} on ") >= 2
+    assert said.count(f"out: another process trains this run (process {os.getpid()} on ") >= 2
     assert "; this one waits" in said and "seed3: finished already" in said
-    assert {name: (problem / "out3" / name).read_bytes() for name in FILES} == before
-    assert all(time > written[name] for name, time in times(problem / "out3").items()), "as if it had trained"
-    assert all({path.name for path in (problem / f"out{seed}").iterdir()} == FILES for seed in seeds)
+    assert {name: (problem / "out" / name).read_bytes() for name in FILES} == before
+    assert all(time > written[name] for name, time in times(problem / "out").items()), "as if it had trained"
+    assert {path.name for path in (problem / "out").iterdir()} == FILES
 
 
 def test_a_run_of_other_settings_is_not_taken(problem):
-    with waiting(problem, 3) as process:
-        train_without_lock(spec(3, lr=0.01), "data", "partition3.npz", "out3", device="cpu")
+    with waiting(problem) as process:
+        train_without_lock(spec(lr=0.01), "data", "partition.npz", "out", device="cpu")
     assert process.returncode == 0
-    assert json.loads((problem / "out3/run.json").read_text())["description"] == spec(3)
-    assert (problem / "out3/.previous/run.json").exists()
+    assert json.loads((problem / "out/run.json").read_text())["description"] == spec()
+    assert (problem / "out/.previous/run.json").exists()
 
 
 def test_a_run_that_was_finished_before_the_call_is_trained_again(problem):
-    assert cli.main(words(3)) == 0
-    first = json.loads((problem / "out3/run.json").read_text())
-    with waiting(problem, 3) as process:
+    assert cli.main(WORDS) == 0
+    first = json.loads((problem / "out/run.json").read_text())
+    with waiting(problem) as process:
         pass  # the other one was ended
     assert process.returncode == 0
-    assert json.loads((problem / "out3/run.json").read_text())["finished"] > first["finished"]
+    assert json.loads((problem / "out/run.json").read_text())["finished"] > first["finished"]
     assert "from the start" in (problem / "said").read_text()
 
 
 def test_a_job_that_began_after_the_run_was_finished_takes_it_if_its_snakemake_began_before(problem, monkeypatch):
     """A job of Slurm may wait for the one GPU, not for the lock."""
     monkeypatch.setenv(lock.CALLED, str(time.time()))
-    assert cli.main(words(3)) == 0
-    first = (problem / "out3/run.json").read_bytes()
-    assert cli.main(words(3)) == 0
-    assert (problem / "out3/run.json").read_bytes() == first
+    assert cli.main(WORDS) == 0
+    first = (problem / "out/run.json").read_bytes()
+    assert cli.main(WORDS) == 0
+    assert (problem / "out/run.json").read_bytes() == first
     monkeypatch.setenv(lock.CALLED, str(time.time()))
-    assert cli.main(words(3)) == 0
-    assert (problem / "out3/run.json").read_bytes() != first
+    assert cli.main(WORDS) == 0
+    assert (problem / "out/run.json").read_bytes() != first
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_waiting_training_ends_on_a_signal(problem, number):
-    before = times(problem / "out3") if (problem / "out3").exists() else {}
-    with waiting(problem, 4, 3) as process:
+    before = times(problem / "out") if (problem / "out").exists() else {}
+    with waiting(problem) as process:
         began = time.monotonic()
         process.send_signal(number)
         assert process.wait(timeout=20) == 128 + number
         assert time.monotonic() - began < 3
-        assert set(times(problem / "out3")) == {*before, lock.NAME}
-        assert not (problem / "out4").exists(), "the other one has not begun"
+        assert set(times(problem / "out")) == {*before, lock.NAME}
 
 
 def test_a_waiting_training_claims_no_gpu(problem, monkeypatch):
     monkeypatch.setattr(cli._file("train").gpus, "demanded", lambda device: "cuda")
     monkeypatch.setattr(cli._file("train").gpus, "claimed", lambda: pytest.fail("claimed"))
     monkeypatch.setattr(lock.time, "sleep", lambda seconds: os.kill(os.getpid(), signal.SIGTERM))
-    with lock.held("out3"):
-        assert cli.main(words(3)) == 143
+    with lock.held("out"):
+        assert cli.main(WORDS) == 143
 
 
 def test_a_run_is_not_made_again_where_another_trains(problem, capsys):
-    assert cli.main(words(3)) == 0
-    rerun = ["rerun", "out3", "--out", "again", "--dataset", "data"]
+    assert cli.main(WORDS) == 0
+    rerun = ["rerun", "out", "--out", "again", "--dataset", "data"]
     capsys.readouterr()
     with lock.held("again"):
         assert cli.main(rerun) == 2

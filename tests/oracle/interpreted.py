@@ -5,8 +5,6 @@ Compared with torch in float32: sizes that do not fill a tile, strides, cropped 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -127,14 +125,13 @@ def test_the_fused_update(tmp_path, monkeypatch, calls, name, params, fused, cli
     assert (run.server["w"] - plain.server["w"]).abs().max() <= 1e-5 * moved
 
 
-@pytest.mark.parametrize(("private", "rates"), [(0, [[0.1], [0.3]]), (3, 0.1)], ids=["seeds", "private"])
-def test_rows_that_are_not_fused(tmp_path, monkeypatch, calls, private, rates):
-    """Of seeds that train together, each with its learning rate; with private coordinates, which do not decay."""
+def test_rows_with_private_coordinates_are_not_fused(tmp_path, monkeypatch, calls):
+    """Private coordinates do not decay."""
     write_problem(tmp_path)
     monkeypatch.setattr(assembly, "LocalUpdate", FusedUpdate)
-    run, rates = simulation(tmp_path, description("fedavg", precision="float32", clip_norm=None)), torch.tensor(rates)
-    w = torch.randn(2, run.layout.size + private)
+    run = simulation(tmp_path, description("fedavg", precision="float32", clip_norm=None, learning_rate=0.1))
+    w = torch.randn(2, run.layout.size + 3)
     decays = torch.arange(w.shape[1]) < run.layout.size
-    expected = w - rates * (1 + 0.01 * decays * w)
-    run.local_update.descend(w, torch.ones_like(w), replace(run.context(np.arange(2), {}), lr=rates))
+    expected = w - 0.1 * (1 + 0.01 * decays * w)
+    run.local_update.descend(w, torch.ones_like(w), run.context(np.arange(2), {}))
     assert not calls and (w - expected).abs().max() < 1e-6

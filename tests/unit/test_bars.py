@@ -81,22 +81,6 @@ draw()
     assert screen.text.strip().splitlines() == told, "in the end there is the log, and nothing else"
 
 
-def test_seeds_that_train_together_have_a_bar_each_until_each_is_done(tmp_path):
-    screen = play(
-        tmp_path,
-        """
-outputs = [f"runs/{seed}/{name} (update)" for seed in (1, 2) for name in ("metrics.csv", "run.json")]
-event("job_info", jobid=1, rule_name="train_seeds", output=outputs)
-train(1, 5); train(2, 7)
-draw()
-Path("runs/1/progress.json").unlink()
-draw()
-""",
-    )
-    assert any("method1" in state and "method2" in state for state in screen.seen)
-    assert "method1" not in screen.seen[-1] + screen.seen[-2]
-
-
 def test_a_narrow_terminal_shortens_the_label(tmp_path):
     screen = play(tmp_path, "begin(1); train(1, 5, 0.612, 2.5); draw()", columns=80)
     line = next(line for state in screen.seen for line in state.splitlines() if "5/20" in line)

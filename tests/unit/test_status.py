@@ -131,15 +131,6 @@ def test_a_finished_run_that_is_made_again_is_running(here):
     assert state(here, run).name == "done"
 
 
-def test_seeds_that_train_together_write_one_log(here):
-    run = run_of(here, "fedcm")
-    logged(run, "flatfed train: refused\n")
-    log = Path("logs/paper/train", PROTOCOL, SPLIT, "fedcm")
-    (log / "seed1.log").rename(log / "seeds.log")
-    found = state(here, run)
-    assert (found.name, found.words) == ("failed", f"flatfed train: refused  ({log / 'seeds.log'})")
-
-
 def test_what_fails_before_the_training_is_listed(here, capsys):
     log = Path("logs/fetch/cifar10.log")
     log.parent.mkdir(parents=True)

@@ -69,37 +69,6 @@ def run_of(wildcards):
     return run_specs.run(EXPERIMENT, *row_of(wildcards), int(seed))
 
 
-@reports_errors
-def runs_of(wildcards):
-    """Return the runs of all seeds, which train together."""
-    return [
-        run_specs.run(EXPERIMENT, *row_of(wildcards), seed)
-        for seed in run_specs.seeds(EXPERIMENT, wildcards.scale, wildcards.protocol)
-    ]
-
-
-def run_partitions(wildcards):
-    return [run.partition for run in runs_of(wildcards)]
-
-
-def run_descriptions(wildcards):
-    return [as_json(run.description) for run in runs_of(wildcards)]
-
-
-def of_all_seeds(name):
-    """Return the file ``name`` of the runs of all seeds in config.yaml."""
-    folders = expand(
-        "<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}",
-        seed=config["seeds"],
-        allow_missing=True,
-    )
-    return [f"{folder}/{name}" for folder in folders]
-
-
-def run_folders(wildcards, output):
-    return [str(Path(file).parent) for file in output.run]
-
-
 # What a training asks a cluster for: minutes and megabytes. `set-resources` of a profile goes before it.
 MINUTES = {"paper": 1440, "preview": 10}
 MEGABYTES = {"paper": 16_000, "preview": 4_000}
@@ -112,14 +81,6 @@ def run_minutes(wildcards, attempt):
 
 def run_megabytes(wildcards, attempt):
     return min(attempt, 2) * MEGABYTES[wildcards.scale]
-
-
-def together_minutes(wildcards, attempt):
-    return run_minutes(wildcards, attempt) * len(runs_of(wildcards))
-
-
-def together_megabytes(wildcards, attempt):
-    return run_megabytes(wildcards, attempt) * len(runs_of(wildcards))
 
 
 def run_manifest(wildcards):

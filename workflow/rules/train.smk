@@ -33,36 +33,3 @@ rule train:
     shell:
         "exec python -m flatfed train --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
         " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
-
-
-# With `seeds_together`: all `seeds` of a run in one process (flatfed.engine.job.together). Other seeds train by the rule above.
-if config.get("seeds_together"):
-
-    use rule train as train_seeds with:
-        input:
-            manifest=run_manifest,
-            arrays=ancient(run_arrays),
-            partition=run_partitions,
-            weights=run_weights,
-        output:
-            metrics=update(of_all_seeds("metrics.csv")),
-            model=kept(of_all_seeds("model.safetensors")),
-            run=update(of_all_seeds("run.json")),
-        log:
-            "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seeds.log",
-        benchmark:
-            "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seeds.tsv"
-        resources:
-            gpu=1 if DEVICE == "cuda" else 0,
-            device=job_device,
-            runtime=together_minutes,
-            mem_mb=together_megabytes,
-        params:
-            run=run_descriptions,
-            dataset=subpath(input.manifest, parent=True),
-            folder=run_folders,
-            versions=run_versions,
-        message:
-            "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, all seeds, {resources.device}"
-
-    ruleorder: train_seeds > train

@@ -17,7 +17,7 @@ CALLED_BY_SNAKEMAKE = {
     "fetch": ("fetch_dataset", "write a dataset as memory-mappable arrays"),
     "partition": ("partition_clients", "partition a dataset among clients"),
     "weights": ("write_weights", "write pre-trained weights as a file of plain tensors"),
-    "train": ("train_runs", "train one run, or several seeds of one together"),
+    "train": ("train_run", "train one run"),
     "choose": ("choose", "choose hyper-parameters by accuracy on a validation part"),
     "hessian": ("hessian", "estimate the Hessian at the model of a finished run"),
     "surface": ("surface", "evaluate the loss around the model of a finished run"),

@@ -91,9 +91,8 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
     with contextlib.suppress(OSError, DataError):
         rounds = record.read(folder / record.RECORD_SO_FAR).rounds_done
         begun, words = True, f"{run.path}: after round {rounds}"
-    for log in (run.log("train"), run.paths.log("train", run.scale, f"{run.row}/seeds")):
-        if log in failed:
-            return State("failed", failed[log])
+    if (log := run.log("train")) in failed:
+        return State("failed", failed[log])
     return State("stopped", words) if begun else State("waiting")
 
 

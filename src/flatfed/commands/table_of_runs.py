@@ -42,8 +42,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """
     records, refused = _read(options.runs, options.so_far)
     seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
-    config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
-    loaded = experiment.load(configuration.HOME, {**config, "seeds": seeds})
+    loaded = experiment.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
     ids = map(RunIds.of_description, (record.description for record in records.values()))
     scales_of_table = (run.scale for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table))

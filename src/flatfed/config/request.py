@@ -45,7 +45,6 @@ class Request(Document):
     keep_models: Literal["needed", "all"] = optional(
         "needed (a model is deleted once no requested analysis needs it), or all"
     )
-    seeds_together: bool = optional("whether all `seeds` of a run train in one process")
     threads: Annotated[int, Field(ge=1, le=4096)] = optional(
         "CPU threads of one training job; preview jobs always use one"
     )

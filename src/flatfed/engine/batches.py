@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -103,24 +103,6 @@ def plan(
         if keys is not None:
             keys[row, :length] = dropout.keys(seed, round_, int(client), length, masks)
     return RoundPlan(steps, index, weight, draws, keys)
-
-
-def merge_plans(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
-    """Return one plan of the rows of all ``plans``, and each row's number, counted from plan to plan."""
-    longest = max(plan.index.shape[1] for plan in plans)
-
-    def joined(name: str) -> np.ndarray | None:
-        parts = [getattr(plan, name) for plan in plans]
-        if parts[0] is None:
-            return None
-        if name != "steps":  # padded steps do not count, but index real images
-            ends = [[(0, 0), (0, longest - part.shape[1]), *[(0, 0)] * (part.ndim - 2)] for part in parts]
-            parts = [np.pad(part, end) for part, end in zip(parts, ends, strict=True)]
-        return np.concatenate(parts)
-
-    order = np.argsort(-joined("steps"), kind="stable")
-    values = {field.name: joined(field.name) for field in fields(RoundPlan)}
-    return RoundPlan(**{name: None if value is None else value[order] for name, value in values.items()}), order
 
 
 def _order(

@@ -26,11 +26,10 @@ class Context:
 
     ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). With a server it is
     ``server["w"]`` itself, which ``aggregate`` changes; there ``client`` and ``scratch`` are empty. ``server``: name ->
-    (1, parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor. If rows
-    of several seeds train together, ``received``, ``server`` and ``lr`` have one row per client. ``steps`` (rows, 1):
-    K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``.
-    ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by
-    seed, round, client and ``draw``; not in a local step.
+    (1, parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor.
+    ``steps`` (rows, 1): K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of
+    ``rounds``. ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape
+    (rows, *shape), keyed by seed, round, client and ``draw``; not in a local step.
     """
 
     received: Tensor
@@ -52,10 +51,7 @@ class Context:
         if rows == len(self.steps):
             return self
         if rows not in self._narrowed:
-            self._narrowed[rows] = self.mapped(
-                lambda values: values[:rows],
-                lambda values: values if values.ndim == 0 or len(values) == 1 else values[:rows],
-            )
+            self._narrowed[rows] = self.mapped(lambda values: values[:rows], lambda values: values)
         return self._narrowed[rows]
 
     def mapped(self, rows: Callable[[Tensor], Tensor], shared: Callable[[Tensor], Tensor]) -> Context:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,12 +36,8 @@ class StepGradient:
 class LocalUpdate:
     """Runs the local steps of the rows that train together. Wrappers in ``speed`` have the same methods.
 
-    ``pause``: called before every step; may raise. ``together``: number of runs that train together, None for one run.
-    ``largest``: number of rows for which recorded steps reserve memory.
+    ``pause``: called before every step; may raise.
     """
-
-    together: ClassVar[int | None] = None
-    largest: ClassVar[int] = 0
 
     algorithm: Algorithm
     executor: Executor

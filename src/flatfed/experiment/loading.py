@@ -31,8 +31,6 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     selection.check(file_config, selection.FILE)
     config = file_config if config is None else config
     selection.check(config)
-    if config.get("seeds_together") and len(config.get("seeds", [])) < 2:  # seeds may be on the command line
-        raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
     environment = _user_folders(config)
     catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
     for name, protocol in list(catalog.protocols.items()):

@@ -36,10 +36,10 @@ class RunRecord:
     """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
-    Seconds are sums over all ``sessions``; ``device`` to ``together`` (seeds per process) describe the last one.
-    ``commit``: of FlatFed. ``also``: results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``:
-    "at conversion" for published runs that got their digests later. ``imported``: "other code", if ``flatfed import
-    --other-code`` accepted its versions.
+    Seconds are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
+    results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at conversion" for published runs
+    that got their digests later. ``imported``: "other code", if ``flatfed import --other-code`` accepted its versions.
+    ``together``: number of seeds that share the seconds, in records of earlier versions of FlatFed.
     """
 
     description: dict[str, Any]
@@ -73,7 +73,6 @@ class RunRecord:
     libraries: dict[str, str] | None = None
     host: dict[str, Any] | None = None
     commit: str | None = None
-    together: Annotated[int, whole(1)] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)
     also: dict[str, Any] = field(default_factory=dict)
     finished: str | None = None
@@ -81,6 +80,7 @@ class RunRecord:
     files: dict[str, str] = field(default_factory=dict)
     sealed: str | None = None
     imported: str | None = None
+    together: Annotated[int, whole(1)] | None = None
 
     @property
     def name(self) -> str:

@@ -26,7 +26,6 @@ from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.speed.fused_update import FusedUpdate
 from flatfed.engine.speed.recording import CudaGraphs, Recorded, RecordedScore
-from flatfed.engine.speed.seeds import Joined, Meeting
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 
@@ -42,12 +41,10 @@ def simulation(
     pretrained_file: str | os.PathLike[str] | None = None,
     pause: Callable[[], None] = lambda: None,
     full_model: bool = False,
-    meeting: Meeting | None = None,
 ) -> Simulation:
     """Return the run of a ``description`` before its first round, with gradients from ``executor``.
 
     ``algorithm``: replaces the description's. ``pretrained_file``: initial weights. ``full_model``: keep dead taps.
-    ``meeting``: trains runs of other seeds together.
 
     :raises ConfigError: parts of the description are incompatible, or the executor cannot run the model.
     :raises FlatFedError: a hook of the algorithm breaks its contract.
@@ -63,7 +60,6 @@ def simulation(
     requirements.check(algorithm, description, clients, private)
 
     data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
-    data = data if meeting is None else meeting.share(data)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
     gradients = kind(weights.model, weights.layout, transform, layer_dtype)
@@ -88,8 +84,6 @@ def simulation(
     if gradients.records_steps:
         largest = most_participants(description["sampling"], clients, int(description["seed"]), description["rounds"])
         local_update = Recorded(local_update, record, largest)
-    if meeting is not None:
-        local_update = Joined(local_update, meeting)
 
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
     choose = partial(home.choose, device=device)

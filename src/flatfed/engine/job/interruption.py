@@ -29,12 +29,6 @@ class Stopped(Exception):
         return 128 + self.number
 
 
-def request_stop(number: int = signal.SIGTERM) -> None:
-    """Stop the runs of this process as the signal ``number`` would."""
-    if not _requests:
-        _requests.append(number)
-
-
 def check() -> None:
     if _requests:
         raise Stopped(_requests[0])
@@ -55,7 +49,7 @@ def signals_noted() -> Iterator[None]:
         nonlocal first
         if not first:
             first = time.monotonic()
-            request_stop(number)
+            _requests.append(number)
         elif time.monotonic() - first > BURST:
             os._exit(128 + number)
 

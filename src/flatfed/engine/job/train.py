@@ -28,7 +28,6 @@ from flatfed.engine.job.outputs import Outputs, now
 from flatfed.engine.job.progress import Reporter, time_spent
 from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
@@ -46,16 +45,15 @@ def train(
     device: str = "auto",
     threads: int = 1,
     weights: str | os.PathLike[str] | None = None,
-    meeting: Meeting | None = None,
     stop_after: int | None = None,
     full_model: bool = False,
     since: float = math.inf,
 ) -> bool:
     """Train the run ``description`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
-    ``weights``: file of the pre-trained weights, if the description names some. ``meeting``: trains runs of other seeds
-    together. ``stop_after``: stop after this number of the run's rounds, with a checkpoint. ``full_model``: keep dead
-    taps. ``since``: accept the run that another process finished after this time. Returns whether the run is finished.
+    ``weights``: file of the pre-trained weights, if the description names some. ``stop_after``: stop after this number
+    of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. ``since``: accept the run that another
+    process finished after this time. Returns whether the run is finished.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it before the next local
@@ -82,12 +80,12 @@ def train(
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
-    if (meeting is not None and outputs.finished()) or outputs.finished_since(since, description):
+    if outputs.finished_since(since, description):
         print(f"{run_name(description)}: finished already", file=sys.stderr)
         outputs.touch()
         return True
     checkpoint = Checkpoint(Path(out), identity, description, precision.bfloat16_units(description, torch_device))
-    options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model, "meeting": meeting}
+    options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
     assemble = partial(assembly.simulation, description, data, members, torch_device, **options)
     return Job(description, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
 
@@ -160,8 +158,6 @@ class Job:
         while run.round < goal or run.pending is not None:
             with shortage.explained(self.device, f"round {run.round + (run.pending is None)}"):
                 line = shortage.advance(run)
-            if run.local_update.together is not None:
-                self.outputs.sessions[-1]["together"] = run.local_update.together
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
                 print(f"{self.label}: diverged at round {run.round}: {line}", file=sys.stderr)
                 return run.round

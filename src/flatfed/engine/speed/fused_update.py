@@ -15,10 +15,10 @@ class FusedUpdate(LocalUpdate):
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
-        # Private coordinates are neither clipped nor decayed; seeds that train together have their own learning rates.
+        # Private coordinates are neither clipped nor decayed.
         # Not the class's update: an instance may set its own, and a probe wraps the algorithm.
         update = getattr(self.algorithm.update, "__func__", None)
-        plain = w.shape[1] == size and ctx.lr.dim() == 0 and update is Algorithm.update
+        plain = w.shape[1] == size and update is Algorithm.update
         if not kernels or not plain:
             super().descend(w, d, ctx)
             return

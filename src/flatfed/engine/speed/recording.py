@@ -59,7 +59,7 @@ class Recorded:
     ``largest``: the expected number of rows; a larger one drops all recordings. After :meth:`release` it is 0.
     """
 
-    together, capacity = None, 0
+    capacity = 0
 
     def __init__(self, plain: LocalUpdate, record: Recorder, largest: int = 0):
         self.plain, self.record, self.largest = plain, record, largest
@@ -71,7 +71,7 @@ class Recorded:
 
     def _drop(self) -> int:
         self.steps: dict[int, Work] = {}
-        held, self.capacity, self.common = self.capacity, 0, True
+        held, self.capacity = self.capacity, 0
         self.w = self.total = self.ctx = self.inputs = None
         return held
 
@@ -109,9 +109,8 @@ class Recorded:
         return pairs
 
     def _reserve(self, w: Tensor, inputs: dict[str, Tensor], ctx: Context) -> None:
-        """Reserve buffers for the rows ``w``; drop recordings for fewer rows or another sharing of the server."""
-        common = len(ctx.server["w"]) == 1
-        if len(w) <= self.capacity and common == self.common:
+        """Reserve buffers for the rows ``w``; drop recordings for fewer rows."""
+        if len(w) <= self.capacity:
             return
         capacity = max(len(w), self.capacity, self.largest)
         self._drop()
@@ -121,8 +120,7 @@ class Recorded:
 
         self.w, self.total = buffer(w), w.new_zeros(capacity)
         self.inputs = {name: buffer(values, 2) for name, values in inputs.items()}
-        self.ctx = ctx.mapped(buffer, torch.zeros_like if common else buffer)
-        self.common, self.capacity = common, capacity
+        self.ctx, self.capacity = ctx.mapped(buffer, torch.zeros_like), capacity
 
 
 class RecordedScore:
