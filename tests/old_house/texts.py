@@ -128,7 +128,8 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     import own_files
     from test_mistakes import fetch, partition
 
-    from flatfed import cli, experiment, strict_yaml
+    from flatfed import cli, experiment
+    from flatfed.config import strict_yaml
     from flatfed.data import sources
     from flatfed.experiment import run_specs
     from flatfed.papers.errata import Errata

@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 import made
-from flatfed import algorithms, cli, experiment, strict_yaml
+from flatfed import algorithms, cli, experiment
 from flatfed.cli import parser
 from flatfed.commands import configuration
+from flatfed.config import strict_yaml
 from flatfed.config.datasets import DATASETS
 from flatfed.data import digits
 from flatfed.errors import ConfigError

@@ -25,7 +25,8 @@ from mistakes import (
 )  # fmt: skip
 
 import made
-from flatfed import cli, experiment, strict_yaml
+from flatfed import cli, experiment
+from flatfed.config import strict_yaml
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError

@@ -16,11 +16,11 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 643,
+    "": 548,
     "algorithms": 999,
     "analysis": 861,
-    "config": 1031,
-    "commands": 1340,
+    "config": 1128,
+    "commands": 1341,
     "data": 1099,
     "engine": 3523,
     "experiment": 2276,

@@ -42,6 +42,14 @@ def test_a_hyper_parameter_and_only_its_algorithm(project):
     assert algorithms(project.planned()) == {"fedsmoo"}
 
 
+@pytest.mark.xfail(strict=True, reason='`params` change once: "One configuration, one list of numbers", step 3')
+def test_a_setting_of_execution_trains_nothing(project):
+    project.edit_yaml(
+        "config/protocols/fedsmoo-cifar10.yaml", lambda protocol: protocol["preview"].update(checkpoint_every=7)
+    )
+    assert "train" not in project.planned()
+
+
 def test_the_engine_is_under_every_run(project):
     project.edit("src/flatfed/engine/versions.py", ("ENGINE = 1", "ENGINE = 2"))
     assert algorithms(project.planned()) == EVERY

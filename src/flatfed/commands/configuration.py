@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
-from flatfed import experiment, strict_yaml
+from flatfed import experiment
 from flatfed.commands.kinds import is_value
+from flatfed.config import strict_yaml
 from flatfed.errors import ConfigError, os_error_message
 from flatfed.experiment import RequestedTable, scales, selection
 from flatfed.experiment.model import digest

@@ -15,12 +15,12 @@ from flatfed.config.document import Content
 from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL
 from flatfed.config.split import SPLITS
+from flatfed.config.strict_yaml import read
 from flatfed.config.table import DECLARATIONS, TABLE
 from flatfed.errors import ConfigError
 from flatfed.experiment import checks, data_sources, defaults, lookup, partitions, settings
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
-from flatfed.strict_yaml import read
 
 #: Key of a table file that declares entries -> type of the file of this name.
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms, models
+from flatfed.config.strict_yaml import read
 from flatfed.errors import ConfigError
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import figures, selection, tables, tuning
@@ -15,7 +16,6 @@ from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Requested
 from flatfed.papers import reference
 from flatfed.runs.paths import DEFAULT, Paths
-from flatfed.strict_yaml import read
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = DEFAULT) -> Experiment:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flatfed import strict_yaml
+from flatfed.config import strict_yaml
 from flatfed.config.request import REQUEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import cell_specs, figure_specs, lookup, scales, settings, tuning

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.config.erratum import ERRATA
+from flatfed.config.strict_yaml import read as read_yaml
 from flatfed.errors import ConfigError, unknown
 from flatfed.papers import reference
-from flatfed.strict_yaml import read as read_yaml
 
 WHERE = "config/errata.yaml"
 

@@ -5,11 +5,11 @@ Plain words follow YAML 1.2: 1e-3 is a number; yes, no, on, 010, 1:30 and 2023-0
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar
 
 import yaml
@@ -96,30 +96,33 @@ def as_in_a_file(value: Any) -> Any:
 
 def check(value: Any, name: str) -> None:
     """Raise ConfigError, with ``name`` and key, for the first refused part of ``value``."""
-    _check(value, name, "", 0, itertools.count(1))
+    for count, (key, depth, part) in enumerate(_parts(value), 1):
+        at = f"{name}: {key}" if key else name
+        if depth > DEEPEST:
+            raise ConfigError(f"{at}: nested deeper than {DEEPEST} levels")
+        if count > MOST:
+            raise ConfigError(f"{at}: more than {MOST} values, anchors expanded")
+        for entry in part if isinstance(part, dict) else ():
+            if not isinstance(entry, str):
+                raise ConfigError(f"{at}: key {entry!r} is not a text; write it in quotes")
+            _check_text(entry, f"{at}: key")
+        if isinstance(part, str):
+            _check_text(part, at)
+        elif isinstance(part, int | float) and not abs(part) <= LARGEST:
+            raise ConfigError(f"{at}: {str(part)[:40]} is not allowed; expected a number of at most {LARGEST:g}")
+        elif not isinstance(part, int | float | dict | list | NoneType):
+            raise ConfigError(f"{at}: {part!r} is a {type(part).__name__}; write a text in quotes")
 
 
-def _check(value: Any, name: str, key: str, depth: int, count: Iterator[int]) -> None:
-    at = f"{name}: {key}" if key else name
-    if depth > DEEPEST:
-        raise ConfigError(f"{at}: nested deeper than {DEEPEST} levels")
-    if next(count) > MOST:
-        raise ConfigError(f"{at}: more than {MOST} values, anchors expanded")
+def _parts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, int, Any]]:
+    """Yield key path, depth and value of ``value`` and of all its parts."""
+    yield key, depth, value
     if isinstance(value, dict):
-        for key_text, part in value.items():
-            if not isinstance(key_text, str):
-                raise ConfigError(f"{at}: key {key_text!r} is not a text; write it in quotes")
-            _check_text(key_text, f"{at}: key")
-            _check(part, name, f"{key}.{key_text}" if key else key_text, depth + 1, count)
+        for name, part in value.items():
+            yield from _parts(part, f"{key}.{name}" if key else name, depth + 1)
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            _check(part, name, f"{key}[{index}]", depth + 1, count)
-    elif isinstance(value, str):
-        _check_text(value, at)
-    elif isinstance(value, int | float) and not abs(value) <= LARGEST:
-        raise ConfigError(f"{at}: {str(value)[:40]} is not allowed; expected a number of at most {LARGEST:g}")
-    elif value is not None and not isinstance(value, int | float):
-        raise ConfigError(f"{at}: {value!r} is a {type(value).__name__}; write a text in quotes")
+            yield from _parts(part, f"{key}[{index}]", depth + 1)
 
 
 def _check_text(text: str, at: str) -> None:
