@@ -88,8 +88,8 @@ def test_anchors_merges_and_exponents(project: Path) -> None:
         + "c: {<<: *a, clients: 30}\n"
     )
     splits = experiment.load(project).catalog.splits
-    assert [splits[name]["clients"] for name in "abc"] == [10, 20, 30]
-    assert splits["c"]["alpha"] == 0.5
+    assert [splits[name].clients for name in "abc"] == [10, 20, 30]
+    assert splits["c"].alpha == 0.5
 
 
 def test_values_are_given_as_to_snakemake(tmp_path, monkeypatch, capsys):

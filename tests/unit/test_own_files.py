@@ -40,7 +40,7 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
         **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
         **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
     }
-    assert found.catalog.splits["skewed"]["label"] == ["Dirichlet 0.3"]
+    assert found.catalog.splits["skewed"].headers == ["Dirichlet 0.3"]
     about = run_specs.run(found, "paper", "photos", "skewed", "fedavg", 1).description
     assert about["partition"]["clients"] == 10 and about["dataset"]["classes"] == 3 and about["rounds"] == 10
 
@@ -214,7 +214,7 @@ def test_a_split_that_is_there_under_another_id_is_named():
 def test_labels_say_what_is_meant():
     variants = {"fedsam~wide": {"set": {"rho": 0.5}}, "fedsam~named": {"label": "Mine", "set": {"rho": 0.7}}}
     found = load(change=put("algorithms", value=variants)).catalog.algorithms
-    assert [found[name]["label"] for name in variants] == ["FedSAM, rho = 0.5", "Mine"]
+    assert [found[name].label for name in variants] == ["FedSAM, rho = 0.5", "Mine"]
 
 
 def test_nothing_of_it_imports_torch():

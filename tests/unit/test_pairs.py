@@ -119,7 +119,7 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     exp = experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
     run = run_specs.run(exp, "preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
     assert run.description["update"] == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
-    assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
+    assert exp.catalog.algorithms["fedsign"].label == "FedSign"
     before = versions.of_run(run.description)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
     assert versions.of_run(run.description) == before, "as imported"

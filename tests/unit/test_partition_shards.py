@@ -167,16 +167,16 @@ def test_what_the_configuration_says_reaches_the_deal():
             )
             assert plain["assignment"] == "different_classes"
             assert other == {**plain, "assignment": "permutation"}
-    others = {EXP.catalog.splits[split]["scheme"] for split in EXP.catalog.splits} - {"shards"}
+    others = {EXP.catalog.splits[split].scheme for split in EXP.catalog.splits} - {"shards"}
     for split in ("dir0.6-100", "path3-100", "iid-100-norep", "central-dir0.6-100"):
-        others.discard(EXP.catalog.splits[split]["scheme"])
+        others.discard(EXP.catalog.splits[split].scheme)
         assert "assignment" not in run_specs.partition_spec(EXP, "preview", "fedsmoo-cifar10", split, 1)
     assert others == {"domain"}
 
 
 def test_more_shards_than_the_classes_of_the_preview_are_refused():
     """30 different classes are there at paper scale, of CIFAR-100, but not at preview scale, of 20."""
-    many = {**EXP.catalog.splits["shards2-100"], "shards_per_client": 30}
+    many = EXP.catalog.splits["shards2-100"].model_copy(update={"shards_per_client": 30})
     protocol = "dfedsam-cifar100"
 
     def check(split):
@@ -191,4 +191,4 @@ def test_more_shards_than_the_classes_of_the_preview_are_refused():
         "config/splits.yaml: mine.shards_per_client: 30 is not allowed; at most 20, the classes of dat"
     )
     assert "'digits20'" in said and "preview scale" in said
-    check({**many, "assignment": "permutation"})
+    check(many.model_copy(update={"assignment": "permutation"}))

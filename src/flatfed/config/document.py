@@ -13,9 +13,9 @@ from flatfed.config import messages
 from flatfed.errors import ConfigError
 
 
-def optional(meaning: str) -> Any:
-    """Return the field of a key that may be absent; None in a document without it."""
-    return Field(None, description=meaning)
+def optional(meaning: str, default: Any = None) -> Any:
+    """Return the field of a key that may be absent."""
+    return Field(default, description=meaning)
 
 
 def required(meaning: str) -> Any:

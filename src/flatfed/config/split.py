@@ -9,7 +9,15 @@ from pydantic import model_validator
 from flatfed.config.document import Content, OfKind, mistake, optional, require, required
 from flatfed.config.values import Count, IdOfFile, NotEmpty, Positive, Share
 
-SCHEMES = ("iid", "dirichlet", "pathological", "shards", "domain", "central")
+#: Scheme -> the label of its splits; braces hold keys of the split.
+LABELS = {
+    "iid": "IID",
+    "dirichlet": "Dirichlet {alpha:g}",
+    "pathological": "{classes_per_client} classes a client",
+    "shards": "{shards_per_client} shards a client",
+    "domain": "{domain}",
+    "central": "Centralised",
+}
 
 
 class Split(OfKind):
@@ -21,7 +29,7 @@ class Split(OfKind):
         **dict.fromkeys(("shards_per_client", "assignment"), ("shards",)),
         **dict.fromkeys(("domain", "clients_per_domain"), ("domain",)),
         **dict.fromkeys(("steps_of", "images_of"), ("central",)),
-        "clients": tuple(scheme for scheme in SCHEMES if scheme != "domain"),
+        "clients": tuple(scheme for scheme in LABELS if scheme != "domain"),
     }
     needed: ClassVar = {
         "iid": ("clients",),
@@ -35,17 +43,18 @@ class Split(OfKind):
     label: Annotated[list[str], NotEmpty] = optional(
         "the header levels above its columns, outermost first, such as [Dirichlet, u = 0.6]; by default from the scheme"
     )
-    scheme: Literal[*SCHEMES] = required("how images are partitioned among clients")
+    scheme: Literal[*LABELS] = required("how images are partitioned among clients")
     alpha: Positive = optional("dirichlet only, the concentration of each client's label distribution, above 0")
     classes_per_client: Count = optional("pathological only, number of random classes of a client")
-    balanced: bool = optional("iid only; true for the same number of images of every class on every client")
+    balanced: bool = optional("iid only; true for the same number of images of every class on every client", False)
     replacement: bool = optional(
-        "dirichlet only; true (the default) to restart an exhausted class, false to use no image twice"
+        "dirichlet only; true (the default) to restart an exhausted class, false to use no image twice", True
     )
     shards_per_client: Count = optional("shards only, number of runs of the label-sorted images per client")
     assignment: Literal["different_classes", "permutation"] = optional(
         "shards only; different_classes (the default), no client has two shards of one class; permutation, any shards"
-        " (McMahan et al. 2017), and some clients have a single class"
+        " (McMahan et al. 2017), and some clients have a single class",
+        "different_classes",
     )
     domain: str = optional("domain only, the domain held out for testing; the clients have the other domains")
     clients_per_domain: Count = optional("domain only, number of clients per training domain")
@@ -63,11 +72,16 @@ class Split(OfKind):
     clients: Count = optional("number of clients")
     participation: Share = required("share of the clients active in a round, above 0 and at most 1")
     sampling: Literal["bernoulli", "fixed", "all"] = optional(
-        "bernoulli (independent draws; the default), fixed (the same number each round) or all"
+        "bernoulli (independent draws; the default), fixed (the same number each round) or all", "bernoulli"
     )
     sampler: Literal["keyed", "official"] = optional(
-        "keyed (FlatFed's random streams; the default) or official (the authors' generator, for comparison)"
+        "keyed (FlatFed's random streams; the default) or official (the authors' generator, for comparison)", "keyed"
     )
+
+    @property
+    def headers(self) -> list[str]:
+        """The header levels above its columns."""
+        return self.label or [LABELS[self.scheme].format(**vars(self))]
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

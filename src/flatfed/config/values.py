@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Discriminator, Field
+from pydantic import AfterValidator, Discriminator, Field, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
@@ -14,9 +14,11 @@ MOST, LARGEST, LAST_SEED = 1_000_000_000, 1_000_000, 2**32 - 1
 
 Count = Annotated[int, Field(ge=1, le=MOST)]
 Seed = Annotated[int, Field(ge=1, le=LAST_SEED, description="a whole number from 1 up")]
-Positive = Annotated[float, Field(gt=0, le=LARGEST)]
-NotNegative = Annotated[float, Field(ge=0, le=LARGEST)]
-Share = Annotated[float, Field(gt=0, le=1)]
+#: A number stays as the file has it: 1 is not 1.0 in the JSON of a run.
+as_given = WrapValidator(lambda value, validate: (validate(value), value)[1])
+Positive = Annotated[float, Field(gt=0, le=LARGEST), as_given]
+NotNegative = Annotated[float, Field(ge=0, le=LARGEST), as_given]
+Share = Annotated[float, Field(gt=0, le=1), as_given]
 
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 Text = Annotated[str, Field(min_length=1)]

@@ -9,20 +9,21 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.config.algorithm import ALGORITHMS
+from flatfed.config.algorithm import ALGORITHMS, Algorithm
 from flatfed.config.datasets import DATASETS, SOURCE
 from flatfed.config.document import Content
 from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL
-from flatfed.config.split import SPLITS
+from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
-from flatfed.config.table import DECLARATIONS, TABLE
+from flatfed.config.table import DECLARATIONS, TABLE, Declarations
 from flatfed.errors import ConfigError
 from flatfed.experiment import checks, data_sources, defaults, lookup, partitions, settings
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
 
 #: Key of a table file that declares entries -> type of the file of this name.
+TYPED = ("splits", "algorithms")
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
 
 
@@ -30,7 +31,7 @@ SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algo
 class Declared:
     """The ``content`` of an id, declared in ``file`` at ``key``, "" for the entire file."""
 
-    content: dict[str, Any]
+    content: Any
     file: str
     key: str = ""
 
@@ -48,8 +49,8 @@ class Catalog:
     """
 
     datasets: Entries[dict[str, Any]]
-    splits: Entries[dict[str, Any]]
-    algorithms: Entries[dict[str, Any]]
+    splits: Entries[Split]
+    algorithms: Entries[Algorithm]
     protocols: Entries[settings.Protocol]
     tables: Entries[Declared]
     figures: Entries[Declared]
@@ -66,7 +67,7 @@ class Catalog:
 
     def label(self, row: str) -> str:
         """Return the name of an algorithm or variant in tables and figures."""
-        return self.algorithms[row]["label"]
+        return self.algorithms[row].label
 
     def split_settings(self, scale: str, protocol: str, split: str) -> partitions.SplitSettings:
         """Return the partition, client sampling and topology of ``split``."""
@@ -91,7 +92,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name in registry.names():
         check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
-            declared["algorithms"][name] = Declared({}, "config/algorithms.yaml", name)
+            declared["algorithms"][name] = Declared(Algorithm(), "config/algorithms.yaml", name)
     datasets, protocols, splits, algorithms = (Entries(None, part.refused, part.unread) for part in declared.values())
     for name in data:
         lookup.check("dataset", name, declared["datasets"].declared, f"{where}: data")
@@ -102,7 +103,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name, entry in declared["splits"].items():
         with splits.refusing(name):
             checks.check_split(name, declared["splits"], seen)
-            splits[name] = defaults.split(entry.content)
+            splits[name] = entry.content
     for name, entry in declared["algorithms"].items():
         with algorithms.refusing(name):
             checks.check_algorithm(name, entry.content, entry.where)
@@ -132,8 +133,8 @@ def _section(root: Path, section: str) -> Entries[Declared]:
     valid: Entries[Declared] = Entries()
     for name, entry in entries.items():
         with valid.refusing(name):
-            kind.check({name: entry}, where)
-            valid[name] = Declared(entry, where, name)
+            document = kind.check({name: entry}, where)[name]
+            valid[name] = Declared(document if section in TYPED else entry, where, name)
     return valid
 
 
@@ -152,7 +153,11 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
             content = read(path, where)
             sections = _sections(content)
             added = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
-            _check_file(content, where)
+            document = _check_file(content, where)
+            added = [
+                (section, name, getattr(document, section)[name] if section in TYPED else entry)
+                for section, name, entry in added
+            ]
             table = {key: value for key, value in content.items() if key not in sections}
             if table and path.stem in tables.declared:
                 first = tables[path.stem].file
@@ -220,7 +225,7 @@ def _sections(content: Any) -> dict[str, dict[str, Any]]:
     return {name: mapping[name] for name in SECTIONS if isinstance(mapping.get(name), dict)}
 
 
-def _check_file(content: Any, where: str) -> None:
+def _check_file(content: Any, where: str) -> Declarations:
     sections = _sections(content)
     only_declares = sections and sections.keys() == content.keys()
-    (DECLARATIONS if only_declares else TABLE).check(content, where)
+    return (DECLARATIONS if only_declares else TABLE).check(content, where)

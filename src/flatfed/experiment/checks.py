@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
 from flatfed import models
+from flatfed.config.algorithm import Algorithm
+from flatfed.config.split import Split
 from flatfed.errors import ConfigError
-from flatfed.experiment import defaults, lookup, partitions, settings
+from flatfed.experiment import lookup, partitions, settings
 from flatfed.experiment.lookup import Entries
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
@@ -47,31 +48,30 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
     """
     split, where = splits[name].content, splits[name].where
     # The number of images of a domain split depends on the downloaded data.
-    federated = {id_: entry for id_, entry in splits.items() if entry.content["scheme"] not in ("central", "domain")}
+    federated = {id_: entry for id_, entry in splits.items() if entry.content.scheme not in ("central", "domain")}
     for key in ("steps_of", "images_of"):
-        if key in split:
-            lookup.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
-    if "topology" in split and "clients" in split:  # a domain split's clients depend on the dataset
-        graphs.check(partitions.topology(split), split["clients"], f"{where}.topology")
-    content = {**defaults.SPLIT, **split, "label": None}
-    same = seen.setdefault(json.dumps(content, sort_keys=True), name)
+        if related := getattr(split, key):
+            lookup.check("split", related, Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
+    if split.topology and split.clients:  # a domain split's clients depend on the dataset
+        graphs.check(partitions.topology(split), split.clients, f"{where}.topology")
+    same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"
         raise ConfigError(f"{where}: is {duplicate}; use one id, so that FlatFed trains its runs once")
 
 
-def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
+def check_algorithm(name: str, entry: Algorithm, where: str) -> None:
     """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
     base = name.partition("~")[0]
     lookup.check_algorithm(base, registry.names(), where)
-    settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
+    settings.check_overrides(base, entry.set or {}, f"{where}.set")
 
 
 def check_protocol(
     protocol: settings.Protocol,
     datasets: dict[str, dict[str, Any]],
-    algorithms: Entries[dict[str, Any]],
-    splits: Entries[dict[str, Any]],
+    algorithms: Entries[Algorithm],
+    splits: Entries[Split],
 ) -> None:
     """Refuse a protocol with unknown ids, invalid values, or a model that cannot process its images."""
     for scale, values in protocol.scales.items():
@@ -109,7 +109,7 @@ def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) ->
     models.check_runs(model["name"], shape, dataset["classes"], options, f"{where}model")
 
 
-def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:
+def _check_algorithms(values: dict[str, Any], algorithms: Entries[Algorithm], where: str) -> None:
     overridden = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
     tried = {"searched": values.get("searched", {}), "tune.grids": values.get("tune", {}).get("grids", {})}
     for key, grids in tried.items():
@@ -122,7 +122,7 @@ def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]
 
 
 def _check_patterns(
-    values: dict[str, Any], algorithms: Entries[dict[str, Any]], splits: Entries[dict[str, Any]], where: str
+    values: dict[str, Any], algorithms: Entries[Algorithm], splits: Entries[Split], where: str
 ) -> None:
     patterns = [("split", pattern, "targets") for pattern in values.get("targets", {})]
     for name, entry in values["unstated"].items():

@@ -22,23 +22,23 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that does not fit the datasets of protocol ``name``; ``where`` requests it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
-    for related_split in (declared[key] for key in ("images_of", "steps_of") if key in declared):
+    for related_split in filter(None, (declared.images_of, declared.steps_of)):
         check(name, related_split, catalog, where)
     location = catalog.split_places[split]
     domains = catalog.dataset("paper", name).get("domains", [])
-    if declared["scheme"] == "domain":
+    if declared.scheme == "domain":
         data = catalog.values("paper", name)["dataset"]
         at = f"{location}.domain (dataset {data!r}, {name}; requested in {where})"
-        lookup.check("domain", declared["domain"], domains, at)
+        lookup.check("domain", declared.domain, domains, at)
     for scale in protocol.scales:
         dataset, resolved_split = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
         scope = f"of dataset {data!r} ({name}, {scale} scale; requested in {where})"
-        if declared["scheme"] == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
+        if declared.scheme == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
             raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
         spec, clients = resolved_split.partition, resolved_split.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
-        size = "clients" if "clients" in declared else "clients_per_domain"
+        size = "clients" if declared.clients else "clients_per_domain"
         made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
         drawn = clients * resolved_split.sampling["fraction"] if resolved_split.sampling["scheme"] == "bernoulli" else 1
         classes = f"at most {dataset['classes']}, the classes {scope}"
@@ -49,7 +49,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
             (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {scope}"),
         ):
             if wrong:
-                raise ConfigError(f"{location}.{key}: {declared[key]} is not allowed; {allowed}")
+                raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")
         if resolved_split.topology is not None:
             graphs.check(resolved_split.topology, clients, f"{location}.topology")
 
@@ -71,8 +71,8 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
             graph = topology["graph"]
             raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {peers}")
-        if kind.central and content["scheme"] != "central":
-            scheme = content["scheme"]
+        if kind.central and content.scheme != "central":
+            scheme = content.scheme
             raise ConfigError(f"{at}: it needs all data in one client, as in splits of scheme central, not {scheme}")
         if topology is not None:
             graphs.check_steps(topology, resolved_split.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")

@@ -6,15 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed.config.algorithm import Algorithm
 from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
-
-#: A split; its scheme ignores some keys.
-SPLIT: dict[str, Any] = {
-    **{"balanced": False, "replacement": True, "assignment": "different_classes"},
-    **{"sampling": "bernoulli", "sampler": "keyed"},
-}
 
 #: The default metric of a table of results.
 NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
@@ -24,16 +19,6 @@ ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
 #: Mean and standard deviation of every channel, of pixels in 0..1: normalised pixels are in -2..2.
 MEAN, DEVIATION = 0.5, 0.25
-
-#: Scheme -> the label of its splits; braces hold keys of the split.
-LABELS = {
-    "iid": "IID",
-    "dirichlet": "Dirichlet {alpha:g}",
-    "pathological": "{classes_per_client} classes a client",
-    "shards": "{shards_per_client} shards a client",
-    "domain": "{domain}",
-    "central": "Centralised",
-}
 
 
 def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -59,16 +44,11 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
     return {"mean": [MEAN] * channels, "std": [DEVIATION] * channels, **complete}
 
 
-def split(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the complete ``entry`` of a split."""
-    return {"label": [LABELS[entry["scheme"]].format(**entry)], **SPLIT, **entry}
-
-
-def algorithm(name: str, entry: dict[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+def algorithm(name: str, entry: Algorithm, plain: Algorithm) -> Algorithm:
     """Return the complete ``entry`` of a row; the default label is the ``plain`` row's, followed by the settings."""
-    label = plain.get("label", registry.load(name.partition("~")[0]).__name__)
-    overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
-    return {"label": ", ".join(filter(None, (label, overrides))), **entry}
+    label = plain.label or registry.load(name.partition("~")[0]).__name__
+    overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in (entry.set or {}).items())
+    return entry.model_copy(update={"label": entry.label or ", ".join(filter(None, (label, overrides)))})
 
 
 def table(document: dict[str, Any]) -> dict[str, Any]:

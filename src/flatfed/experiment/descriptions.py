@@ -17,8 +17,8 @@ def resolve(catalog: Catalog, paths: Paths, ids: RunIds, chosen: Mapping[str, fl
     resolved_split, model = catalog.split_settings(scale, protocol, split), values["model"]
     training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
     length = {}
-    if "steps_of" in catalog.splits[split]:  # a round has the steps of the reference split
-        federated = catalog.split_settings(scale, protocol, catalog.splits[split]["steps_of"])
+    if reference := catalog.splits[split].steps_of:  # a round has the steps of the reference split
+        federated = catalog.split_settings(scale, protocol, reference)
         length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
     emulated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")
     description = {

@@ -71,7 +71,7 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
     return Panel(
         entries=tuple(_entry({**shared, **part}, kind, catalog, where) for part in parts),
         levels=_entry({**shared, "rows": panel["levels"]}, kind, catalog, where) if "levels" in panel else None,
-        title=panel["title"] if "title" in panel else ", ".join(catalog.splits[panel["split"]]["label"]),
+        title=panel["title"] if "title" in panel else ", ".join(catalog.splits[panel["split"]].headers),
         metric=panel.get("metric"),
         parameter=panel.get("parameter"),
         rows=tuple(panel.get("rows", ())),

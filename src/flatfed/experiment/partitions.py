@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flatfed.config.split import Split
 from flatfed.data import keys
 
 if TYPE_CHECKING:
@@ -39,37 +40,38 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Sp
     """
     entry, values = catalog.splits[split], protocol.scales[scale]
     dataset, printed = (catalog.datasets[settings["dataset"]] for settings in (values, protocol.scales["paper"]))
-    scheme, classes = entry["scheme"], dataset["classes"]
-    clients = entry["clients"] if scheme != "domain" else entry["clients_per_domain"]
+    scheme, classes = entry.scheme, dataset["classes"]
+    clients = entry.clients if scheme != "domain" else entry.clients_per_domain
     if scheme != "central":
         clients = max(1, round(clients * values.get("clients_times", 1)))
     partition: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme}
     names = (key.removesuffix("?") for key in keys.PARTITIONS[scheme])
-    partition |= {key: entry[key] for key in names if key in entry and key != "images_of"}
+    declared = {key: getattr(entry, key, None) for key in names if key != "images_of"}
+    partition |= {key: value for key, value in declared.items() if value is not None}
     partition["clients"] = clients
     if scheme == "domain":
         partition |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
-        partition["held_out"] = printed["domains"].index(entry["domain"])
+        partition["held_out"] = printed["domains"].index(entry.domain)
     elif scheme == "dirichlet":
-        partition["alpha"] = float(entry["alpha"])
+        partition["alpha"] = float(entry.alpha)
     elif scheme == "pathological":
-        partition["classes_per_client"] = max(1, round(entry["classes_per_client"] * classes / printed["classes"]))
+        partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed["classes"]))
     if "client_test_images" in values:
         partition["client_test"] = values["client_test_images"]
-    partition["sampler"] = entry["sampler"]
-    if "images_of" in entry:
-        pooled = of_split(entry["images_of"], protocol, scale, catalog).partition
+    partition["sampler"] = entry.sampler
+    if entry.images_of:
+        pooled = of_split(entry.images_of, protocol, scale, catalog).partition
         partition["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
-    fraction = min(1.0, round(entry["participation"] * values.get("participation_times", 1), 10))
-    sampling = {"scheme": entry["sampling"], "fraction": fraction, "sampler": entry["sampler"]}
+    fraction = min(1.0, round(entry.participation * values.get("participation_times", 1), 10))
+    sampling = {"scheme": entry.sampling, "fraction": fraction, "sampler": entry.sampler}
     return SplitSettings(partition, sampling, topology(entry, values.get("clients_times", 1)), dataset["train"])
 
 
-def topology(entry: dict[str, Any], clients_times: float = 1) -> dict[str, Any] | None:
+def topology(entry: Split, clients_times: float = 1) -> dict[str, Any] | None:
     """Return the graph of a split's ``entry``, or None; ``clients_times`` multiplies the neighbours."""
-    if "topology" not in entry:
+    if not entry.topology:
         return None
-    spec = {"graph": entry["topology"]}
-    if "neighbours" in entry:
-        spec["neighbours"] = max(2, round(entry["neighbours"] * clients_times))
+    spec = {"graph": entry.topology}
+    if entry.neighbours:
+        spec["neighbours"] = max(2, round(entry.neighbours * clients_times))
     return spec

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed.config.algorithm import Algorithm
 from flatfed.config.protocol import CHANGES, DEFAULTS
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
@@ -87,7 +88,7 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
 
 
 def of_algorithm(
-    values: dict[str, Any], algorithm: str, entry: dict[str, Any], chosen: Mapping[str, Any] = MappingProxyType({})
+    values: dict[str, Any], algorithm: str, entry: Algorithm, chosen: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``values``.
 
@@ -97,7 +98,7 @@ def of_algorithm(
     base = algorithm.partition("~")[0]
     overrides = {**values["algorithms"].get(base, {})}
     if algorithm != base:
-        overrides |= entry["set"] | values["algorithms"].get(algorithm, {})
+        overrides |= entry.set | values["algorithms"].get(algorithm, {})
     overrides |= chosen
     declared = registry.load(base).parameters()
     parameters = {

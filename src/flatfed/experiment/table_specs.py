@@ -115,7 +115,7 @@ def row_notes(catalog: Catalog, rows: Iterable[str]) -> list[str]:
     """Return the notes of config/algorithms.yaml on ``rows`` and on the plain rows of variants."""
     entries = catalog.algorithms
     names = (name for row in rows for name in (row.partition("~")[0], row))
-    return list(dict.fromkeys(entries[name]["note"] for name in names if "note" in entries.get(name, {})))
+    return list(dict.fromkeys(entries[name].note for name in names if name in entries and entries[name].note))
 
 
 def peer_notes(table: Table, columns: list[Column]) -> list[str]:

@@ -61,7 +61,7 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     id_ = entry["row"]
     if kind == "results":
         lookup.check_algorithm(id_, catalog.algorithms, where)
-        label = entry.get("label", catalog.algorithms[id_]["label"])
+        label = entry.get("label", catalog.algorithms[id_].label)
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
         compatibility.protocol_of(entry["protocol"], catalog, where)
@@ -96,7 +96,7 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         if (several_metrics or target) and splits:
             stem += f".{metric}" + (f"_{relative}" if relative and not fixed else "")
             stem += f"-{target}" if target else ""
-        label = catalog.splits[splits[0]]["label"] if splits and not group.get("mean") else []
+        label = catalog.splits[splits[0]].headers if splits and not group.get("mean") else []
         under = entry.get("label", METRICS[metric].words if several_metrics else "")
         if target:
             goal = settings.target(protocol.scales["paper"], splits[0], target, protocol.file)

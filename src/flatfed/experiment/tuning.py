@@ -85,7 +85,7 @@ def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) 
     overrides = {}
     if row != source.row:
         of_protocol = catalog.values(source.scale, protocol)["algorithms"].get(row, {})
-        overrides = {**catalog.algorithms[row].get("set", {}), **of_protocol}
+        overrides = {**(catalog.algorithms[row].set or {}), **of_protocol}
     settings_pair = (catalog.hyperparameters(source.scale, name, source.row) for name in (source.protocol, protocol))
     before, after = ({**training, **parameters} for training, parameters in settings_pair)
     return [key for key in source.grid if key not in overrides and before[key] == after[key]]

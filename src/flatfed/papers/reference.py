@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flatfed.config.split import Split
 from flatfed.errors import ConfigError, missing_message, unknown
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import AMOUNTS, UNITS
@@ -123,14 +124,14 @@ def read_all(root: Path) -> dict[str, Reference]:
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
-def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
+def keys_of_split(split: Split, clients: int) -> dict[str, Any]:
     """Return the keys of the reference files for a split with ``clients`` clients."""
-    partition, parameter = PARTITIONS.get(split["scheme"], (split["scheme"], ""))
+    partition, parameter = PARTITIONS.get(split.scheme, (split.scheme, ""))
     return {
         "partition": partition,
-        "partition_param": split.get(parameter, ""),
+        "partition_param": getattr(split, parameter) if parameter else "",
         "clients": clients,
-        "participation": split["participation"],
+        "participation": split.participation,
     }
 
 
