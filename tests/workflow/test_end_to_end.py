@@ -40,7 +40,7 @@ def test_a_run_says_what_made_it(trained):
 def test_logs_and_benchmarks_have_their_places(trained):
     path = "preview/train/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
     assert "round 2/2" in (trained.root / f"logs/{path}.log").read_text()
-    assert "max_rss" in (trained.root / f"benchmarks/{path}.tsv").read_text()
+    assert "max_rss" in (trained.root / f"results/benchmarks/{path}.tsv").read_text()
 
 
 def test_snakemake_reports_tables_and_figures(project, tmp_path):

@@ -47,7 +47,7 @@ def test_a_path_and_a_title_are_taken_literally(place):
     assert (manifest["source"], manifest["train"]) == ({"source": "npz"}, 20), "read from there"
     assert EVIL in html.unescape((place.root / f"results/preview/tables/{TABLE}.html").read_text())
     made = {path.relative_to(place.root).parts[0] for path in files(place) - before}
-    assert made == {"results", "resources", "logs", "benchmarks"}
+    assert made == {"results", "resources", "logs"}
 
 
 @pytest.mark.parametrize(

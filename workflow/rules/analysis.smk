@@ -12,7 +12,7 @@ rule surface:
     log:
         "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}.log",
     benchmark:
-        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}.tsv"
+        "<results>/benchmarks/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}.tsv"
     conda:
         "../envs/jobs.yml"
     threads: run_threads
@@ -48,7 +48,7 @@ rule hessian:
     log:
         "<logs>/{scale}/hessian/{protocol}/{split}/{algorithm}/seed{seed}.log",
     benchmark:
-        "<benchmarks>/{scale}/hessian/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+        "<results>/benchmarks/{scale}/hessian/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
     conda:
         "../envs/jobs.yml"
     threads: run_threads

@@ -9,7 +9,7 @@ rule fetch:
     log:
         "<logs>/fetch/{dataset}.log",
     benchmark:
-        "<benchmarks>/fetch/{dataset}.tsv"
+        "<results>/benchmarks/fetch/{dataset}.tsv"
     localrule: True
     conda:
         "../envs/jobs.yml"
@@ -54,7 +54,7 @@ rule partition:
     log:
         "<logs>/{scale}/partition/{protocol}/{split}/seed{seed}.log",
     benchmark:
-        "<benchmarks>/{scale}/partition/{protocol}/{split}/seed{seed}.tsv"
+        "<results>/benchmarks/{scale}/partition/{protocol}/{split}/seed{seed}.tsv"
     conda:
         "../envs/jobs.yml"
     params:

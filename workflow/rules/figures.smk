@@ -12,7 +12,7 @@ rule figure:
     log:
         "<logs>/{scale}/figure/{figure}.log",
     benchmark:
-        "<benchmarks>/{scale}/figure/{figure}.tsv"
+        "<results>/benchmarks/{scale}/figure/{figure}.tsv"
     localrule: True
     conda:
         "../envs/jobs.yml"

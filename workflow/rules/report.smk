@@ -11,7 +11,7 @@ rule report:
     log:
         "<logs>/{scale}/report.log",
     benchmark:
-        "<benchmarks>/{scale}/report.tsv"
+        "<results>/benchmarks/{scale}/report.tsv"
     localrule: True
     conda:
         "../envs/jobs.yml"

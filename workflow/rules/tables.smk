@@ -15,7 +15,7 @@ rule table:
     log:
         "<logs>/{scale}/table/{table}.log",
     benchmark:
-        "<benchmarks>/{scale}/table/{table}.tsv"
+        "<results>/benchmarks/{scale}/table/{table}.tsv"
     localrule: True
     conda:
         "../envs/jobs.yml"

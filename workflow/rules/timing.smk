@@ -11,7 +11,7 @@ rule timing:
     log:
         "<logs>/{scale}/timing/{protocol}/{split}/{algorithm}.log",
     benchmark:
-        "<benchmarks>/{scale}/timing/{protocol}/{split}/{algorithm}.tsv"
+        "<results>/benchmarks/{scale}/timing/{protocol}/{split}/{algorithm}.tsv"
     conda:
         "../envs/jobs.yml"
     threads: all_cores

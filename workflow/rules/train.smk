@@ -14,7 +14,7 @@ rule train:
     log:
         "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.log",
     benchmark:
-        "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+        "<results>/benchmarks/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
     conda:
         "../envs/jobs.yml"
     threads: run_threads

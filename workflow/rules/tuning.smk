@@ -7,7 +7,7 @@ use rule train as tuning_run with:
     log:
         "<logs>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}.log",
     benchmark:
-        "<benchmarks>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}.tsv"
+        "<results>/benchmarks/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}.tsv"
     message:
         "Train tuning point {wildcards.point} of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, {resources.device}"
 
