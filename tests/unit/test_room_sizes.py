@@ -23,12 +23,12 @@ LIMITS = {
     "commands": 1340,
     "data": 1099,
     "engine": 3523,
-    "experiment": 2276,
-    "figures": 825,
+    "experiment": 2246,
+    "figures": 826,
     "models": 446,
     "papers": 463,
     "runs": 801,
-    "tables": 1497,
+    "tables": 1495,
     "workflow": 233,
 }
 
