@@ -245,6 +245,28 @@ def test_figures(exp: experiment.Experiment) -> None:
     assert heat.inputs[1] == exp.paths.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "set_up"),
+    [
+        ("fedsmoo2023_T1", ", digits / digits-20, 20 to 40 rounds"),
+        ("fedsmoo2023_T4", ""),  # trains nothing
+        ("fedsmoo2023_F9", ", digits, 20 rounds"),
+        ("fedlesam2024_F5", ", digits / digits-20"),  # of partitions
+    ],
+)
+def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: experiment.Experiment, name, set_up) -> None:
+    """Numbers in titles were replaced by patterns: "5% of 200 clients" became "5% of 60 clients", which was false."""
+    of_table = name in exp.tables
+    read = table_specs.table_spec if of_table else figure_specs.figure_spec
+    preview, paper = (read(exp, scale, name) for scale in ("preview", "paper"))
+    assert paper.prefix == ""
+    assert preview.prefix == f"Preview scale{set_up} (title and headings as at paper scale): "
+    declared = (exp.tables if of_table else exp.figures)[name].settings["title"]
+    assert preview.title == paper.title == declared
+    if not of_table:
+        assert [panel.title for panel in preview.panels] == [panel.title for panel in exp.figures[name].panels]
+
+
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
     spec = report_spec.specification(exp, "preview")
     assert len(spec.runs) == len({run.path for run in spec.runs}) == 64

@@ -63,8 +63,9 @@ def test_a_protocol_with_a_preview_has_one():
         scales.left_out(found, found.scale, found.requested) == []
         and len(cell_specs.cells(found, "preview", "photos")) == 4
     )
-    title = table_specs.table_spec(found, "preview", "photos").title
-    assert title == "Four algorithms on my photographs: digits, 10 clients"
+    spec = table_specs.table_spec(found, "preview", "photos")
+    assert spec.prefix == "Preview scale, digits, 2 rounds (title and headings as at paper scale): "
+    assert spec.title == "Four algorithms on my photographs"
 
 
 def test_a_report_names_what_was_left_out(here):

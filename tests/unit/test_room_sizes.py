@@ -23,12 +23,12 @@ LIMITS = {
     "commands": 1341,
     "data": 1099,
     "engine": 3523,
-    "experiment": 2271,
-    "figures": 825,
+    "experiment": 2241,
+    "figures": 826,
     "models": 446,
     "papers": 464,
     "runs": 801,
-    "tables": 1497,
+    "tables": 1495,
     "workflow": 233,
 }
 

@@ -22,9 +22,9 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     document, kind = layout.settings, KINDS[layout.kind]
     drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
     runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
-    pairs = layout.pairs(scale)
+    pairs, trains = layout.pairs(scale), kind.reads != "partitions"
     settings = [
-        set_ups.shared_setting(catalog, scale, pairs, trained=kind.reads != "partitions"),
+        set_ups.shared_setting(catalog, scale, pairs, trains),
         set_ups.same_data(experiment, scale, layout),
     ]
     texts = [document["caption"]] if "caption" in document else []
@@ -43,7 +43,8 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
         figure=layout.id,
         kind=layout.kind,
         scale=scale,
-        title=set_ups.retitled(catalog, scale, document["title"], pairs),
+        prefix=set_ups.prefix(catalog, scale, pairs, trains),
+        title=document["title"],
         panels=drawn,
         paper=document["paper"],
         setting="; ".join(filter(None, settings)),
@@ -64,9 +65,8 @@ def _not_shown(figure: Figure) -> set[str]:
 
 
 def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> DrawnPanel:
-    pairs = list(dict.fromkeys(pair for entry in panel.all_entries(scale) for pair in entry.pairs))
     return DrawnPanel(
-        title=set_ups.at_scale(experiment.catalog, scale, panel.title, pairs),
+        title=panel.title,
         marks=_marks(experiment, scale, figure, panel),
         metric=panel.metric if figure.kind == "curves" else None,
         axis=PARAMETERS[panel.parameter].axis if panel.parameter else "",

@@ -170,9 +170,10 @@ class Table:
 class TableSpec:
     """The layout of a table at a scale.
 
-    ``paper``: the number of the printed table. ``printed``: whether the table shows paper numbers. ``setting``: the
-    set-up, with ``{name}`` for each of the ``datasets``. ``metric``: the quantity, without ``unit``. ``paper_targets``:
-    column id -> printed target as a fraction. ``flags``: the errata that the reference file cites.
+    ``prefix``: the text before ``title``. ``paper``: the number of the printed table. ``printed``: whether the table
+    shows paper numbers. ``setting``: the set-up, with ``{name}`` for each of the ``datasets``. ``metric``: the
+    quantity, without ``unit``. ``paper_targets``: column id -> printed target as a fraction. ``flags``: the errata that
+    the reference file cites.
     """
 
     table: str
@@ -182,6 +183,7 @@ class TableSpec:
     unit: str
     rows: Sequence[Row]
     columns: Sequence[Column]
+    prefix: str = ""
     paper: str = ""
     printed: bool = True
     setting: str = ""

@@ -52,9 +52,9 @@ class DrawnPanel:
 class FigureSpec:
     """A figure at a scale.
 
-    ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that the paper does not state. ``metric``:
-    the default of the panels. ``smooth``: the odd width of a Hanning window in evaluated rounds, or 0. ``across``: the
-    horizontal axis of curves, "rounds" or "communications".
+    ``prefix``: the text before ``title``. ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that
+    the paper does not state. ``metric``: the default of the panels. ``smooth``: the odd width of a Hanning window in
+    evaluated rounds, or 0. ``across``: the horizontal axis of curves, "rounds" or "communications".
     """
 
     figure: str
@@ -62,6 +62,7 @@ class FigureSpec:
     scale: str
     title: str
     panels: Sequence[DrawnPanel]
+    prefix: str = ""
     paper: str = ""
     setting: str = ""
     caption: str = ""

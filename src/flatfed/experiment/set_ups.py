@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +17,6 @@ from flatfed.runs import graphs
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
 
 
-#: Property of a split -> pattern of its number in a title.
-NUMBERS = {
-    "clients": r"\d+(?=( and \d+)* clients)",
-    "active": r"\d+(?=% of)",
-    "classes_per_client": r"(?<=c = )\d+|(?<=Pathological )\d+",
-}
-
-
 def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     """Return one line on (protocol, split)s; at preview scale it names the paper's datasets if there are several."""
     replaced: dict[str, dict[str, None]] = {}
@@ -37,58 +27,18 @@ def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in replaced.items())
 
 
-def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return :func:`at_scale`, completed by dataset and number of clients.
+def prefix(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+    """Return the text before a title, whose words and headings are the same at all scales; "" at paper scale.
 
-    "Test accuracy on CIFAR-10 after 800 rounds" becomes "Test accuracy on digits after 20 rounds, 30 clients".
+    "Preview scale, digits, 14 to 20 rounds (title and headings as at paper scale): ", without rounds if nothing trains.
     """
-    if scale == "paper" or not pairs:
-        return text
-    replaced = at_scale(catalog, scale, text, pairs)
-    data = _data(catalog, scale, pairs)
-    named = " / ".join(data) in replaced
-    clients = _from_to(catalog.split_settings(scale, *pair).partition["clients"] for pair in pairs)
-    # A figure's panels name three or more datasets.
-    unnamed = [" / ".join(data)] * (not named and len(data) < 3) + [f"{clients} clients"] * ("clients" not in replaced)
-    return (", " if named else ": ").join(filter(None, [replaced, ", ".join(unnamed)]))
-
-
-def at_scale(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return a paper's title with the data, rounds, target and :data:`NUMBERS` of ``scale``.
-
-    A number that differs between the ``pairs`` of protocol and split remains.
-    """
-    if scale == "paper" or not pairs:
-        return text
-    replacements: dict[tuple[str, str], set[str]] = {}
-    for pair in pairs:
-        paper, scaled = (_numbers(catalog, at, *pair) for at in ("paper", scale))
-        for key, number in paper.items():
-            replacements.setdefault((key, number), set()).add(scaled[key])
-    same = {key: min(numbers) for key, numbers in replacements.items() if len(numbers) == 1}
-    for key, pattern in NUMBERS.items():
-        text = re.sub(pattern, lambda match, key=key: same.get((key, match[0]), match[0]), text)
-    text = re.sub(r"\d+(?= rounds)", _from_to(catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs), text)
-    text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
-    labels = (re.escape(entry["label"]) for entry in catalog.datasets.values())
-    dataset = "|".join(sorted(labels, key=len, reverse=True))
-    return re.sub(f"({dataset})((, | and )({dataset}))*", " / ".join(_data(catalog, scale, pairs)), text)
-
-
-def _data(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> list[str]:
-    return list(dict.fromkeys(_dataset(catalog, scale, protocol) for protocol, _ in pairs))
-
-
-def _from_to(numbers: Iterable[int]) -> str:
-    """Return "14 to 20", or "30" of equal numbers."""
-    distinct = set(numbers)
-    return " to ".join(map(str, sorted({min(distinct), max(distinct)})))
-
-
-def _numbers(catalog: Catalog, scale: str, protocol: str, split: str) -> dict[str, str]:
-    resolved_split = catalog.split_settings(scale, protocol, split)
-    values = {**resolved_split.partition, "active": f"{100 * resolved_split.sampling['fraction']:g}"}
-    return {key: str(values[key]) for key in NUMBERS if key in values}
+    if scale == "paper":
+        return ""
+    data = dict.fromkeys(_dataset(catalog, scale, protocol) for protocol, _ in pairs)
+    rounds = {catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs if trained}
+    ends = " to ".join(map(str, sorted({min(rounds), max(rounds)}))) if rounds else ""
+    parts = ["Preview scale", " / ".join(data), ends and f"{ends} rounds"]
+    return f"{', '.join(filter(None, parts))} (title and headings as at paper scale): "
 
 
 def shared_setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:

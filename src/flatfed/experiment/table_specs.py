@@ -29,7 +29,8 @@ def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str
     return TableSpec(
         table=layout.id,
         scale=scale,
-        title=set_ups.retitled(catalog, scale, document["title"], pairs),
+        prefix=set_ups.prefix(catalog, scale, pairs),
+        title=document["title"],
         paper=document.get("paper", ""),
         printed=layout.reference is not None,
         unit=document.get("unit", chosen[0].unit),

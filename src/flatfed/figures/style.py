@@ -97,8 +97,7 @@ def count_text(numbers: dict[str, int]) -> str:
 
 def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     """Write the title above ``figure`` and the caption below it, with an ``explanation`` of the marks."""
-    scale = "Preview scale, not the paper's data: " if spec.scale == "preview" else ""
-    figure.suptitle(wrapped(scale + spec.title, TITLE), fontproperties=TITLE, x=0.005, ha="left")
+    figure.suptitle(title(spec), fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
         [f"Paper: {spec.paper}" if spec.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
@@ -110,6 +109,11 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     # Below the edge of the page: the layout engine cannot place it under the legend. Files include it (`frame`).
     below = -0.06 / figure.get_figheight()
     figure.text(0.005, below, text, fontproperties=CAPTION, color="#555555", ha="left", va="top", linespacing=1.4)
+
+
+def title(spec: FigureSpec) -> str:
+    """Return the title of a figure in lines of its width."""
+    return wrapped(spec.prefix + spec.title, TITLE)
 
 
 def wrapped(text: str, font: FontProperties) -> str:

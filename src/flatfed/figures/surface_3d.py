@@ -17,7 +17,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.loss_surfaces import LossSurface, explanation, read_surfaces, reason_empty
-from flatfed.figures.style import WIDTH, caption, quantity
+from flatfed.figures.style import WIDTH, caption, quantity, title
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
@@ -36,13 +36,13 @@ def draw(spec: FigureSpec) -> Figure:
     down = math.ceil(len(surfaces) / across)
     side, head, foot = WIDTH / max(2, across), 0.2, 0.06
     height = 0.86 * side
-    title = 0.42 if spec.scale == "preview" else 0.26
-    tall = title + down * (height + head) + foot
+    top = 0.1 + 0.16 * len(title(spec).splitlines())
+    tall = top + down * (height + head) + foot
     figure = plt.figure(figsize=(WIDTH, tall))
     example = next((surface for panel in surfaces for surface in panel if surface), None)
     for number, panel in enumerate(surfaces):
         row, column = divmod(number, across)
-        bottom = 1 - (title + (row + 1) * (height + head)) / tall
+        bottom = 1 - (top + (row + 1) * (height + head)) / tall
         margin = (WIDTH - min(across, len(surfaces) - row * across) * side) / 2
         edge, wide = (margin + column * side) / WIDTH, side / WIDTH
         axis = figure.add_axes((edge, bottom, 0.95 * wide, height / tall), projection="3d")

@@ -101,23 +101,21 @@ def typeset(filled: FilledTable) -> TypesetTable:
     """
     spec = filled.spec
     ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
-    scale = "Preview scale" + ", not the paper's data" * spec.printed + ": " if spec.scale == "preview" else ""
-    prefix = "In the paper: " if scale and spec.paper else ""
     setting = with_counts(spec.setting, spec.datasets, [cell.images for cell in filled.cells])
     sources = (("Paper", spec.paper), ("Trained here", setting))
     return TypesetTable(
         spec,
         filled.by_column,
-        title=scale + spec.title,
+        title=spec.prefix + spec.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
-        blocks=tuple(_block(filled, prefix, part, columns, ranks) for part, columns in split(spec.columns)),
+        blocks=tuple(_block(filled, part, columns, ranks) for part, columns in split(spec.columns)),
         notes=(*gather(filled, any(ranks.values())), *doubts(spec.datasets, [cell.contents for cell in filled.cells])),
         warnings=tuple(warnings(filled)),
     )
 
 
 def _block(
-    table: FilledTable, prefix: str, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
+    table: FilledTable, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
 ) -> TableBlock:
     headers = merge(columns)
     common = 0
@@ -129,7 +127,7 @@ def _block(
         return tuple(_text(table, table.by_column[c.id][row], ranks.get(c.id, {}).get(row, "")) for c in columns)
 
     return TableBlock(
-        heading=heading and prefix + heading,
+        heading=heading,
         headers=headers[common:],
         under=tuple(_under(table, column) for column in columns),
         rows=tuple((row.label, texts(row.id)) for row in table.spec.rows),

@@ -131,5 +131,5 @@ def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group])
         curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
         if curves:
             headers = [text for text in column.headers if any(text not in c.headers for c in table.spec.columns)]
-            return f"{table.spec.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracy, curves
+            return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracy, curves
     return None
