@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextToPath
 
 from flatfed import algorithms, figures
-from flatfed.config.figure import Figure
+from flatfed.config import figure as documents
 from flatfed.figures import curves, palette
 from flatfed.figures import style as paper
 from flatfed.papers import figure_kinds
@@ -127,5 +127,5 @@ def test_lines_of_one_algorithm_keep_its_hue_and_differ():
 def test_what_the_configuration_can_ask_for_can_be_drawn():
     """A kind is in the document, is drawn by a function of its own."""
     kinds = set(figure_kinds.KINDS)
-    assert kinds == set(typing.get_args(Figure.model_fields["kind"].annotation))
+    assert kinds == set(typing.get_args(documents.Figure.model_fields["kind"].annotation))
     assert kinds == set(figures.KINDS)
