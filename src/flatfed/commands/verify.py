@@ -63,7 +63,7 @@ def lines(result: TableResult) -> Iterator[str]:
         yield f"{name}: {result.printed - missing} of {result.printed} cells made; this scale is not verified"
         return
     agree, near, differ = map(result.count, ("agrees", "near", "differs"))
-    values = f"{agree} of {agree + near + differ} cells agree, {f'{near} are near, ' if near else ''}{differ} differ"
+    values = f"{agree} of {agree + near + differ} cells agree, {f'{near} near, ' if near else ''}{differ} differ"
     if not agree + near + differ and missing < result.printed:
         values = "values are not compared (another set-up)"
     yield f"{name}: {values}, {missing} missing"

@@ -214,7 +214,7 @@ def _compared(table: FilledTable) -> list[str]:
     agreements = Counter(map(compare.agreement, table.cells))
     texts = []
     if total := agreements["agrees"] + agreements["near"] + agreements["differs"]:
-        near = f", {agreements['near']} are near" if agreements["near"] else ""
+        near = f", {agreements['near']} near" if agreements["near"] else ""
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
     results = claims.results(table.by_column.values()) if table.spec.scale == "paper" else []
     if any(result.outcome != "untested" for result in results):
