@@ -57,6 +57,7 @@ FILES = {
     "unknown protocol": (T1, "fedsmoo-cifar100", "fedsmo-cifar100", [T1, "columns[1]", "did you mean 'fedsmoo-cifar100'?"]),
     "unknown variant": (T1, "fedsmoo-cifar100", "fedsmoo-cifar10~cn", [T1, "did you mean 'fedsmoo-cifar10~cnn'?"]),
     "unknown metric": (T1, "test_accuracy", "test_acuracy", [T1, "did you mean 'test_accuracy'?"]),
+    "no unit": (T1, "unit: percent\n", "", [T1, "key 'unit' is missing; test_accuracy has: ", "percent"]),
     "unknown unit": (T1, "percent", "percents", [T1, "unit", "did you mean 'percent'?"]),
     "accuracy that is not evaluated": (CIFAR10, "evaluation: {every: 1,", "accuracy: client_test_accuracy\nevaluation: {every: 1,", [CIFAR10, "accuracy: client_test_accuracy", "needs 'clients' among evaluation.sets", "test"]),
     "unknown accuracy": (SAM, "accuracy: client_test_accuracy", "accuracy: client_test_acuracy", [SAM, "accuracy", "did you mean 'client_test_accuracy'?"]),

@@ -23,7 +23,7 @@ LIMITS = {
     "commands": 1341,
     "data": 1099,
     "engine": 3523,
-    "experiment": 2241,
+    "experiment": 2243,
     "figures": 826,
     "models": 446,
     "papers": 464,

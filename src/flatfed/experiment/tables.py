@@ -131,9 +131,11 @@ def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: It
         for scale, values in protocol.scales.items():
             settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
     relative = entry.get("relative", METRICS[metric].relative)
+    allowed = ", ".join(units_of(unit_of(metric, relative)))
+    if not unit:
+        raise ConfigError(f"{where}: key 'unit' is missing; {metric} has: {allowed}")
     lookup.check("unit", unit, UNITS, f"{where}: unit")
     if UNITS[unit].stored != unit_of(metric, relative):
-        allowed = ", ".join(units_of(unit_of(metric, relative)))
         quantity = f"{metric} taken as a {relative}" if relative else metric
         raise ConfigError(f"{where}: unit: {unit!r} is not one of {quantity}; allowed: {allowed}")
     if relative and "base" not in entry:
