@@ -21,6 +21,7 @@ from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.analysed_model import Digests
 from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian
+from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.uncertainty import agreement
@@ -194,7 +195,7 @@ def ids(folder):
 
 @dataclass(frozen=True)
 class RunElsewhere(Run):
-    """A run whose analyses lie in files of any name."""
+    """A run whose analyses lie in files of any name. Tables name it by its folder."""
 
     hessian_file: str | None = None
     timing_file: str | None = None
@@ -207,6 +208,10 @@ class RunElsewhere(Run):
     def timing(self):
         return self.timing_file or super().timing
 
+    @property
+    def in_results(self):
+        return self
+
 
 def requested(folder, description=None, partition=None, hessian=None, timing=None):
     """Return the run in ``folder`` as the configuration would request it, with the description that its record has."""
@@ -214,7 +219,7 @@ def requested(folder, description=None, partition=None, hessian=None, timing=Non
     if description is None:
         description = records.read(path).description if path.exists() else {"rounds": 2, **ids(folder)}
     named = {"scale": description.get("scale", "paper"), **ids(folder)}
-    files = {"hessian_file": hessian, "timing_file": timing}
+    files = {"hessian_file": hessian, "timing_file": timing, "analysis_folder": analyses_beside(str(folder))}
     return RunElsewhere(
         **named, path=str(folder), dataset="data", partition=partition, description=description, **files
     )

@@ -13,16 +13,18 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli
+from flatfed import cli, experiment
 from flatfed.data import manifest
 from flatfed.experiment import cell_specs, run_specs
 from flatfed.experiment.model import CellSpec
 from flatfed.runs import record as records
+from flatfed.runs.record import run_name
 from flatfed.tables import filled_table
 from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
+FILL = filled_table.fill
 ONE, OTHER = "runs/dir0.6-100/fedavg/seed1", "runs/dir0.6-100/fedsmoo/seed1"
 
 #: A process that fails where torch or Snakemake was imported.
@@ -116,6 +118,20 @@ def test_a_run_that_is_missing_is_counted_and_not_taken_from_elsewhere(folder, c
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
 
 
+def test_cells_read_the_runs_in_their_folders(folder, monkeypatch):
+    """Without links and without another working directory."""
+    given = {}
+
+    def fill(layout, specs, **options):
+        given[Path.cwd()] = {run.path for spec in specs for run in spec.runs}
+        return FILL(layout, specs, **options)
+
+    monkeypatch.setattr(filled_table, "fill", fill)
+    here = Path.cwd()
+    assert make() == 0
+    assert given == {here: {str(file.parent) for file in folder.rglob(records.RECORD)}}
+
+
 def edited(folder: Path) -> None:
     change(folder / ONE)
     path = folder / ONE / records.METRICS
@@ -199,6 +215,16 @@ def test_analyses_of_a_published_run_lie_beside_the_runs():
         ("copy/s/a/seed1", "copy/s/a/seed1"),
     ):
         assert made.requested(folder, {}).hessian == f"{analyses}/hessian.json"
+
+
+def test_analyses_of_a_configured_run_lie_where_the_rules_write_them(tmp_path):
+    """Also if a split has the name of the folder of all runs."""
+    named = {"runs": {"scheme": "dirichlet", "alpha": 0.5, "clients": 100, "participation": 0.1}}
+    found = experiment.load(made.edited(tmp_path, "splits.yaml", lambda splits: splits.update(named)))
+    run = run_specs.run(found, "paper", "fedsmoo-cifar10", "runs", "fedavg", 1)
+    assert run.path == "results/paper/runs/fedsmoo-cifar10/runs/fedavg/seed1"
+    assert run.hessian == "results/paper/analysis/fedsmoo-cifar10/runs/fedavg/seed1/hessian.json"
+    assert run.timing == "results/paper/analysis/fedsmoo-cifar10/runs/fedavg/timing.json"
 
 
 SPLIT = "path3-100"
@@ -359,3 +385,29 @@ def test_all_columns_with_runs_whatever_the_configuration_selects(so_far):
     )
     numbers = cells_of("fedsmoo2023_T6", "--so-far", "--config", "config.yaml")
     assert {column for _, column in numbers} == {"t1", "t2"}
+
+
+def test_a_hessian_is_read_beside_its_run_and_never_of_an_absent_run(tmp_path, monkeypatch, capsys):
+    """Errors name the file that was read, cells the place in results/."""
+    monkeypatch.chdir(tmp_path)
+    about = run_specs.run(EXP, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1).description
+    columns = {"round": range(1, 801), **dict.fromkeys(("test_accuracy", "consistency"), [0.5] * 800)}
+    made.run("copy/runs/any", columns, description=about)
+    beside = Path(made.written("copy/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=run_name(about))))
+    absent = "fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
+    made.written(f"results/paper/analysis/{absent}/hessian.json", made.hessian(10.0, 100.0, run=absent))
+
+    def cells() -> dict[str, dict[str, str]]:
+        assert make(table="fedsmoo2023_T2") == 0
+        lines = csv.DictReader(Path("out/fedsmoo2023_T2.csv").read_text().splitlines())
+        return {cell["row"]: cell for cell in lines if cell["metric"] == "hessian_top_eigenvalue"}
+
+    found = cells()
+    assert (found["fedsam"]["value"], found["fedsmoo"]["value"]) == ("10.0", "")
+    assert found["fedsmoo"]["problems"] == f"results/paper/runs/{absent} has no run.json"
+    beside.write_text("{")
+    assert make(table="fedsmoo2023_T2") == 2
+    assert "flatfed table: copy/analysis/any/hessian.json: " in capsys.readouterr().err
+    beside.unlink()
+    named = f"results/paper/analysis/{run_name(about)}/hessian.json"
+    assert cells()["fedsam"]["problems"] == f"{named} does not exist"

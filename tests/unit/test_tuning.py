@@ -81,6 +81,7 @@ def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, 
     found = tuning.search(exp.catalog, scale, CIFAR10, SPLIT, "mofedsam")
     run = tuning.run(exp.catalog, exp.paths, found, "learning_rate=0.0316228,alpha=0.2")
     assert run.path == f"results/{scale}/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
+    assert run.analysis_folder == run.path
     assert (run.partition, run.dataset) == (ordinary.partition, ordinary.dataset)
     changed = {key for key in run.description if run.description[key] != ordinary.description.get(key)}
     assert changed == {"learning_rate", "update", "evaluation", "validation"}

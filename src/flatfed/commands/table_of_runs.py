@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import plural
 from flatfed.runs import identity
-from flatfed.runs.paths import RunIds, without_label
+from flatfed.runs.paths import RunIds, analyses_beside, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again
 from flatfed.runs.run import Run
 from flatfed.tables import blocks, filled_table
@@ -44,59 +42,61 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
     loaded = experiment.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
-    ids = map(RunIds.of_description, (record.description for record in records.values()))
-    scales_of_table = (run.scale for run in ids if run.protocol.removesuffix(BFLOAT16) in scales.protocols_of(table))
-    scale = next(scales_of_table, "preview")
+    protocols = scales.protocols_of(table)
+    of_table = (run for run in map(_ids, records.values()) if run.protocol.removesuffix(BFLOAT16) in protocols)
+    scale = next((run.scale for run in of_table), "preview")
     specs = cell_specs.cells(loaded, scale, table.id)
-    # A folder of runs has no timings.
-    candidates = (run for spec in specs if not spec.timed for run in (*spec.runs, *_in_bfloat16(loaded, spec.runs)))
-    requested = {RunIds.of_description(run.description): run for run in candidates}
-    chosen, left_out = _select(records, requested)
+    timed = {spec.column for spec in specs if spec.timed}  # a folder of runs has no timings
+    specs = [spec for spec in specs if spec.column not in timed]
+    candidates = (run for spec in specs for run in (*spec.runs, *_in_bfloat16(loaded, spec.runs)))
+    found, left_out = _select(records, {_ids(run): run for run in candidates})
 
-    def shortness(run: Run) -> tuple[bool, int, str]:
-        record = records.get(chosen.get(RunIds.of_description(run.description)))
-        return (not record.ended, -record.rounds_done, record.finished or "") if record else NO_RUN
+    order = {path: (not made.ended, -made.rounds_done, made.finished or "") for path, made in records.items()}
 
-    def longest(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        return min(runs, _in_bfloat16(loaded, runs), key=lambda runs: min(map(shortness, runs), default=NO_RUN))
+    def longest(runs: tuple[Run, ...]) -> list[Run]:
+        precisions = runs, _in_bfloat16(loaded, runs)
+        placed = [[found.get(_ids(run), replace(run, absent=True)) for run in runs] for runs in precisions]
+        return min(placed, key=lambda runs: min((order[run.path] for run in runs if not run.absent), default=NO_RUN))
 
     specs = [_changed(spec, longest) for spec in specs]
-    needed = {RunIds.of_description(run.description) for spec in specs for run in spec.runs}
-    left_out |= {chosen.pop(ids): "not used: its cell has another precision" for ids in [*chosen] if ids not in needed}
-    paths = {requested[ids].path for ids in chosen}
-    shown = {spec.column for spec in specs if not spec.timed for run in spec.sources.runs if run.path in paths}
-    columns = [column for column in table.columns if column in shown]
+    shown = {run.path: records[run.path] for spec in specs for run in spec.runs if not run.absent}
+    unused = [run.path for run in found.values() if run.path not in shown]
+    left_out |= dict.fromkeys(unused, "not used: its cell has another precision")
     reasons = [f"not shown: {folder}: {reason}" for folder, reason in (refused | left_out).items()]
-    if not columns:
+    with_runs = {spec.column for spec in specs if not all(run.absent for run in spec.sources.runs)}
+    if not with_runs:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
-    summary = _summary([records[folder] for folder in chosen.values()])
+    columns = [column for column in table.columns if column in with_runs]
     layout = table_specs.table_spec(loaded, scale, table.id, columns)
     # The records count the images, not the data of this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
+    summary = _summary(shown.values())
     notes, title = layout.notes, f"{layout.title} ({summary})" if options.so_far else layout.title
     if len(columns) < len(table.columns):  # replace the note about the configuration's columns
         notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
     layout = replace(layout, datasets=datasets, notes=notes, title=title)
-    ended = {ids for ids, folder in chosen.items() if records[folder].ended}
-    specs = [_of_seeds(spec, chosen.keys(), ended, options.so_far) for spec in specs if spec.column in columns]
-    with _as_results(chosen, requested):
-        typeset = blocks.typeset(filled_table.fill(layout, specs, so_far=options.so_far))
-    counts = f"{plural(len(chosen), 'run')}; {len(records) - len(chosen) - len(left_out)} others are not of this table"
+    specs = [_of_seeds(spec, shown, options.so_far) for spec in specs if spec.column in with_runs]
+    typeset = blocks.typeset(filled_table.fill(layout, specs, so_far=options.so_far))
+    counts = f"{plural(len(shown), 'run')}; {len(records) - len(shown) - len(left_out)} others are not of this table"
     return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 
 
-def _read(top: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path, str]]:
+def _ids(run: Run | RunRecord) -> RunIds:
+    return RunIds.of_description(run.description)
+
+
+def _read(top: Path, so_far: bool) -> tuple[dict[str, RunRecord], dict[str, str]]:
     """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
     records, refused = {}, {}
     files = run_folders.record_files([top], RECORD, *([RECORD_SO_FAR] if so_far else []))
     for folder in dict.fromkeys(file.parent for file in files):
         try:
-            records[folder] = read_again(partial(_read_one, folder), so_far)
+            records[str(folder)] = read_again(partial(_read_one, folder), so_far)
         except DataError as problem:
-            refused[folder] = str(problem)
-    longest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)
-    return dict(longest), refused
+            refused[str(folder)] = str(problem)
+    longest = sorted(records, key=lambda folder: (records[folder].ended, records[folder].rounds_done), reverse=True)
+    return {folder: records[folder] for folder in longest}, refused
 
 
 def _read_one(folder: Path) -> RunRecord:
@@ -109,19 +109,19 @@ def _changed(spec: CellSpec, change: Callable[[tuple[Run, ...]], Iterable[Run]])
     return replace(spec, **{key: replace(part, runs=tuple(change(part.runs))) for key, part in parts.items()})
 
 
-def _in_bfloat16(loaded: Experiment, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+def _in_bfloat16(loaded: Experiment, runs: Iterable[Run]) -> tuple[Run, ...]:
     """Return ``runs`` in the variants of their protocols in bfloat16, as far as these exist."""
-    ids = (replace(RunIds.of_description(run.description), protocol=run.protocol + BFLOAT16) for run in runs)
+    ids = (replace(_ids(run), protocol=run.protocol + BFLOAT16) for run in runs)
     return tuple(run_specs.run(loaded, **vars(low)) for low in ids if low.protocol in loaded.catalog.protocols)
 
 
 def _select(
-    records: Mapping[Path, RunRecord], requested: Mapping[RunIds, Run]
-) -> tuple[dict[RunIds, Path], dict[Path, str]]:
-    """Return the folders of the shown runs, all on the data of the first, and the reasons for the others."""
-    chosen, left_out, digests = {}, {}, {}
+    records: Mapping[str, RunRecord], requested: Mapping[RunIds, Run]
+) -> tuple[dict[RunIds, Run], dict[str, str]]:
+    """Return the requested runs in their folders, all on the data of the first, and the reasons for the others."""
+    found, left_out, digests = {}, {}, {}
     for folder, record in records.items():
-        ids = RunIds.of_description(record.description)
+        ids = _ids(record)
         if ids not in requested:
             continue
         data: dict[tuple[Any, ...], str] = {
@@ -134,44 +134,32 @@ def _select(
         elif conflict:
             differs = f"{conflict[0]} is {data[conflict][:12]}, of the shown runs {digests[conflict][:12]}"
             left_out[folder] = f"trained on other data: {differs}"
-        elif ids in chosen:
-            rounds = f"{record.rounds_done} rounds, {chosen[ids]} is shown: {records[chosen[ids]].rounds_done}"
+        elif ids in found:
+            other = found[ids].path
+            rounds = f"{record.rounds_done} rounds, {other} is shown: {records[other].rounds_done}"
             left_out[folder] = f"not used: {rounds}"
         else:
-            chosen[ids] = folder
+            beside = analyses_beside(folder)
+            found[ids] = replace(requested[ids], path=folder, analysis_folder=beside, partition=None)
             digests |= data
-    return {ids: chosen[ids] for ids in requested if ids in chosen}, left_out
+    return {ids: found[ids] for ids in requested if ids in found}, left_out
 
 
-def _of_seeds(spec: CellSpec, chosen: Collection[RunIds], ended: Collection[RunIds], so_far: bool) -> CellSpec:
-    """Return ``spec`` with the seeds of ``chosen``; ``so_far``: if possible of complete, then of ``ended`` runs."""
-    requested = [RunIds.of_description(run.description) for run in spec.runs]
-    seeds = [seed for seed in spec.seeds if any(ids.seed == seed for ids in chosen)] if requested else spec.seeds
-    for available in ([chosen] if METRICS[spec.metric].needs_target else [chosen, ended]) if so_far else ():
-        incomplete = {ids.seed for ids in requested if ids not in available}
-        seeds = [seed for seed in seeds if seed not in incomplete] or seeds
-    spec = _changed(spec, lambda runs: (replace(run, partition=None) for run in runs if run.seed in seeds))
+def _of_seeds(spec: CellSpec, shown: Mapping[str, RunRecord], so_far: bool) -> CellSpec:
+    """Return ``spec`` with the seeds of the ``shown`` runs; ``so_far``: if possible of complete, then of ended ones."""
+    of_table = {record.description["seed"] for record in shown.values()}
+    seeds = [seed for seed in spec.seeds if seed in of_table]
+    absent = {run.seed for run in spec.runs if run.absent}
+    running = {run.seed for run in spec.runs if not run.absent and not shown[run.path].ended}
+    for unusable in ([absent] if METRICS[spec.metric].needs_target else [absent, absent | running]) if so_far else ():
+        seeds = [seed for seed in seeds if seed not in unusable] or seeds
+    spec = _changed(spec, lambda runs: (run for run in runs if run.seed in seeds))
     return replace(spec, seeds=tuple(seeds))
-
-
-@contextlib.contextmanager
-def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) -> Iterator[None]:
-    """Change to a folder whose results/ contains only the ``chosen`` runs and their analyses."""
-    with tempfile.TemporaryDirectory() as results:
-        for ids, folder in chosen.items():
-            run = requested[ids]
-            analysis = replace(run, path=str(folder)).analysis_folder
-            for path, target in ((run.path, folder), (run.analysis_folder, analysis)):
-                link = Path(results, path)
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(Path(target).absolute())
-        with contextlib.chdir(results):
-            yield
 
 
 def _summary(records: Collection[RunRecord]) -> str:
     done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
-    seeds = Counter(RunIds.of_description(record.description).row for record in records).values()
+    seeds = Counter(_ids(record).row for record in records).values()
     precisions = " and ".join(sorted({record.description["precision"] for record in records}))
     return f"n = {_range(seeds)}; {precisions}; {_range(done)} of {_range(totals)} rounds"
 

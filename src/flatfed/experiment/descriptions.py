@@ -44,6 +44,7 @@ def resolve(catalog: Catalog, paths: Paths, ids: RunIds, chosen: Mapping[str, fl
     return Run(
         **vars(ids),
         path=paths.run(ids),
+        analysis_folder=paths.analyses(ids),
         dataset=values["dataset"],
         partition=paths.partition(scale, protocol, split, ids.seed),
         description=description,

@@ -118,7 +118,8 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     description["evaluation"] = {**description["evaluation"], "sets": ["validation", *client_sets]}
     description["validation"] = source.validation
-    return replace(plain, path=f"{source.folder(paths)}/{point}", description=description)
+    folder = f"{source.folder(paths)}/{point}"
+    return replace(plain, path=folder, analysis_folder=folder, description=description)
 
 
 def choice_spec(catalog: Catalog, paths: Paths, source: Search) -> TuningChoice:

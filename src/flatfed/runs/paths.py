@@ -85,6 +85,10 @@ class Paths:
     def run(self, ids: RunIds) -> str:
         return f"{self.results}/{ids.scale}/runs/{ids.name}"
 
+    def analyses(self, ids: RunIds) -> str:
+        """Return the folder of a run's analyses."""
+        return f"{self.results}/{ids.scale}/analysis/{ids.name}"
+
     def search(self, scale: str, protocol: str, split: str, row: str) -> str:
         """Return the folder of a search's runs and of its choice."""
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
@@ -120,3 +124,8 @@ class Paths:
 
 
 DEFAULT = Paths()
+
+
+def analyses_beside(run: str) -> str:
+    """Return the folder of the analyses of a published ``run``: .../analysis/... of .../runs/..., else its own."""
+    return "/analysis/".join(f"/{run}".rsplit("/runs/", 1))[1:]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,18 @@ from flatfed.runs.timing import TIMING
 class Run(RunIds):
     """A run: protocol x split x algorithm x seed, one folder, one training job.
 
-    ``path`` is its folder, ``description`` plain JSON: all that the trainer reads. ``partition`` and ``weights`` (of
-    pre-training) are files; ``partition`` is None for published runs, whose data are not checked.
+    ``path`` is its folder, ``analysis_folder`` that of its Hessian and surfaces, ``description`` plain JSON: all that
+    the trainer reads. ``partition`` and ``weights`` (of pre-training) are files; ``partition`` is None for published
+    runs, whose data are not checked. ``absent``: not in the folder of runs that a table reads, so no file is read.
     """
 
     path: str
+    analysis_folder: str
     dataset: str
     partition: str | None
     description: dict[str, Any]
     weights: str | None = None
+    absent: bool = False
     paths: Paths = field(default=DEFAULT, repr=False)
 
     @property
@@ -50,9 +52,9 @@ class Run(RunIds):
         return f"{self.path}/{MODEL}"
 
     @property
-    def analysis_folder(self) -> str:
-        """.../analysis/... for a run in .../runs/...."""
-        return re.sub(r"(.*/|^)runs/", r"\1analysis/", self.path, count=1)
+    def in_results(self) -> Run:
+        """The run with its folders in results/: tables name a run and its files so, wherever it is."""
+        return replace(self, path=self.paths.run(self), analysis_folder=self.paths.analyses(self))
 
     @property
     def hessian(self) -> str:

@@ -61,6 +61,8 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         return [timing] * len(sources.runs)
 
     def read(run: Run) -> RunReading:
+        if run.absent:
+            return RunReading(None, problem=f"{run.path} has no {runs.RECORD}")
         if metric.source == "analysis":
             return _hessian(run, spec.metric)
         read_once = partial(read_run, run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
@@ -116,18 +118,18 @@ def _timing(run: Run) -> RunReading:
 
 def _hessian(run: Run, metric: str) -> RunReading:
     """Read hessian.json; diverged runs have one, too."""
-    path = Path(run.hessian)
+    path, named = Path(run.hessian), run.in_results
     if not path.is_file():
-        return RunReading(None, problem=f"{path} does not exist")
+        return RunReading(None, problem=f"{named.hessian} does not exist")
     hessian = curvature.read(path)
     record = run.check_analysis(path, hessian.model)
     if record is None:
-        return RunReading(None, problem=f"{run.path} has no {runs.RECORD}")
+        return RunReading(None, problem=f"{named.path} has no {runs.RECORD}")
     if hessian.about.diverged_at is not None:
-        problem = f"{path}: the run diverged in round {hessian.about.diverged_at}"
+        problem = f"{named.hessian}: the run diverged in round {hessian.about.diverged_at}"
         return RunReading(Reading(), True, problem, record=record)
     if not hessian.covers(metric):
-        return RunReading(None, problem=f"{path} is without {metric}; delete it to rebuild it")
+        return RunReading(None, problem=f"{named.hessian} is without {metric}; delete it to rebuild it")
     return RunReading(Reading(analysis=hessian), record=record)
 
 
@@ -138,27 +140,27 @@ def read_run(
 
     :raises DataError: run.json or metrics.csv is damaged, changed or of another run, or lacks a column.
     """
-    folder = Path(run.path)
+    folder, named = Path(run.path), Path(run.in_results.path)
     record = run.read_record(so_far)
     if record is None:
-        return RunReading(None, problem=f"{folder} has no {runs.RECORD}")
+        return RunReading(None, problem=f"{named} has no {runs.RECORD}")
     lines = runs.METRICS if (folder / runs.RECORD).is_file() else runs.LINES_SO_FAR
     if not (folder / lines).is_file():
-        return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
+        return RunReading(None, problem=f"{named} has no {runs.METRICS}")
     done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, runs.METRICS)
         empty = Reading(history={name: [] for name in names})
-        return RunReading(empty, True, f"{folder} diverged at once", record=record)
+        return RunReading(empty, True, f"{named} diverged at once", record=record)
     history = read_history(folder, record, names, lines)
     if diverged_at is not None:
-        return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", record=record)
+        return RunReading(Reading(history=history), True, f"{named} diverged in round {diverged_at}", record=record)
     if done < rounds:
         reading = Reading(history=history) if so_far else None
-        problem = f"{folder} has done {done} of {rounds} rounds"
+        problem = f"{named} has done {done} of {rounds} rounds"
         return RunReading(reading, False, problem, unfinished=True, record=record)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
-    problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
+    problem = f"{named / runs.METRICS} holds a non-finite number" if broken else ""
     return RunReading(Reading(history=history), broken, problem, record=record)
 
 
