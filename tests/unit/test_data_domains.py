@@ -207,11 +207,12 @@ def test_an_archive_with_other_domains_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["digits-domains4", "digits-domains6"])
 def test_digits_in_styles(tmp_path, name):
     entry = experiment.load(ROOT).catalog.datasets[name]
-    spec = {"name": name, **{key: entry[key] for key in ("classes", "shape", "domains", "source")}}
+    spec = {"name": name, "classes": entry.classes, "shape": entry.shape, "domains": entry.domains}
+    spec["source"] = entry.source.as_written()
     for folder in ("a", "b"):
         sources.fetch(spec, tmp_path / folder)
     found, again = datasets.load(tmp_path / "a"), datasets.load(tmp_path / "b")
-    assert found.digest == again.digest and (found.train, found.test) == (entry["train"], entry["test"])
+    assert found.digest == again.digest and (found.train, found.test) == (entry.train, entry.test)
     plain = {"name": "d", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
     sources.fetch(plain, tmp_path / "plain")
     originals = datasets.load(tmp_path / "plain")
@@ -287,10 +288,10 @@ def test_emnist_is_upright_and_drawn_in_proportion(tmp_path, monkeypatch):
 
 def test_the_declared_sets_have_the_papers_sizes():
     declared = experiment.load(ROOT).catalog.datasets
-    totals = {name: declared[name]["train"] + declared[name]["test"] for name in declared}
-    assert totals["emnist"] == declared["emnist"]["source"]["draw"] == 81_425
+    totals = {name: declared[name].train + declared[name].test for name in declared}
+    assert totals["emnist"] == declared["emnist"].source.draw == 81_425
     assert (totals["officehome"], totals["domainnet"], totals["pacs"]) == (15_588, 586_575, 9_991)
-    assert {name: (e["classes"], len(e["domains"])) for name, e in declared.items() if "domains" in e} == {
+    assert {name: (e.classes, len(e.domains)) for name, e in declared.items() if e.domains} == {
         "officehome": (65, 4),
         "domainnet": (345, 6),
         "pacs": (7, 4),

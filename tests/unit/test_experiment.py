@@ -45,7 +45,7 @@ def test_preview_is_small(exp: experiment.Experiment) -> None:
     for table, columns in scales.existing(exp, exp.scale, exp.requested).tables:
         for run in made.table_runs(exp, "preview", table, columns):
             description, data = run.description, exp.catalog.datasets[run.dataset]
-            images = data["train"] // description["partition"]["clients"]
+            images = data.train // description["partition"]["clients"]
             steps = description["local_epochs"] * -(-images // description["batch_size"])
             assert description["rounds"] <= 40
             assert steps <= 15
@@ -310,7 +310,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     for scale, count in {"paper": paper, "preview": preview}.items():
         for protocol in (f"fedsam-{data}", f"fedsam-{data}~K5"):
             spec = run_specs.partition_spec(exp, scale, protocol, "dir0.6-100-p20", 1)
-            images = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]]["test"]
+            images = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]].test
             assert spec["client_test"] == count == images // spec["clients"]
             run = run_specs.run(exp, scale, protocol, "dir0.6-100-p20", "fedsam", 1)
             assert run.description["partition"]["client_test"] == count
@@ -342,5 +342,5 @@ def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> No
         for scale in experiment.SCALES:
             model = exp.catalog.protocols[protocol].scales[scale]["model"]
             options = models.check_options(model["name"], model.get("options", {}))
-            shape = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]]["shape"]
+            shape = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]].shape
             models.check_shape(model["name"], tuple(shape), options)

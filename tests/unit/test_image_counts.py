@@ -52,7 +52,7 @@ def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> Non
     declared = EXP.catalog.datasets[name]
     sources.fetch(run_specs.dataset_spec(EXP.catalog, name), tmp_path)
     found = datasets.load(tmp_path)
-    assert (found.train, found.test) == (declared["train"], declared["test"])
+    assert (found.train, found.test) == (declared.train, declared.test)
 
 
 def test_other_numbers_than_declared_are_refused_and_what_stands_there_stays(tmp_path: Path) -> None:

@@ -229,4 +229,4 @@ def test_the_published_order_is_that_of_all_published_runs():
 
 def test_every_dataset_that_torchvision_publishes_is_listed():
     entries = EXP.catalog.datasets.items()
-    assert {name for name, entry in entries if entry["source"]["source"] == "torchvision"} == DIGESTS.keys()
+    assert {name for name, entry in entries if entry.source.source == "torchvision"} == DIGESTS.keys()

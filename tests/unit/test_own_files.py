@@ -36,7 +36,7 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
     assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {
         ("test_accuracy", "percent", None)
     }
-    assert found.catalog.datasets["photos"] == {
+    assert found.catalog.datasets["photos"].model_dump(exclude_none=True) == {
         **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
         **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
     }
@@ -233,7 +233,7 @@ def test_what_is_said_of_a_folder_is_held_against_it(here):
     assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28], but its source has [3, 32, 32]"
     told = refusal(change=put(*photos, "classes", value=5))
     assert told == "own/photos.yaml: datasets.photos.classes: 5, but its source has 3"
-    assert load(change=put(*photos, "classes", value=3)).catalog.datasets["photos"]["train"] == 12
+    assert load(change=put(*photos, "classes", value=3)).catalog.datasets["photos"].train == 12
 
 
 def test_another_document_is_refused_with_its_line(here):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, Tag, model_validator
 
 from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
-from flatfed.config.values import Count, Different, IdOfFile, Line, Location, NotEmpty, by_type
+from flatfed.config.values import Count, Different, Fraction, IdOfFile, Line, Location, NotEmpty, Positive, by_type
 from flatfed.errors import suggestion
 
 Domain = Annotated[
@@ -108,14 +108,11 @@ class Dataset(Document):
     )
     train: Count = optional("number of training images; counted if absent and the images are on disk")
     test: Count = optional("number of test images; counted if absent and the images are on disk")
-    mean: Annotated[list[Annotated[float, Field(ge=0, le=1, description="a number between 0 and 1")]], NotEmpty] = (
-        Field(
-            None,
-            description="one number per channel, of pixels scaled to 0..1; 0.5 if absent and the images are on disk",
-        )
+    mean: Annotated[list[Annotated[Fraction, Field(description="a number between 0 and 1")]], NotEmpty] = optional(
+        "one number per channel, of pixels scaled to 0..1; 0.5 if absent and the images are on disk"
     )
-    std: Annotated[list[Annotated[float, Field(gt=0, le=1_000_000, description="a number above 0")]], NotEmpty] = (
-        optional("one number above 0 per channel, of pixels scaled to 0..1; 0.25 if absent and the images are on disk")
+    std: Annotated[list[Annotated[Positive, Field(description="a number above 0")]], NotEmpty] = optional(
+        "one number above 0 per channel, of pixels scaled to 0..1; 0.25 if absent and the images are on disk"
     )
     source: Source = required(
         "where the images come from, such as {source: imagefolder, path: FOLDER, size: 32}; see config/datasets.yaml"
@@ -131,6 +128,12 @@ class Dataset(Document):
             if self.source.expand == "styles" and domain not in STYLES:
                 raise mistake(["domains", index], suggestion(domain, STYLES))
         return self
+
+
+class LocalDataset(Dataset):
+    """A complete dataset with the counts of this machine's images."""
+
+    declared_images: Count = required("number of images of the published dataset")
 
 
 SOURCE = Content(Source)

@@ -28,6 +28,10 @@ class Document(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
+    def as_written(self) -> dict[str, Any]:
+        """Return the keys that the file has, and their values."""
+        return self.model_dump(exclude_unset=True)
+
 
 class OfKind(Document):
     """A document whose key ``selects`` decides which other keys it has.

@@ -38,7 +38,6 @@ WORDS = {
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:

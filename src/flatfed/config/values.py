@@ -18,6 +18,7 @@ Seed = Annotated[int, Field(ge=1, le=LAST_SEED, description="a whole number from
 as_given = WrapValidator(lambda value, validate: (validate(value), value)[1])
 Positive = Annotated[float, Field(gt=0, le=LARGEST), as_given]
 NotNegative = Annotated[float, Field(ge=0, le=LARGEST), as_given]
+Fraction = Annotated[float, Field(ge=0, le=1), as_given]
 Share = Annotated[float, Field(gt=0, le=1), as_given]
 
 Line = Annotated[str, Field(min_length=1, max_length=300)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import ALGORITHMS, Algorithm
-from flatfed.config.datasets import DATASETS, SOURCE
+from flatfed.config.datasets import DATASETS, SOURCE, Dataset
 from flatfed.config.document import Content
 from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL
@@ -23,7 +23,7 @@ from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
 
 #: Key of a table file that declares entries -> type of the file of this name.
-TYPED = ("splits", "algorithms")
+TYPED = ("datasets", "splits", "algorithms")
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
 
 
@@ -48,7 +48,7 @@ class Catalog:
     ``sources``: dataset -> its source on this machine. ``split_places``: split -> file and key of its declaration.
     """
 
-    datasets: Entries[dict[str, Any]]
+    datasets: Entries[Dataset]
     splits: Entries[Split]
     algorithms: Entries[Algorithm]
     protocols: Entries[settings.Protocol]
@@ -61,7 +61,7 @@ class Catalog:
         """Return all settings of ``protocol`` at ``scale``."""
         return self.protocols[protocol].scales[scale]
 
-    def dataset(self, scale: str, protocol: str) -> dict[str, Any]:
+    def dataset(self, scale: str, protocol: str) -> Dataset:
         """Return the dataset that ``protocol`` uses at ``scale``."""
         return self.datasets[self.values(scale, protocol)["dataset"]]
 
@@ -147,24 +147,18 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
     unread = ""
     for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
-        added: list[tuple[str, str, dict[str, Any]]] = []
+        added: list[tuple[str, str, Any]] = []
         try:
             check_id(path.stem, where)
             content = read(path, where)
             sections = _sections(content)
             added = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
-            document = _check_file(content, where)
-            added = [
-                (section, name, getattr(document, section)[name] if section in TYPED else entry)
-                for section, name, entry in added
-            ]
+            added = _documents(_check_file(content, where), added, path)
             table = {key: value for key, value in content.items() if key not in sections}
             if table and path.stem in tables.declared:
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
             for section, name, entry in added:
-                if section == "datasets":
-                    entry["source"] = data_sources.in_project(entry["source"], path)
                 if (earlier := declared[section].get(name)) and earlier.content != entry:
                     already = f"{name!r} is declared already, in {earlier.where}, with other values"
                     raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
@@ -182,8 +176,22 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     return tables
 
 
-def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
-    source, location = declared.content["source"], f"{declared.where}.source"
+def _documents(file: Declarations, declared: list[tuple[str, str, Any]], path: Path) -> list[tuple[str, str, Any]]:
+    """Return (section, name, document) of the entries that a ``file`` at ``path`` declares."""
+    documents = []
+    for section, name, entry in declared:
+        document = getattr(file, section)[name] if section in TYPED else entry
+        if section == "datasets":
+            source = SOURCE.check(data_sources.in_project(document.source.as_written(), path), str(path))
+            document = document.model_copy(update={"source": source})
+        documents.append((section, name, document))
+    return documents
+
+
+def _dataset(
+    name: str, declared: Declared, override: dict[str, Any] | None, where: str
+) -> tuple[Dataset, dict[str, Any]]:
+    source, location = declared.content.source.as_written(), f"{declared.where}.source"
     data_sources.check_source(source, location)
     if override:
         at = f"{where}: data.{name}"
@@ -196,7 +204,8 @@ def _dataset(name: str, declared: Declared, override: dict[str, Any] | None, whe
     checks.check_dataset(dataset, declared.where)
     source = data_sources.expanded(source)
     if override:
-        data_sources.check_order(source, {**dataset, **source.get("images", {})}, location)
+        counts = {"train": dataset.train, "test": dataset.test} | source.get("images", {})
+        data_sources.check_order(source, counts, location)
     else:
         data_sources.check_declared(source, dataset, declared.where)
     data_sources.check_domains(source, dataset, location)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.algorithm import Algorithm
+from flatfed.config.datasets import Dataset
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError
 from flatfed.experiment import lookup, partitions, settings
@@ -33,12 +34,12 @@ def check_id(name: str, where: str) -> None:
         raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
 
 
-def check_dataset(dataset: dict[str, Any], where: str) -> None:
+def check_dataset(dataset: Dataset, where: str) -> None:
     """Refuse a dataset whose mean or std does not have one number per channel."""
-    channels = dataset["shape"][0]
+    channels = dataset.shape[0]
     for key in ("mean", "std"):
-        if len(dataset[key]) != channels:
-            raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; give one for each")
+        if (count := len(getattr(dataset, key))) != channels:
+            raise ConfigError(f"{where}.{key}: {count} numbers for {channels} channels; give one for each")
 
 
 def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> None:
@@ -69,7 +70,7 @@ def check_algorithm(name: str, entry: Algorithm, where: str) -> None:
 
 def check_protocol(
     protocol: settings.Protocol,
-    datasets: dict[str, dict[str, Any]],
+    datasets: Entries[Dataset],
     algorithms: Entries[Algorithm],
     splits: Entries[Split],
 ) -> None:
@@ -100,13 +101,13 @@ def _check_evaluation(values: dict[str, Any], where: str) -> None:
         raise ConfigError(f"{where}evaluation.smoothing: {value} is not allowed; expected an odd number")
 
 
-def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    model, shape = values["model"], tuple(dataset["shape"])
+def _check_model(values: dict[str, Any], dataset: Dataset, where: str) -> None:
+    model, shape = values["model"], tuple(dataset.shape)
     options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
     if "weights" in model:
         pretrained.check(model["weights"], model["name"], f"{where}model.weights")
     models.check_shape(model["name"], shape, options, f"{where}model")
-    models.check_runs(model["name"], shape, dataset["classes"], options, f"{where}model")
+    models.check_runs(model["name"], shape, dataset.classes, options, f"{where}model")
 
 
 def _check_algorithms(values: dict[str, Any], algorithms: Entries[Algorithm], where: str) -> None:
@@ -134,7 +135,7 @@ def _check_patterns(
             lookup.check(kind, pattern, ids, f"{where}{key}")
 
 
-def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+def _check_client_test(values: dict[str, Any], dataset: Dataset, where: str) -> None:
     key, sets = "client_test_images", values["evaluation"]["sets"]
     required = "clients" in sets or ("nodes" in sets and key in values)
     if required and key not in values:
@@ -142,7 +143,7 @@ def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: s
     if key in values and not required:
         raise ConfigError(f"{where}{key}: has no effect without clients or nodes in evaluation.sets")
     # Splits that leave a domain out test on images of both parts.
-    most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
+    most = dataset.test + (dataset.train if dataset.domains else 0)
     if required and values[key] > most:
         raise ConfigError(
             f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "

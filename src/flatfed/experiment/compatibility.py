@@ -25,7 +25,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     for related_split in filter(None, (declared.images_of, declared.steps_of)):
         check(name, related_split, catalog, where)
     location = catalog.split_places[split]
-    domains = catalog.dataset("paper", name).get("domains", [])
+    domains = catalog.dataset("paper", name).domains or []
     if declared.scheme == "domain":
         data = catalog.values("paper", name)["dataset"]
         at = f"{location}.domain (dataset {data!r}, {name}; requested in {where})"
@@ -34,19 +34,19 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
         dataset, resolved_split = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
         data = catalog.values(scale, name)["dataset"]
         scope = f"of dataset {data!r} ({name}, {scale} scale; requested in {where})"
-        if declared.scheme == "domain" and (has := len(dataset.get("domains", []))) != len(domains):
+        if declared.scheme == "domain" and (has := len(dataset.domains or [])) != len(domains):
             raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
         spec, clients = resolved_split.partition, resolved_split.partition["clients"]
         shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         size = "clients" if declared.clients else "clients_per_domain"
         made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
         drawn = clients * resolved_split.sampling["fraction"] if resolved_split.sampling["scheme"] == "bernoulli" else 1
-        classes = f"at most {dataset['classes']}, the classes {scope}"
+        classes = f"at most {dataset.classes}, the classes {scope}"
         for key, wrong, allowed in (
             ("participation", drawn < FEWEST, f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"),
-            ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
-            ("shards_per_client", distinct and shards > dataset["classes"], f"{classes}, or assignment: permutation"),
-            (size, clients * shards > dataset["train"], f"they make {made}; at most {dataset['train']} images {scope}"),
+            ("classes_per_client", spec.get("classes_per_client", 0) > dataset.classes, classes),
+            ("shards_per_client", distinct and shards > dataset.classes, f"{classes}, or assignment: permutation"),
+            (size, clients * shards > dataset.train, f"they make {made}; at most {dataset.train} images {scope}"),
         ):
             if wrong:
                 raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")

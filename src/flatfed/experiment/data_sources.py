@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from flatfed.config.datasets import Dataset
 from flatfed.data import counting
 from flatfed.data.keys import misfit
 from flatfed.data.manifest import PATHS
@@ -137,22 +138,22 @@ def in_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
     return {**source, **{key: str(path) for key, path in short.items()}}
 
 
-def check_declared(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+def check_declared(source: dict[str, Any], dataset: Dataset, where: str) -> None:
     """Refuse a dataset whose shape or number of classes differs from its image folder."""
     if source["source"] != "imagefolder":
         return
     train, size = Path(source["path"]) / "train", source["size"]
-    actual = {"shape": [dataset["shape"][0], size, size]}
+    actual = {"shape": [dataset.shape[0], size, size]}
     if not source.get("domains") and train.is_dir():
         actual["classes"] = len(counting.subfolders(train))
     for key, value in actual.items():
-        if dataset[key] != value:
-            raise ConfigError(f"{where}.{key}: {dataset[key]}, but its source has {value}")
+        if (declared := getattr(dataset, key)) != value:
+            raise ConfigError(f"{where}.{key}: {declared}, but its source has {value}")
 
 
-def check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+def check_domains(source: dict[str, Any], dataset: Dataset, where: str) -> None:
     """Refuse a source whose domains or domain folders differ from those of ``dataset``."""
     if source.get("domains"):
-        if "domains" not in dataset:
+        if not dataset.domains:
             raise ConfigError(f"{where}.domains: has no effect; the dataset has no `domains`")
-        counting.part_folders(source, dataset["domains"], where)
+        counting.part_folders(source, dataset.domains, where)

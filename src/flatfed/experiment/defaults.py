@@ -7,6 +7,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import Algorithm
+from flatfed.config.datasets import Dataset
 from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
@@ -21,14 +22,14 @@ ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 MEAN, DEVIATION = 0.5, 0.25
 
 
-def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: str) -> dict[str, Any]:
+def dataset(name: str, entry: Dataset, source: Mapping[str, Any], where: str) -> Dataset:
     """Return the complete ``entry`` of dataset ``name``, with missing counts and shape read from ``source``.
 
     :raises ConfigError: the source does not exist.
     :raises DataError: the images cannot be counted.
     """
-    complete = {"label": name, **entry}
-    if absent := [key for key in ("classes", "shape", "train", "test") if key not in entry]:
+    complete: dict[str, Any] = {"label": entry.label or name}
+    if absent := [key for key in ("classes", "shape", "train", "test") if getattr(entry, key) is None]:
         keys = ", ".join(absent)
         if source["source"] not in COUNTS:
             raise ConfigError(f"{where}: {keys} cannot be read from source {source['source']}; declare them here")
@@ -36,12 +37,13 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
             data_sources.check_exists(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
             raise ConfigError(f"{error}; or declare {keys} in {where}") from None
-        counts = COUNTS[source["source"]](data_sources.expanded(source), entry.get("domains"), where)
+        counts = COUNTS[source["source"]](data_sources.expanded(source), entry.domains, where)
         if counts["classes"] < 2:
             raise ConfigError(f"{where}: {source['path']!r} has {counts['classes']} class; at least two are required")
         complete |= {key: counts[key] for key in absent}
-    channels = complete["shape"][0]
-    return {"mean": [MEAN] * channels, "std": [DEVIATION] * channels, **complete}
+    channels, *_ = entry.shape or complete["shape"]
+    complete |= {"mean": entry.mean or [MEAN] * channels, "std": entry.std or [DEVIATION] * channels}
+    return entry.model_copy(update=complete)
 
 
 def algorithm(name: str, entry: Algorithm, plain: Algorithm) -> Algorithm:

@@ -24,7 +24,7 @@ def resolve(catalog: Catalog, paths: Paths, ids: RunIds, chosen: Mapping[str, fl
     description = {
         "format": 1,
         **vars(ids),
-        "dataset": {"name": values["dataset"], **{key: dataset[key] for key in ("classes", "shape", "mean", "std")}},
+        "dataset": {"name": values["dataset"], **dataset.model_dump(include={"classes", "shape", "mean", "std"})},
         "partition": resolved_split.partition,
         "sampling": resolved_split.sampling,
         **({"topology": resolved_split.topology} if resolved_split.topology else {}),

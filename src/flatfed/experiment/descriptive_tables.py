@@ -63,9 +63,9 @@ def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float
         split = column.settings.get("split")
         return None if split is None else catalog.split_settings(scale, protocol, split).partition["clients"]
     dataset = catalog.dataset(scale, protocol)
-    facts = dict(zip(("image_channels", "image_height", "image_width"), dataset["shape"], strict=True))
-    facts |= {"train_samples": dataset["train"], "test_samples": dataset["test"], "classes": dataset["classes"]}
-    facts |= {"total_samples": dataset["train"] + dataset["test"], "domains": len(dataset.get("domains", [])) or None}
+    facts = dict(zip(("image_channels", "image_height", "image_width"), dataset.shape, strict=True))
+    facts |= {"train_samples": dataset.train, "test_samples": dataset.test, "classes": dataset.classes}
+    facts |= {"total_samples": dataset.train + dataset.test, "domains": len(dataset.domains or []) or None}
     return facts[column.metric]
 
 

@@ -40,7 +40,7 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Sp
     """
     entry, values = catalog.splits[split], protocol.scales[scale]
     dataset, printed = (catalog.datasets[settings["dataset"]] for settings in (values, protocol.scales["paper"]))
-    scheme, classes = entry.scheme, dataset["classes"]
+    scheme, classes = entry.scheme, dataset.classes
     clients = entry.clients if scheme != "domain" else entry.clients_per_domain
     if scheme != "central":
         clients = max(1, round(clients * values.get("clients_times", 1)))
@@ -50,12 +50,12 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Sp
     partition |= {key: value for key, value in declared.items() if value is not None}
     partition["clients"] = clients
     if scheme == "domain":
-        partition |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
-        partition["held_out"] = printed["domains"].index(entry.domain)
+        partition |= {"clients": clients * (len(dataset.domains) - 1), "clients_per_domain": clients}
+        partition["held_out"] = printed.domains.index(entry.domain)
     elif scheme == "dirichlet":
         partition["alpha"] = float(entry.alpha)
     elif scheme == "pathological":
-        partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed["classes"]))
+        partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
     if "client_test_images" in values:
         partition["client_test"] = values["client_test_images"]
     partition["sampler"] = entry.sampler
@@ -64,7 +64,7 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Sp
         partition["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
     fraction = min(1.0, round(entry.participation * values.get("participation_times", 1), 10))
     sampling = {"scheme": entry.sampling, "fraction": fraction, "sampler": entry.sampler}
-    return SplitSettings(partition, sampling, topology(entry, values.get("clients_times", 1)), dataset["train"])
+    return SplitSettings(partition, sampling, topology(entry, values.get("clients_times", 1)), dataset.train)
 
 
 def topology(entry: Split, clients_times: float = 1) -> dict[str, Any] | None:

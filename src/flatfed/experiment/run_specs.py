@@ -18,8 +18,9 @@ from flatfed.runs.paths import Paths, RunIds
 def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
     """Return the specification of resources/<name>; ConfigError if the dataset does not exist."""
     dataset = lookup.entry("dataset", name, catalog.datasets, "resources")
-    kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
-    return {"name": name, **kept, "source": catalog.sources[name]}
+    kept = {key: getattr(dataset, key) for key in ("classes", "shape", "train", "test")}
+    domains = {"domains": dataset.domains} if dataset.domains else {}
+    return {"name": name, **kept, **domains, "source": catalog.sources[name]}
 
 
 def weights_name(paths: Paths, name: str) -> str:

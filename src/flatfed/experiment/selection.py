@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.config import strict_yaml
+from flatfed.config.datasets import Dataset, LocalDataset
 from flatfed.config.request import REQUEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import cell_specs, figure_specs, lookup, scales, settings, tuning
@@ -77,11 +78,13 @@ def figures(config: dict[str, Any], entries: Entries[Figure]) -> list[str]:
     return list(config["figures"])
 
 
-def counted(config: dict[str, Any], datasets: Entries[dict[str, Any]]) -> Entries[dict[str, Any]]:
+def counted(config: dict[str, Any], datasets: Entries[Dataset]) -> Entries[LocalDataset]:
     """Return ``datasets`` with the image counts of ``data:``; ``declared_images`` is the declared number."""
     counts = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
     return datasets.resolved(
-        lambda name, entry: {**entry, "declared_images": entry["train"] + entry["test"], **counts.get(name, {})}
+        lambda name, entry: LocalDataset.model_construct(
+            **{**vars(entry), "declared_images": entry.train + entry.test, **counts.get(name, {})}
+        )
     )
 
 

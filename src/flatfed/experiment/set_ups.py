@@ -56,8 +56,8 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     specs = {}
     for protocol, _ in pairs:
         name, entry = experiment.catalog.values(scale, protocol)["dataset"], experiment.catalog.dataset(scale, protocol)
-        images = entry["train"] + entry["test"]
-        specs[name] = DatasetSpec(experiment.paths.manifest(name), images, entry["declared_images"], entry["shape"])
+        images = entry.train + entry.test
+        specs[name] = DatasetSpec(experiment.paths.manifest(name), images, entry.declared_images, entry.shape)
     return specs
 
 
@@ -92,7 +92,7 @@ def _training_settings(catalog: Catalog, scale: str, protocol: str) -> dict[str,
 
 
 def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
-    return catalog.dataset(scale, protocol)["label"]
+    return catalog.dataset(scale, protocol).label
 
 
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:

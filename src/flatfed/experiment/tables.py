@@ -87,7 +87,7 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     several_metrics = len({(entry.get("metric"), entry.get("relative")) for entry in all_metrics}) > 1
     several_datasets = len({_dataset(columns, catalog) for columns in document["columns"]} - {None}) > 1
     dataset = protocol.scales["paper"]["dataset"]
-    header = group.get("header", catalog.datasets[dataset]["label"])
+    header = group.get("header", catalog.datasets[dataset].label)
 
     def column(splits: tuple[str, ...], entry: dict[str, Any], target: str | None) -> Column:
         metric, fixed = entry["metric"], METRICS[entry["metric"]].relative
