@@ -34,6 +34,15 @@ def test_another_version_of_an_algorithm_trains_it_and_those_built_on_it(project
     assert algorithms(project.planned()) == again
 
 
+@pytest.mark.xfail(strict=True, reason="issue 53 changes params once, for all runs")
+def test_more_checkpoints_train_nothing(project):
+    def change(protocol):
+        protocol["preview"].update(checkpoint_every=7)
+
+    project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", change)
+    assert not algorithms(project.planned())
+
+
 def test_a_hyper_parameter_and_only_its_algorithm(project):
     def change(protocol):
         protocol["preview"].setdefault("algorithms", {}).setdefault("fedsmoo", {}).update(rho=0.05)
