@@ -25,6 +25,9 @@ from flatfed.errors import ConfigError, unknown
 #: Folders of FlatFed and of Python.
 NOT_LOCAL = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve())
 
+#: Folders of installed packages.
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -107,9 +110,11 @@ class UserFiles:
 
     def _is_users(self, file: Path) -> bool:
         """Return whether ``file`` is neither shipped nor of Python or an installed package."""
-        if str(file.parent) in self.path:
-            return str(file.parent) != self.path[0] or file.stem not in self.modules
-        return not any(map(file.resolve().is_relative_to, NOT_LOCAL)) and "-packages" not in str(file.resolve())
+        if file.is_relative_to(self.path[0]):
+            return file.relative_to(self.path[0]).parts[0].removesuffix(".py") not in self.modules
+        resolved = file.resolve()
+        local = not any(map(resolved.is_relative_to, NOT_LOCAL)) and INSTALLED.isdisjoint(resolved.parts)
+        return str(file.parent) in self.path or local
 
     def unknown(self, name: Any, ids: Iterable[str], where: str) -> ConfigError:
         """Return the error for an id that is not in ``ids``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import algorithms, models
+from flatfed import algorithms, models, user_files
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
 
@@ -161,16 +161,19 @@ def test_files_outside_git_are_not_shipped(files):
 
 
 def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch):
-    for name in ("fedmedian", "_median", "fedavg", "_base"):
-        (tmp_path / f"{name}.py").write_text("from . import _median, _base, fedavg\n")
+    (tmp_path / "inner").mkdir()
+    for name in ("fedmedian", "_median", "fedavg", "_base", "inner/__init__", "inner/part"):
+        (tmp_path / f"{name}.py").write_text("from . import _median, _base, fedavg\nfrom .inner import part\n")
     monkeypatch.setattr(algorithms, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(user_files, "NOT_LOCAL", (tmp_path.resolve(),))
     files = algorithms.FILES
     assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
     before = files.digest("fedmedian")
-    for name, changes in (("fedavg", False), ("_base", False), ("_median", True)):
+    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True)):
         (tmp_path / f"{name}.py").write_text("more = 1\n")
         files.digests.clear()
         assert (files.digest("fedmedian") != before) is changes
+        before = files.digest("fedmedian")
 
 
 def test_a_raised_version_of_a_shipped_base_class_counts(outside, monkeypatch):

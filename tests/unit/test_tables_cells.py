@@ -224,6 +224,14 @@ def test_runs_of_other_code_are_noted(tmp_path, records, notes):
     assert texts == [] if not notes else f"{len(notes)} run" in texts[0] and "engine is version 0, now 1" in texts[0]
 
 
+def test_a_present_timing_hides_no_note_on_the_run(tmp_path):
+    runs = seeds_of(tmp_path, {"versions": {**NOW, "engine": 0}})
+    description = made.requested(runs[0]).description
+    timing = made.timing(tmp_path / "timing.json", description, 2.0, versions=NOW)
+    spec = specify(runs, metric="compute_time_to_target", unit="s", target=0.3, timing=timing, paper=None)
+    assert cells.compute(spec).outdated == {"p/s/a/seed1": "engine is version 0, now 1"}
+
+
 def test_a_component_that_is_absent_here_is_noted(tmp_path):
     description = {**COMPONENTS, "update": {"name": "fedgone"}}
     assert versions.changes(description, NOW).startswith("versions unknown here (")

@@ -96,11 +96,11 @@ def test_the_digest_of_a_models_file_is_its_version(folder):
     assert digest("perceptron") != first["model"]
 
 
-#: Line of an import -> a file that it imports, also indirectly.
+#: Line of an import -> a file that it imports, also indirectly. A folder has a name such as that of installed packages.
 IMPORTS = {
-    "import helper": "path/helper.py",
-    "from package.part import value": "path/package/deep.py",
-    "import package.part as part": "path/package/__init__.py",
+    "import helper": "own-packages/helper.py",
+    "from package.part import value": "own-packages/package/deep.py",
+    "import package.part as part": "own-packages/package/__init__.py",
     "from flatfed.models.perceptron import build as base": "perceptron.py",
     "from flatfed.models import _blocks": "_blocks.py",
     "from ._blocks import value": "_blocks.py",
@@ -111,14 +111,14 @@ IMPORTS = {
 
 @pytest.mark.parametrize("line", IMPORTS)
 def test_all_files_that_a_file_imports_count(folder, monkeypatch, line):
-    (folder / "path/package").mkdir(parents=True)
-    (folder / "path/helper.py").write_text("value = 1\n")
-    (folder / "path/package/__init__.py").write_text("")
-    (folder / "path/package/part.py").write_text("from .deep import value\n")
-    (folder / "path/package/deep.py").write_text("value = 1\n")
+    (folder / "own-packages/package").mkdir(parents=True)
+    (folder / "own-packages/helper.py").write_text("value = 1\n")
+    (folder / "own-packages/package/__init__.py").write_text("")
+    (folder / "own-packages/package/part.py").write_text("from .deep import value\n")
+    (folder / "own-packages/package/deep.py").write_text("value = 1\n")
     (folder / "_blocks.py").write_text("import math, numpy\nfrom ._deeper import value\n")
     (folder / "_deeper.py").write_text("value = 1\n")
-    monkeypatch.syspath_prepend(folder / "path")
+    monkeypatch.syspath_prepend(folder / "own-packages")
     (folder / "wide.py").write_text(f"{MODEL}\n{line}\n")
     load(folder)
     before = digest("wide")

@@ -49,8 +49,8 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     sources = [made for run in readings for made in (run.record, run.timing) if made]
-    outdated = {run_name(made.description): versions.changes(made.description, made.versions) for made in sources}
-    outdated = {name: text for name, text in outdated.items() if text}
+    by_run = ((run_name(made.description), versions.changes(made.description, made.versions)) for made in sources)
+    outdated = {name: text for name, text in by_run if text}
     complete = all(run.reading is not None for run in readings)
     seeds_read = sum(all(run.reading is not None for run in runs) for runs in ours)
     hessians = [run.reading.analysis for run in readings] if metric.source == "analysis" and status == "ok" else []
