@@ -224,8 +224,8 @@ def test_digits_in_styles(tmp_path, name):
         for place in own[:5]:
             assert np.array_equal(found.images[place, 0], STYLES[style](originals.images[place, 0])), style
     pixels = found.images[: found.train] / 255
-    assert pixels.mean() == pytest.approx(entry["mean"][0], abs=0.01)
-    assert pixels.std() == pytest.approx(entry["std"][0], abs=0.01)
+    assert pixels.mean() == pytest.approx(entry.mean[0], abs=0.01)
+    assert pixels.std() == pytest.approx(entry.std[0], abs=0.01)
 
 
 def test_styles_by_hand():

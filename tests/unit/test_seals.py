@@ -26,3 +26,18 @@ def test_other_outputs_or_another_request_break_the_seal(tmp_path, change):
     assert not files.are_sealed(outputs, "other request")
     change(outputs[1])
     assert not files.are_sealed(outputs, "request")
+
+
+def test_another_run_breaks_the_seal_and_an_absent_one_does_not(tmp_path):
+    """A run that is copied over with an older time has another record; a table without its runs stays."""
+    table, record, lines = (tmp_path / name for name in ("T1.csv", "run.json", "metrics.csv"))
+    for path in (table, record, lines):
+        path.write_text(path.name)
+    inputs = [str(record), str(lines)]
+    files.seal_outputs([table], "request", inputs)
+    lines.write_text("the record has its digest")
+    assert files.are_sealed([table], "request", inputs)
+    record.write_text("another run")
+    assert not files.are_sealed([table], "request", inputs)
+    record.unlink()
+    assert files.are_sealed([table], "request", inputs)

@@ -150,8 +150,9 @@ def cell_of(wildcards):
 
 def cell_inputs(wildcards):
     paths = [PATHS.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)]
-    rebuild_unsealed(paths, cell_seal, wildcards)
-    return cell_of(wildcards).inputs
+    inputs = cell_of(wildcards).inputs
+    rebuild_unsealed(paths, cell_seal, wildcards, inputs)
+    return inputs
 
 
 def cell_digest(wildcards):
@@ -168,9 +169,10 @@ def table_at(scale, table):
 
 
 def table_inputs(wildcards):
-    rebuild_unsealed(PATHS.table(wildcards.scale, wildcards.table), table_seal, wildcards)
     _, cells = table_at(wildcards.scale, wildcards.table)
-    return list(dict.fromkeys(file for cell in cells for file in cell.inputs))
+    inputs = list(dict.fromkeys(file for cell in cells for file in cell.inputs))
+    rebuild_unsealed(PATHS.table(wildcards.scale, wildcards.table), table_seal, wildcards, inputs)
+    return inputs
 
 
 def table_digest(wildcards):
@@ -194,8 +196,9 @@ def figure_at(scale, figure):
 
 
 def figure_inputs(wildcards):
-    rebuild_unsealed(PATHS.figure(wildcards.scale, wildcards.figure), figure_seal, wildcards)
-    return figure_at(wildcards.scale, wildcards.figure).inputs
+    inputs = figure_at(wildcards.scale, wildcards.figure).inputs
+    rebuild_unsealed(PATHS.figure(wildcards.scale, wildcards.figure), figure_seal, wildcards, inputs)
+    return inputs
 
 
 def figure_digest(wildcards):

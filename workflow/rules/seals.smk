@@ -8,13 +8,13 @@ def say_unsealed():
         logger.info("Outputs without a valid seal are rebuilt: settings, numbers, code or files changed")
 
 
-def rebuild_unsealed(paths, seal, wildcards):
+def rebuild_unsealed(paths, seal, wildcards, inputs=()):
     """Force the job of existing files that do not have its present seal, as `--forcerun` does.
 
-    Snakemake itself sees neither an edited output nor, without its records (copied results), other settings. Input functions call
-    this, because Snakemake calls them before it decides what to run.
+    Snakemake itself sees neither an edited output, nor another run with an old time, nor, without its records (copied results),
+    other settings. Input functions call this, because Snakemake calls them before it decides what to run.
     """
-    if all(map(os.path.exists, paths)) and not files.are_sealed(paths, seal(wildcards)):
+    if all(map(os.path.exists, paths)) and not files.are_sealed(paths, seal(wildcards), inputs):
         workflow.dag.forcefiles.update(paths)
         say_unsealed()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,10 @@ def check_digest(options: argparse.Namespace, *specifications: Any) -> None:
         raise ConfigError("a file of config/ or of yours changed after Snakemake started: call Snakemake again")
 
 
-def seal(options: argparse.Namespace, *outputs: Path) -> None:
-    """Seal the ``outputs`` of a job with ``--seal``: Snakemake reruns it if they, or what they show, change."""
+def seal(options: argparse.Namespace, outputs: Sequence[Path], inputs: Iterable[str] = ()) -> None:
+    """Seal ``outputs`` of a job with ``--seal``: Snakemake reruns it if they, the request or ``inputs`` change."""
     if options.seal:
-        seal_outputs(outputs, options.seal)
+        seal_outputs(outputs, options.seal, inputs)
 
 
 def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[RequestedTable]]:

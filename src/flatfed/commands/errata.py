@@ -30,5 +30,5 @@ def run(options: argparse.Namespace) -> None:
     page = errata_page.page(Errata(configuration.HOME))
     with write_whole(options.out, "w") as file:
         file.write(page)
-    configuration.seal(options, options.out)
+    configuration.seal(options, [options.out])
     print(options.out)

@@ -25,4 +25,4 @@ def run(options: argparse.Namespace) -> None:
     spec = cell_specs.cell(experiment, options.scale or experiment.scale, options.table, options.column, options.row)
     configuration.check_digest(options, spec)
     write_json(options.out, asdict(cells.compute(spec)))
-    configuration.seal(options, options.out)
+    configuration.seal(options, [options.out], spec.inputs)

@@ -23,4 +23,4 @@ def run(options: argparse.Namespace) -> None:
     configuration.check_digest(options, spec)
     from flatfed import figures  # imports matplotlib
 
-    configuration.seal(options, *figures.make(spec, options.out))
+    configuration.seal(options, figures.make(spec, options.out), spec.inputs)

@@ -25,4 +25,4 @@ def run(options: argparse.Namespace) -> None:
     from flatfed.tables import report
 
     report.make(spec, options.out, interactive.embedded)
-    configuration.seal(options, options.out)
+    configuration.seal(options, [options.out])

@@ -42,22 +42,23 @@ def run(options: argparse.Namespace) -> None:
     if options.runs:
         from flatfed.commands import table_of_runs
 
-        table, messages = table_of_runs.make(options)
+        (table, messages), inputs = table_of_runs.make(options), []
     else:
-        table, messages = _of_results(options), []
+        (table, inputs), messages = _of_results(options), []
     if options.out:
-        configuration.seal(options, *write.make(table, options.out))
+        configuration.seal(options, write.make(table, options.out), inputs)
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:
         print(message, file=sys.stderr)
 
 
-def _of_results(options: argparse.Namespace) -> blocks.TypesetTable:
+def _of_results(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]]:
+    """Return the table, and the files that it reads."""
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, [options.table])
     columns = None if options.all else selection.with_columns(experiment, [options.table])[0][1]
     layout = table_specs.table_spec(experiment, scale, options.table, columns)
     specs = cell_specs.cells(experiment, scale, options.table, columns)
     configuration.check_digest(options, layout, specs)
-    return blocks.typeset(filled_table.fill(layout, specs))
+    return blocks.typeset(filled_table.fill(layout, specs)), [file for spec in specs for file in spec.inputs]
