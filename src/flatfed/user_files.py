@@ -31,6 +31,10 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+#: The rooms of FlatFed that users extend.
+ROOMS: list[UserFiles] = []
+
+
 class UserFiles:
     """The modules of a ``kind``, "algorithm" or "model", in ``package``: ``shipped`` and the user's.
 
@@ -43,6 +47,7 @@ class UserFiles:
         self.modules = {*self.shipped, *parts, "__init__"}
         self.setting, self.variable = f"{kind}_folders", f"FLATFED_{kind.upper()}S"
         self.digests: dict[Path, str] = {}
+        ROOMS.append(self)
 
     @property
     def path(self) -> list[str]:
@@ -110,8 +115,9 @@ class UserFiles:
 
     def _is_users(self, file: Path) -> bool:
         """Return whether ``file`` is neither shipped nor of Python or an installed package."""
-        if file.is_relative_to(self.path[0]):
-            return file.relative_to(self.path[0]).parts[0].removesuffix(".py") not in self.modules
+        for room in ROOMS:
+            if file.is_relative_to(room.path[0]):
+                return file.relative_to(room.path[0]).parts[0].removesuffix(".py") not in room.modules
         resolved = file.resolve()
         local = not any(map(resolved.is_relative_to, NOT_LOCAL)) and INSTALLED.isdisjoint(resolved.parts)
         return str(file.parent) in self.path or local

@@ -163,13 +163,18 @@ def test_files_outside_git_are_not_shipped(files):
 def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch):
     (tmp_path / "inner").mkdir()
     for name in ("fedmedian", "_median", "fedavg", "_base", "inner/__init__", "inner/part"):
-        (tmp_path / f"{name}.py").write_text("from . import _median, _base, fedavg\nfrom .inner import part\n")
+        text = "from . import _median, _base, fedavg\nfrom .inner import part\nfrom flatfed.models import extra\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    networks = tmp_path.with_name(f"{tmp_path.name}-models")
+    networks.mkdir()
+    (networks / "extra.py").write_text("")
     monkeypatch.setattr(algorithms, "__path__", [str(tmp_path)])
-    monkeypatch.setattr(user_files, "NOT_LOCAL", (tmp_path.resolve(),))
+    monkeypatch.setattr(models, "__path__", [str(networks)])
+    monkeypatch.setattr(user_files, "NOT_LOCAL", (tmp_path.resolve(), networks.resolve()))
     files = algorithms.FILES
     assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
     before = files.digest("fedmedian")
-    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True)):
+    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True), (f"../{networks.name}/extra", True)):
         (tmp_path / f"{name}.py").write_text("more = 1\n")
         files.digests.clear()
         assert (files.digest("fedmedian") != before) is changes

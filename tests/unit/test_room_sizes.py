@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 553,
+    "": 556,
     "algorithms": 999,
     "analysis": 861,
     "config": 1142,
