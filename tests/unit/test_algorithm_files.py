@@ -174,7 +174,8 @@ def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch)
     files = algorithms.FILES
     assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
     before = files.digest("fedmedian")
-    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True), (f"../{networks.name}/extra", True)):
+    extra = f"../{networks.name}/extra"
+    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True), (extra, True)):
         (tmp_path / f"{name}.py").write_text("more = 1\n")
         files.digests.clear()
         assert (files.digest("fedmedian") != before) is changes
