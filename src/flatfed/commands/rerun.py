@@ -82,9 +82,9 @@ def present_executor(record: RunRecord, device: str) -> str:
 
     if record.executor in EXECUTORS:
         return record.executor
-    from flatfed.experiment.defaults import PROTOCOL
+    from flatfed.config.protocol import DEFAULTS
 
-    choices = record.description["executor"][device], PROTOCOL["executor"][device]
+    choices = record.description["executor"][device], DEFAULTS["executor"][device]
     executor = next(name for name in (REPLACED.get(choice, choice) for choice in choices) if name in EXECUTORS)
     commit = record.commit or "unknown"
     repeat = f" (`git checkout {commit}` repeats its digits)" if record.commit and " " not in commit else ""
