@@ -15,7 +15,7 @@ def two_rounds(protocol):
     """Two rounds at preview scale, and no mean over more of them."""
     protocol["preview"].update(rounds=2)
     for variant in protocol.get("variants", {}).values():
-        variant.get("evaluation", {}).pop("window", None)
+        variant.get("preview", {}).get("evaluation", {}).pop("window", None)
 
 
 @pytest.fixture(scope="session")
