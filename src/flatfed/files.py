@@ -203,6 +203,8 @@ def _seal(outputs: Sequence[str | os.PathLike[str]], request: str) -> tuple[Path
 def _records(inputs: Iterable[str]) -> dict[str, str]:
     """Return the digests of the records among ``inputs``, which have those of the other files."""
     return {path: digest_file(path) for path in inputs if path.endswith(".json") and os.path.exists(path)}
+
+
 def digest_file(path: str | os.PathLike[str]) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
