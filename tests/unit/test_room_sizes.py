@@ -22,7 +22,7 @@ LIMITS = {
     "config": 1142,
     "commands": 1331,
     "data": 1099,
-    "engine": 3523,
+    "engine": 3525,
     "experiment": 2259,
     "figures": 826,
     "models": 446,

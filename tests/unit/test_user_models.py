@@ -137,10 +137,10 @@ def test_a_run_with_a_digest_of_72abba8b_is_not_stale(folder):
     assert models.FILES.earlier_digest("perceptron") == now["model"], "equal without other files"
     (folder / "_unrelated.py").write_text("value = 1\n")
     recorded = {**now, "model": models.FILES.earlier_digest("perceptron")}
-    assert recorded != now == versions.of_run(of) and versions.of_run(of, recorded) == recorded
+    assert recorded != now == versions.of_run(of) and versions.of_run(of, [recorded]) == recorded
     assert versions.changes(of, recorded) == ""
     (folder / "_unrelated.py").write_text("value = 2\n")
-    assert versions.of_run(of, recorded) == now and "model is version " in versions.changes(of, recorded)
+    assert versions.of_run(of, [recorded]) == now and "model is version " in versions.changes(of, recorded)
 
 
 def test_a_model_folder_makes_no_other_run_stale(folder):

@@ -113,7 +113,7 @@ def run_versions(wildcards):
     Snakemake does not record parameters that depend on `output`.
     """
     run = run_of(wildcards)
-    return as_json(versions.of_run(run.description, *map(versions.recorded, (run.record, run.timing))))
+    return as_json(versions.of_run(run.description, map(versions.recorded, (run.record, run.timing))))
 
 
 @reports_errors

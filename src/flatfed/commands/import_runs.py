@@ -108,7 +108,7 @@ def check_data_and_code(file: Path, record: RunRecord, partition: str, other_cod
         identity.check_data(str(file), record, partition)
     except DataError as error:
         raise DataError(f"{error}, or make the data again. {run_folders.ORDER_HINT}") from None
-    here = versions.of_run(record.description, record.versions or {})
+    here = versions.of_run(record.description, [record.versions or {}])
     if record.versions != here and not other_code:
         was, now = json.dumps(record.versions), json.dumps(here)
         raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")

@@ -136,7 +136,7 @@ def changes(record: RunRecord, device: str) -> list[str]:
 
     now = machine.machine(machine.pick_device(device), 1)
     here = {"libraries": now["libraries"], "device": device}
-    here["versions"] = versions.of_run(record.description, record.versions or {})
+    here["versions"] = versions.of_run(record.description, [record.versions or {}])
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}

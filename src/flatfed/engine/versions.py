@@ -23,10 +23,11 @@ ENGINE = 1
 Versions = dict[str, int | str]
 
 
-def of_run(description: dict[str, Any], *recorded: Versions) -> Versions:
+def of_run(description: dict[str, Any], recorded: Iterable[Versions] = ()) -> Versions:
     """Return the versions of a run ``description``'s components. A run is stale if one of them differs.
 
-    A digest in ``recorded`` by the rule of commit 72abba8b is kept if it is right, so its run is not stale.
+    A digest in ``recorded`` by the rule of commit 72abba8b is kept if it is right, so its run is not stale. Only user's
+    files have digests: for others, ``recorded`` is not read.
     """
     from flatfed.data.schemes import VERSIONS
 
@@ -37,10 +38,12 @@ def of_run(description: dict[str, Any], *recorded: Versions) -> Versions:
         "model": of_model(names["model"]),
         "partition": VERSIONS[description["partition"]["scheme"]],
     }
-    for key, files in (("algorithm", algorithms.FILES), ("model", models.FILES)):
-        others = {versions.get(key) for versions in recorded} - {now[key]}
-        if others and (digest := files.digest(names[key])):
-            earlier = now[key].replace(digest, files.earlier_digest(names[key]))
+    folders = {"algorithm": algorithms.FILES, "model": models.FILES}
+    digests = {key: digest for key, files in folders.items() if (digest := files.digest(names[key]))}
+    found = list(recorded) if digests else []
+    for key, digest in digests.items():
+        if others := {versions.get(key) for versions in found} - {now[key]}:
+            earlier = now[key].replace(digest, folders[key].earlier_digest(names[key]))
             now[key] = earlier if earlier in others else now[key]
     return now
 
@@ -71,7 +74,7 @@ def recorded(path: str | os.PathLike[str]) -> Versions:
 def changes(description: dict[str, Any], recorded: Versions | None) -> str:
     """Return "algorithm is version 1, now 2", "" if the versions are the present ones, or unknown."""
     try:
-        different = differences(recorded, of_run(description, recorded)) if recorded else ()
+        different = differences(recorded, of_run(description, [recorded])) if recorded else ()
     except ConfigError as error:
         return f"versions unknown here ({error})"
     texts = (f"{key} is version {was!s:.12}, now {now!s:.12}" for key, was, now in different if None not in (was, now))

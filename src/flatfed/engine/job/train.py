@@ -71,12 +71,12 @@ def train(
     set_up(threads)
     precision.check_units(description, torch_device)
     data, members = load_data(description, dataset, partition)
-    recorded = [versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR)]
+    recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
         description_digest=digest_json(description),
         partition_digest=members.digest,
         dataset_digest=data.digest,
-        versions=versions.of_run(description, *recorded),
+        versions=versions.of_run(description, recorded),
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
