@@ -23,7 +23,6 @@ from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
 
 #: Key of a table file that declares entries -> type of the file of this name.
-TYPED = ("datasets", "splits", "algorithms")
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
 
 
@@ -133,8 +132,7 @@ def _section(root: Path, section: str) -> Entries[Declared]:
     valid: Entries[Declared] = Entries()
     for name, entry in entries.items():
         with valid.refusing(name):
-            document = kind.check({name: entry}, where)[name]
-            valid[name] = Declared(document if section in TYPED else entry, where, name)
+            valid[name] = Declared(kind.check({name: entry}, where)[name], where, name)
     return valid
 
 
@@ -180,7 +178,7 @@ def _documents(file: Declarations, declared: list[tuple[str, str, Any]], path: P
     """Return (section, name, document) of the entries that a ``file`` at ``path`` declares."""
     documents = []
     for section, name, entry in declared:
-        document = getattr(file, section)[name] if section in TYPED else entry
+        document = entry if section == "protocols" else getattr(file, section)[name]
         if section == "datasets":
             source = SOURCE.check(data_sources.in_project(document.source.as_written(), path), str(path))
             document = document.model_copy(update={"source": source})
