@@ -23,7 +23,7 @@ LIMITS = {
     "commands": 1331,
     "data": 1099,
     "engine": 3525,
-    "experiment": 2257,
+    "experiment": 2254,
     "figures": 826,
     "models": 446,
     "papers": 464,

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.table import SeedsByScale
-from flatfed.config.values import Different, Line, NotEmpty, Seed
+from flatfed.config.values import Different, Line, NotEmpty, Odd, Seed
 
 SPLIT = "an id of config/splits.yaml"
 ROW = "an id of config/algorithms.yaml"
@@ -22,7 +22,7 @@ QUANTITY = (
 
 SplitIds = Annotated[list[Annotated[str, Field(description=SPLIT)]], NotEmpty, Different]
 Rows = Annotated[list[Annotated[str, Field(description=ROW)]], NotEmpty, Different]
-Width = Annotated[int, Field(ge=0, le=1_000_000_000, description="an odd number of evaluated rounds, or 0")]
+Width = Annotated[int, Field(ge=0, le=1_000_000_000), Odd]
 
 
 class Point(Document):
@@ -79,13 +79,6 @@ class Panel(Document):
 class Smooth(Document):
     preview: Width = required("an odd number of evaluated rounds, or 0")
     paper: Width = required("an odd number of evaluated rounds, or 0")
-
-    @model_validator(mode="after")
-    def _is_odd(self) -> Self:
-        for scale in ("preview", "paper"):
-            if (width := getattr(self, scale)) and width % 2 == 0:
-                raise mistake([scale], "an odd number of evaluated rounds, or 0")
-        return self
 
 
 #: Kind of figure -> the keys that it needs.

@@ -14,6 +14,7 @@ from flatfed.config.values import (
     Line,
     NotEmpty,
     NotNegative,
+    Odd,
     Positive,
     Seed,
     Seeds,
@@ -50,16 +51,10 @@ class Probe(Document):
 
 
 class Surface(Document):
-    grid: Annotated[int, Field(ge=3, le=1001)] = optional("points along a direction, odd")
+    grid: Annotated[int, Field(ge=3, le=1001), Odd] = optional("points along a direction, odd")
     range: Positive = optional("distance to both sides, in filter norms")
     set: Literal["train", "test"] = optional("the images of the loss")
     images: Count = optional("number of images, drawn by the seed")
-
-    @model_validator(mode="after")
-    def _has_a_centre(self) -> Self:
-        if self.grid and self.grid % 2 == 0:
-            raise mistake(["grid"], "points along a direction, odd")
-        return self
 
 
 class Hessian(Document):
@@ -88,6 +83,12 @@ class Evaluation(Document):
     smoothing: Count = optional(
         "odd number of evaluations in the centred mean of the accuracy that reaches a target; 1 is the accuracy itself"
     )
+
+    @model_validator(mode="after")
+    def _has_a_centred_mean(self) -> Self:
+        if self.smoothing and self.smoothing % 2 == 0:
+            raise mistake(["smoothing"], "expected an odd number")
+        return self
 
 
 class Model(Document):

@@ -40,7 +40,15 @@ def _different(items: list[Any]) -> list[Any]:
     return items
 
 
+def _odd(number: int) -> int:
+    if number and number % 2 == 0:
+        raise PydanticCustomError("even", "")
+    return number
+
+
 Different = AfterValidator(_different)
+#: An odd number, or 0 if the bounds allow it; the description says so.
+Odd = AfterValidator(_odd)
 NotEmpty = Field(min_length=1)
 Names = Annotated[list[str], NotEmpty, Different]
 Seeds = Annotated[list[Seed], NotEmpty, Different]

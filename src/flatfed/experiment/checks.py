@@ -96,9 +96,6 @@ def _check_evaluation(values: dict[str, Any], where: str) -> None:
         if (count := evaluation[key]) > most:
             evaluations = f"the evaluations of {values['rounds']} rounds, every {evaluation['every']}"
             raise ConfigError(f"{where}evaluation.{key}: {count} is not allowed; at most {most}, {evaluations}")
-    if evaluation["smoothing"] % 2 == 0:
-        value = evaluation["smoothing"]
-        raise ConfigError(f"{where}evaluation.smoothing: {value} is not allowed; expected an odd number")
 
 
 def _check_model(values: dict[str, Any], dataset: Dataset, where: str) -> None:
