@@ -19,7 +19,7 @@ LIMITS = {
     "": 556,
     "algorithms": 999,
     "analysis": 861,
-    "config": 1142,
+    "config": 1129,
     "commands": 1331,
     "data": 1099,
     "engine": 3525,

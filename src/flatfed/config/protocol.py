@@ -22,8 +22,7 @@ from flatfed.config.values import (
     by_type,
 )
 
-SETTING = "a setting's name has letters, digits and . _ - only"
-Setting = Annotated[IdOfFile, Field(description=SETTING)]
+Setting = Annotated[IdOfFile, Field(description="a setting's name has letters, digits and . _ - only")]
 Target = Annotated[IdOfFile, Field(description="a target's name has letters, digits and . _ - only")]
 Label = Annotated[
     IdOfFile, Field(description="a label has at most 64 letters, digits and . _ - only, begins with a letter or digit")
@@ -168,19 +167,16 @@ class Open(Document):
     splits: Patterns = optional("ids of config/splits.yaml, * for any text")
 
 
-Unstated = Annotated[
-    dict[
-        Setting,
-        Annotated[
-            Annotated[str, Tag("text")] | Annotated[Open, Tag("mapping")],
-            by_type,
-            Field(
-                description="the choice and its reason; or both as `says`, with the `rows` or `splits` concerned (* "
-                "matches any text)"
-            ),
-        ],
+Unstated = dict[
+    Setting,
+    Annotated[
+        Annotated[str, Tag("text")] | Annotated[Open, Tag("mapping")],
+        by_type,
+        Field(
+            description="the choice and its reason; or both as `says`, with the `rows` or `splits` concerned (* "
+            "matches any text)"
+        ),
     ],
-    Field(),
 ]
 
 

@@ -36,7 +36,7 @@ class Request(Document):
         "whether runs use the values that `snakemake tuning` chose where a paper does not print its choice"
     )
     data: dict[str, Annotated[dict[str, Any], Field(description="a source of data, as in config/datasets.yaml")]] = (
-        Field(None, description="sources of datasets on this machine, instead of those in config/datasets.yaml")
+        optional("sources of datasets on this machine, instead of those in config/datasets.yaml")
     )
     algorithm_folders: Folders = optional("folders with your algorithms, one file each")
     model_folders: Folders = optional("folders with your models, one file each")

@@ -13,7 +13,6 @@ from flatfed.config.protocol import Protocol
 from flatfed.config.split import Splits
 from flatfed.config.values import Different, IdOfFile, Line, Names, NotEmpty, Seeds, by_type
 
-Kind = Literal["results", "datasets", "search"]
 PrintedKey = Literal[
     "metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm", "variant",
     "target",
@@ -29,7 +28,6 @@ Printed = Annotated[
     ],
     Field(description="other words of the printed table, by column of config/reference"),
 ]
-Relative = Literal["ratio", "speedup", "difference"]
 Base = Annotated[
     Annotated[str, Tag("text")]
     | Annotated[dict[str, Annotated[str, Field(description="the id of a row")]], Tag("mapping")],
@@ -39,22 +37,26 @@ Base = Annotated[
 METRIC = "a metric of flatfed.papers.metrics; by default test_accuracy in percent"
 UNIT = "the unit as printed"
 LABEL = "the header above the numbers; the metric's name by default"
-TARGETS = "names of the protocol's targets, for metrics that need one"
-RELATIVE = "comparison of a row with its base row - ratio (ours / base), speedup (base / ours), difference"
-BASE = "the base row, or base rows by row"
 METRICS = "the numbers under each split, in the paper's order"
 PRINTED = "other words of the printed table, by column of config/reference"
 
 
-class Metric(Document):
+class Numbers(Document):
+    """The numbers of a column: their header and their comparison with other rows."""
+
+    label: Line = optional(LABEL)
+    targets: Names = optional("names of the protocol's targets, for metrics that need one")
+    relative: Literal["ratio", "speedup", "difference"] = optional(
+        "comparison of a row with its base row - ratio (ours / base), speedup (base / ours), difference"
+    )
+    base: Base = optional("the base row, or base rows by row")
+
+
+class Metric(Numbers):
     """A metric under each split, and its format."""
 
     metric: str = required(METRIC)
     unit: str = required(UNIT)
-    label: Line = optional(LABEL)
-    targets: Names = optional(TARGETS)
-    relative: Relative = optional(RELATIVE)
-    base: Base = optional(BASE)
     decentralised: str = optional("the metric of rows without a server, if it differs")
 
     @model_validator(mode="after")
@@ -76,7 +78,7 @@ class RowEntry(Document):
     reciprocal: bool = optional("kind search; true if the paper's number is 1 / ours")
 
 
-class ColumnGroup(Document):
+class ColumnGroup(Numbers):
     """Columns that share a protocol."""
 
     part: Line = optional("the block of the table, such as 10% of 100 clients")
@@ -86,7 +88,7 @@ class ColumnGroup(Document):
     header: Line = optional("the header above them; the protocol's dataset by default")
     protocol: str = optional("the id of a protocol")
     splits: Annotated[list[Annotated[str, Field(description="an id of config/splits.yaml")]], NotEmpty, Different] = (
-        Field(None, description="ids of splits")
+        optional("ids of splits")
     )
     decentralised: str = optional("the split of decentralised rows; * is the column's split")
     mean: bool = optional("true for one column that is the mean over the splits")
@@ -94,10 +96,6 @@ class ColumnGroup(Document):
     metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
     metric: str = optional(METRIC)
     unit: str = optional(UNIT)
-    label: Line = optional(LABEL)
-    targets: Names = optional(TARGETS)
-    relative: Relative = optional(RELATIVE)
-    base: Base = optional(BASE)
     fact: str = optional("kind datasets, a fact of a dataset")
     split: str = optional("kind datasets, the split whose clients are counted")
     algorithm: str = optional("kind search, the algorithm whose hyper-parameters are shown")
@@ -149,11 +147,8 @@ class Declarations(Document):
 
 class Table(Declarations):
     title: Line = required("what the table shows, in a few words")
-    kind: Kind = Field(
-        "results",
-        description=(
-            "results (the default), datasets (rows are described datasets) or search (rows are hyper-parameters)"
-        ),
+    kind: Literal["results", "datasets", "search"] = optional(
+        "results (the default), datasets (rows are described datasets) or search (rows are hyper-parameters)", "results"
     )
     paper: Line = optional("the printed table, such as Sun et al., ICML 2023, Table 1; absent for your own table")
     reference: str = optional(
