@@ -21,7 +21,7 @@ from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
-from flatfed.files import HASHED, UNREADABLE, check_place, digest_arrays, write_whole
+from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
 
 REMEDY = "delete it to rebuild it"
 
@@ -126,7 +126,6 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
     """Partition the dataset in the folder ``dataset``, and write the .npz file ``out`` atomically.
 
     :raises DataError: ``spec`` is wrong, impossible or of another dataset, or a file is unusable or altered.
-        Datasets over ``HASHED`` bytes are not verified.
     """
     keys.check_partition(spec)
     check_place(out)
@@ -135,8 +134,7 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")
     if spec.get("classes", data.classes) != data.classes:
         raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec['classes']}")
-    if data.images.nbytes <= HASHED:
-        datasets.verify(dataset)
+    datasets.verify(dataset)
     if spec["scheme"] == "domain":
         parts, test = leave_one_out(data.domains, data.domain_names, spec)
     else:

@@ -8,7 +8,6 @@ from typing import Any
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.errors import DataError
-from flatfed.files import HASHED
 from flatfed.runs.identity import check_partition
 
 
@@ -35,8 +34,7 @@ def load_data(
     """
     data, members = datasets.load(dataset), partitions.load(partition)
     _check(description, data, members, str(dataset), str(partition))
-    if data.images.nbytes <= HASHED:
-        datasets.verify(dataset)
+    datasets.verify(dataset)
     partitions.check(members, data, str(partition))
     if "validation" in description:
         members = partitions.hold_out(members, data.labels, description["validation"], int(description["seed"]))
