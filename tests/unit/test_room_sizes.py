@@ -20,7 +20,7 @@ LIMITS = {
     "algorithms": 999,
     "analysis": 861,
     "config": 1129,
-    "commands": 1331,
+    "commands": 1332,
     "data": 1100,
     "engine": 3523,
     "experiment": 2254,
@@ -28,7 +28,7 @@ LIMITS = {
     "models": 446,
     "papers": 464,
     "runs": 806,
-    "tables": 1497,
+    "tables": 1498,
     "workflow": 233,
 }
 

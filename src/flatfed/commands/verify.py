@@ -25,6 +25,7 @@ from flatfed.errors import DataError
 from flatfed.experiment import cell_specs, table_specs
 from flatfed.papers.units import plural
 from flatfed.tables import claims, filled_table, notes, verification
+from flatfed.tables.compare import JUDGED
 from flatfed.tables.verification import TableResult
 
 ARGUMENTS = [
@@ -62,13 +63,13 @@ def lines(result: TableResult) -> Iterator[str]:
     if result.scale == "preview":
         yield f"{name}: {result.printed - missing} of {result.printed} cells made; this scale is not verified"
         return
-    agree, near, differ = map(result.count, ("agrees", "near", "differs"))
+    agree, near, differ = map(result.count, JUDGED)
     values = f"{agree} of {agree + near + differ} cells agree, {f'{near} near, ' if near else ''}{differ} differ"
     if not agree + near + differ and missing < result.printed:
         values = "values are not compared (another set-up)"
     yield f"{name}: {values}, {missing} missing"
     for column in result.columns:
-        agree, judged = column.counts["agrees"], sum(column.counts[state] for state in ("agrees", "near", "differs"))
+        agree, judged = column.counts["agrees"], sum(column.counts[state] for state in JUDGED)
         correlation = "" if column.correlation is None else f"; rank correlation {column.correlation:.2f}"
         yield f"  {column.column}: {agree} of {judged} agree{correlation}"
         absent = [cell for cell in column.cells if cell.state == "missing"]

@@ -11,6 +11,9 @@ from flatfed.tables.cell import Cell
 #: Tolerances: a percentage point for fractions, else a share of the printed number.
 POINT, PART = 0.01, 0.1
 
+#: States of cells that are compared with a printed number, from the best.
+JUDGED = ("agrees", "near", "differs")
+
 
 def higher_is_better(cell: Cell) -> bool | None:
     """Return whether larger numbers are better in a cell's column; None: neither."""

@@ -213,7 +213,7 @@ def warnings(table: FilledTable) -> list[str]:
 def _compared(table: FilledTable) -> list[str]:
     agreements = Counter(map(compare.agreement, table.cells))
     texts = []
-    if total := agreements["agrees"] + agreements["near"] + agreements["differs"]:
+    if total := sum(agreements[state] for state in compare.JUDGED):
         near = f", {agreements['near']} near" if agreements["near"] else ""
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
     results = claims.results(table.by_column.values()) if table.spec.scale == "paper" else []
