@@ -147,7 +147,7 @@ def test_classes_per_client_shrink_with_the_classes(exp: experiment.Experiment) 
     ]
     assert kept == [6, 4, 2]
     assert run_specs.partition_spec(exp, "preview", CIFAR10, "path3-100", 1)["classes_per_client"] == 3
-    assert exp.catalog.values("preview", "fedsmoo-cifar100")["dataset"] == "digits20"
+    assert exp.catalog.settings("preview", "fedsmoo-cifar100").dataset == "digits20"
 
 
 def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experiment) -> None:
@@ -310,7 +310,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     for scale, count in {"paper": paper, "preview": preview}.items():
         for protocol in (f"fedsam-{data}", f"fedsam-{data}~K5"):
             spec = run_specs.partition_spec(exp, scale, protocol, "dir0.6-100-p20", 1)
-            images = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]].test
+            images = exp.catalog.datasets[exp.catalog.settings(scale, protocol).dataset].test
             assert spec["client_test"] == count == images // spec["clients"]
             run = run_specs.run(exp, scale, protocol, "dir0.6-100-p20", "fedsam", 1)
             assert run.description["partition"]["client_test"] == count
@@ -340,7 +340,7 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
     for protocol in exp.catalog.protocols:
         for scale in experiment.SCALES:
-            model = exp.catalog.protocols[protocol].scales[scale]["model"]
-            options = models.check_options(model["name"], model.get("options", {}))
-            shape = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]].shape
-            models.check_shape(model["name"], tuple(shape), options)
+            model = exp.catalog.protocols[protocol].scales[scale].model
+            options = models.check_options(model.name, model.options or {})
+            shape = exp.catalog.datasets[exp.catalog.settings(scale, protocol).dataset].shape
+            models.check_shape(model.name, tuple(shape), options)

@@ -48,7 +48,7 @@ def make_inputs(figure: dict, root: Path) -> None:
     for place, run in enumerate(figure.runs):
         folder = root / run
         protocol = EXP.catalog.protocols[run.split("/")[3]]
-        rounds = protocol.scales[figure.scale]["rounds"]
+        rounds = protocol.scales[figure.scale].rounds
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
         probe = {"images_sha256": made.DIGEST, "seconds": 1}

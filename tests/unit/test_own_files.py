@@ -33,9 +33,7 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
     found = load()
     cells = cell_specs.cells(found, "paper", "photos")
     assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
-    assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {
-        ("test_accuracy", "percent", None)
-    }
+    assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {("test_accuracy", "percent", None)}
     assert found.catalog.datasets["photos"].model_dump(exclude_none=True) == {
         **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
         **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
@@ -49,10 +47,11 @@ def test_what_a_protocol_leaves_out_is_fedsmoos_but_for_its_augmentation_and_exe
     """Images may be too many for a GPU, whose `graph` needs them there."""
     found = load(change=put("protocols", "photos", "evaluation", value={"every": 5}))
     own, theirs = (found.catalog.protocols[name].scales["paper"] for name in ("photos", "fedsmoo-cifar10"))
-    different = {key for key in DEFAULTS if own[key] != theirs[key]}
+    different = {key for key in DEFAULTS if getattr(own, key) != getattr(theirs, key)}
     assert different == {"augmentation", "evaluation", "executor"}
-    assert own["augmentation"] == "none"
-    assert own["evaluation"] == {**theirs["evaluation"], "every": 5, "window": 1, "smoothing": 1}
+    assert own.augmentation == "none"
+    changed = {"every": 5, "window": 1, "smoothing": 1}
+    assert own.evaluation == theirs.evaluation.model_copy(update=changed)
 
 
 def test_the_page_and_the_manual_say_the_defaults():

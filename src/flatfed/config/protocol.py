@@ -80,7 +80,8 @@ class Evaluation(Document):
     batch_size: Count = optional("images in a batch of the evaluation")
     window: Count = optional("number of final evaluations whose mean a table prints; 1 is the final round")
     smoothing: Count = optional(
-        "odd number of evaluations in the centred mean of the accuracy that reaches a target; 1 is the accuracy itself"
+        "odd number of evaluations in the centred mean of the accuracy that reaches a target; 1 is the accuracy itself",
+        1,
     )
 
     @model_validator(mode="after")
@@ -127,11 +128,12 @@ class Changes(Document):
     model: Model = optional("the model, such as {name: cnn}")
     seeds: Seeds = optional("seeds of the runs, whole numbers from 1 up")
     algorithms: dict[str, Overrides] = optional(
-        "per algorithm, parameters and training keys that differ from the defaults"
+        "per algorithm, parameters and training keys that differ from the defaults", {}
     )
     accuracy: Literal["test_accuracy", "client_test_accuracy"] = optional(
         "the accuracy for targets, tuning and the best round: test_accuracy (the default), on all test images, or "
-        "client_test_accuracy, the mean over clients on test images drawn to their labels"
+        "client_test_accuracy, the mean over clients on test images drawn to their labels",
+        "test_accuracy",
     )
     targets: dict[
         str,
@@ -139,7 +141,7 @@ class Changes(Document):
             dict[Target, Annotated[Share, Field(description="an accuracy, a fraction between 0 and 1")]],
             Field(description="target accuracies by name, t1 and so on"),
         ],
-    ] = optional("target accuracies by split; the first pattern that matches its id applies (* matches any text)")
+    ] = optional("target accuracies by split; the first pattern that matches its id applies (* matches any text)", {})
 
 
 #: A user's protocol: FedSMOO's set-up (5.1 and official code) without augmentation, since flipping can change a class.
@@ -218,10 +220,10 @@ class Protocol(Changes):
     rounds: Count = required("communication rounds")
     client_test_images: Count = Preview.model_fields["client_test_images"]
     unstated: Unstated = optional(
-        "settings that the paper leaves open, with the choice and its reason; printed under tables"
+        "settings that the paper leaves open, with the choice and its reason; printed under tables", {}
     )
     searched: dict[str, Grids] = optional(
-        "values that the paper tried, by algorithm and key; the chosen values are above"
+        "values that the paper tried, by algorithm and key; the chosen values are above", {}
     )
     tune: Tune = optional("values that the paper tuned but does not print; untuned runs use the values above")
     preview: Preview = optional("changes at preview scale; without them, the protocol has the paper scale only")
@@ -237,6 +239,13 @@ class Protocol(Changes):
             require(self.evaluation, ("every", "sets", "batch_size", "window"), ["evaluation"])
             require(self.executor, ("cpu", "cuda"), ["executor"])
         return self
+
+
+class Settings(Protocol):
+    """All settings of a protocol or labelled variant at a scale; only optional parts are None."""
+
+    clients_times: Positive = optional(Preview.model_fields["clients_times"].description, 1)
+    participation_times: Positive = optional(Preview.model_fields["participation_times"].description, 1)
 
 
 PROTOCOL = Content(Protocol)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Discriminator, Field, WrapValidator
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
@@ -53,5 +53,5 @@ NotEmpty = Field(min_length=1)
 Names = Annotated[list[str], NotEmpty, Different]
 Seeds = Annotated[list[Seed], NotEmpty, Different]
 
-#: Selects the alternative of a union by the type of a value: "text", "mapping", "list" or "flag".
-by_type = Discriminator(lambda value: messages.TAGS.get(type(value)))
+#: Selects the alternative of a union by the type of a value: "text", "mapping" (also a document), "list" or "flag".
+by_type = Discriminator(lambda value: "mapping" if isinstance(value, BaseModel) else messages.TAGS.get(type(value)))

@@ -21,8 +21,9 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
 
 def settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, Any]:
     """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
-    values = catalog.values(scale, protocol)
-    return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
+    analysis = catalog.settings(scale, protocol).analysis
+    own = getattr(analysis, kind, None)
+    return {**DEFAULTS[kind][scale], **(own.as_written() if own else {})}
 
 
 def options(catalog: Catalog, kind: str, scale: str, protocol: str, **overrides: Any) -> list[str]:

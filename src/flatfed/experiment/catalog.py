@@ -13,14 +13,15 @@ from flatfed.config.algorithm import ALGORITHMS, Algorithm
 from flatfed.config.datasets import DATASETS, SOURCE, Dataset
 from flatfed.config.document import Content
 from flatfed.config.figure import FIGURE
-from flatfed.config.protocol import PROTOCOL
+from flatfed.config.protocol import PROTOCOL, Settings
 from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
 from flatfed.config.table import DECLARATIONS, TABLE, Declarations
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, defaults, lookup, partitions, settings
+from flatfed.experiment import checks, data_sources, defaults, lookup, partitions
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
+from flatfed.experiment.protocols import ResolvedProtocol, of_algorithm, variants
 
 #: Key of a table file that declares entries -> type of the file of this name.
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
@@ -50,19 +51,19 @@ class Catalog:
     datasets: Entries[Dataset]
     splits: Entries[Split]
     algorithms: Entries[Algorithm]
-    protocols: Entries[settings.Protocol]
+    protocols: Entries[ResolvedProtocol]
     tables: Entries[Declared]
     figures: Entries[Declared]
     sources: dict[str, dict[str, Any]]
     split_places: dict[str, str]
 
-    def values(self, scale: str, protocol: str) -> dict[str, Any]:
+    def settings(self, scale: str, protocol: str) -> Settings:
         """Return all settings of ``protocol`` at ``scale``."""
         return self.protocols[protocol].scales[scale]
 
     def dataset(self, scale: str, protocol: str) -> Dataset:
         """Return the dataset that ``protocol`` uses at ``scale``."""
-        return self.datasets[self.values(scale, protocol)["dataset"]]
+        return self.datasets[self.settings(scale, protocol).dataset]
 
     def label(self, row: str) -> str:
         """Return the name of an algorithm or variant in tables and figures."""
@@ -75,8 +76,8 @@ class Catalog:
     def hyperparameters(
         self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As :func:`settings.of_algorithm`."""
-        return settings.of_algorithm(self.values(scale, protocol), row, self.algorithms[row], chosen)
+        """As :func:`protocols.of_algorithm`."""
+        return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row], chosen)
 
 
 def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
@@ -111,8 +112,8 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name, entry in declared["protocols"].items():
         with protocols.refusing(name):
             prefix = f"{entry.key}." if entry.key else ""
-            variants = settings.variants(name, entry.content, entry.file, prefix)
-            protocols.update({protocol.id: protocol for protocol in variants})
+            resolved = variants(name, entry.content, entry.file, prefix)
+            protocols.update({protocol.id: protocol for protocol in resolved})
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
             lookup.check("protocol", name.partition("~")[0], protocols, protocol.file)
@@ -150,8 +151,8 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
             check_id(path.stem, where)
             content = read(path, where)
             sections = _sections(content)
-            added = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
-            added = _documents(_check_file(content, where), added, path)
+            added = [(section, name, None) for section, entries in sections.items() for name in entries]
+            added = _documents(_check_file(content, where), sections, path)
             table = {key: value for key, value in content.items() if key not in sections}
             if table and path.stem in tables.declared:
                 first = tables[path.stem].file
@@ -174,11 +175,11 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     return tables
 
 
-def _documents(file: Declarations, declared: list[tuple[str, str, Any]], path: Path) -> list[tuple[str, str, Any]]:
-    """Return (section, name, document) of the entries that a ``file`` at ``path`` declares."""
+def _documents(file: Declarations, sections: dict[str, dict[str, Any]], path: Path) -> list[tuple[str, str, Any]]:
+    """Return (section, name, document) of the entries of the ``sections`` that a ``file`` at ``path`` declares."""
     documents = []
-    for section, name, entry in declared:
-        document = entry if section == "protocols" else getattr(file, section)[name]
+    for section, name in ((section, name) for section, entries in sections.items() for name in entries):
+        document = getattr(file, section)[name]
         if section == "datasets":
             source = SOURCE.check(data_sources.in_project(document.source.as_written(), path), str(path))
             document = document.model_copy(update={"source": source})
@@ -216,9 +217,10 @@ def _files(root: Path, folder: str, kind: Content) -> Entries[Declared]:
         where = f"config/{folder}/{path.name}"
         with valid.refusing(path.stem):
             check_id(path.stem, where)
-            content = read(path, where)
-            kind.check(content, where)
-            valid[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)
+            content = kind.check(read(path, where), where)
+            valid[path.stem] = Declared(
+                defaults.figure(content.as_written()) if folder == "figures" else content, where
+            )
     return valid
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from flatfed.experiment import descriptive_tables, lookup, run_specs, scales, settings, tables
+from flatfed.experiment import descriptive_tables, lookup, protocols, run_specs, scales, tables
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import CellSpec, Column, Row, Sources, Table
@@ -33,7 +33,7 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
     base = column.base_of(row.id) if column.relative else None
     content: dict[str, Any] = {}
     if metric.needs_runs:
-        content["accuracy"] = catalog.values(scale, column.protocol)["accuracy"]
+        content["accuracy"] = catalog.settings(scale, column.protocol).accuracy
     if metric.source == "config":
         content["sources"] = Sources(given=descriptive_tables.cell_number(catalog, scale, column, row))
     elif column.relative is None or base is not None:
@@ -41,9 +41,9 @@ def _cell(experiment: Experiment, scale: str, table: Table, column: Column, row:
         if base:
             content["base_sources"] = _sources(experiment, scale, table, column, table.entries[base], metric)
         if metric.needs_runs or metric.source == "analysis":
-            values = catalog.values(scale, column.protocol)
-            content |= {key: values["evaluation"][key] for key in ("window", "smoothing")}
-            content["rounds"] = values["rounds"]
+            settings = catalog.settings(scale, column.protocol)
+            content |= settings.evaluation.model_dump(include={"window", "smoothing"})
+            content["rounds"] = settings.rounds
             content["seeds"] = tuple(dict.fromkeys(run.seed for run in content["sources"].runs))
     paper = printed(catalog, experiment.references.get(table.reference), column, row, name)
     tolerance = table.settings.get("tolerance")
@@ -82,7 +82,7 @@ def target(catalog: Catalog, scale: str, column: Column) -> float | None:
     """Return the column's target accuracy at ``scale`` as a fraction, or None."""
     if column.target is None:
         return None
-    return settings.target(catalog.values(scale, column.protocol), column.split, column.target, column.id)
+    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
 
 
 def printed(catalog: Catalog, reference: Reference | None, column: Column, row: Row, metric: str) -> Printed | None:
@@ -98,9 +98,9 @@ def printed(catalog: Catalog, reference: Reference | None, column: Column, row: 
     fields: dict[str, Any] = {"metric": METRICS[metric].printed_as, "unit": unit, "algorithm": row.algorithm or ""}
     fields["target"] = "" if goal is None else 100 * goal
     if "protocol" in row.settings:
-        fields["dataset"] = catalog.values("paper", row.settings["protocol"])["dataset"]
+        fields["dataset"] = catalog.settings("paper", row.settings["protocol"]).dataset
     elif column.splits:
-        fields["dataset"] = catalog.values("paper", column.protocol)["dataset"]
+        fields["dataset"] = catalog.settings("paper", column.protocol).dataset
         if len(column.splits) == 1:
             clients = catalog.split_settings("paper", column.protocol, column.split).partition["clients"]
             fields |= keys_of_split(catalog.splits[column.split], clients)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.algorithm import Algorithm
 from flatfed.config.datasets import Dataset
+from flatfed.config.protocol import Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError
-from flatfed.experiment import lookup, partitions, settings
+from flatfed.experiment import lookup, partitions, protocols
 from flatfed.experiment.lookup import Entries
+from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
 from flatfed.runs import graphs
@@ -65,84 +67,79 @@ def check_algorithm(name: str, entry: Algorithm, where: str) -> None:
     """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
     base = name.partition("~")[0]
     lookup.check_algorithm(base, registry.names(), where)
-    settings.check_overrides(base, entry.set or {}, f"{where}.set")
+    protocols.check_overrides(base, entry.set or {}, f"{where}.set")
 
 
 def check_protocol(
-    protocol: settings.Protocol,
+    protocol: ResolvedProtocol,
     datasets: Entries[Dataset],
     algorithms: Entries[Algorithm],
     splits: Entries[Split],
 ) -> None:
     """Refuse a protocol with unknown ids, invalid values, or a model that cannot process its images."""
-    for scale, values in protocol.scales.items():
+    for scale, settings in protocol.scales.items():
         where = f"{protocol.file}: {protocol.key(scale)}"
-        dataset = values["dataset"]
-        lookup.check("dataset", dataset, datasets, f"{where}dataset")
-        _check_model(values, datasets[dataset], where)
-        _check_algorithms(values, algorithms, where)
-        _check_patterns(values, algorithms, splits, where)
-        _check_client_test(values, datasets[dataset], where)
-        _check_evaluation(values, where)
-        if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
+        lookup.check("dataset", settings.dataset, datasets, f"{where}dataset")
+        _check_model(settings.model, datasets[settings.dataset], where)
+        _check_algorithms(settings, algorithms, where)
+        _check_patterns(settings, algorithms, splits, where)
+        _check_client_test(settings, datasets[settings.dataset], where)
+        _check_evaluation(settings, where)
+        if (needed := ACCURACIES[settings.accuracy]) not in (evaluated := settings.evaluation.sets):
             expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
-            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {expected}")
+            raise ConfigError(f"{where}accuracy: {settings.accuracy} needs {expected}")
 
 
-def _check_evaluation(values: dict[str, Any], where: str) -> None:
-    evaluation = values["evaluation"]
-    most = math.ceil(values["rounds"] / evaluation["every"])
+def _check_evaluation(settings: Settings, where: str) -> None:
+    evaluation = settings.evaluation
+    most = math.ceil(settings.rounds / evaluation.every)
     for key in ("window", "smoothing"):
-        if (count := evaluation[key]) > most:
-            evaluations = f"the evaluations of {values['rounds']} rounds, every {evaluation['every']}"
+        if (count := getattr(evaluation, key)) > most:
+            evaluations = f"the evaluations of {settings.rounds} rounds, every {evaluation.every}"
             raise ConfigError(f"{where}evaluation.{key}: {count} is not allowed; at most {most}, {evaluations}")
 
 
-def _check_model(values: dict[str, Any], dataset: Dataset, where: str) -> None:
-    model, shape = values["model"], tuple(dataset.shape)
-    options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
-    if "weights" in model:
-        pretrained.check(model["weights"], model["name"], f"{where}model.weights")
-    models.check_shape(model["name"], shape, options, f"{where}model")
-    models.check_runs(model["name"], shape, dataset.classes, options, f"{where}model")
+def _check_model(model: Model, dataset: Dataset, where: str) -> None:
+    shape, options = tuple(dataset.shape), models.check_options(model.name, model.options or {}, f"{where}model")
+    if model.weights:
+        pretrained.check(model.weights, model.name, f"{where}model.weights")
+    models.check_shape(model.name, shape, options, f"{where}model")
+    models.check_runs(model.name, shape, dataset.classes, options, f"{where}model")
 
 
-def _check_algorithms(values: dict[str, Any], algorithms: Entries[Algorithm], where: str) -> None:
-    overridden = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
-    tried = {"searched": values.get("searched", {}), "tune.grids": values.get("tune", {}).get("grids", {})}
+def _check_algorithms(settings: Settings, algorithms: Entries[Algorithm], where: str) -> None:
+    overridden = [("algorithms", name, overrides) for name, overrides in settings.algorithms.items()]
+    tried = {"searched": settings.searched, "tune.grids": settings.tune.grids if settings.tune else {}}
     for key, grids in tried.items():
         for name, grid in grids.items():
             overridden += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
     for key, name, overrides in overridden:
         if name not in algorithms.declared:
             lookup.check_algorithm(name, algorithms, f"{where}{key}")
-        settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
+        protocols.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
 
 
-def _check_patterns(
-    values: dict[str, Any], algorithms: Entries[Algorithm], splits: Entries[Split], where: str
-) -> None:
-    patterns = [("split", pattern, "targets") for pattern in values.get("targets", {})]
-    for name, entry in values["unstated"].items():
-        for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, dict) else ():
-            patterns += [(kind, pattern, f"unstated.{name}.{key}") for pattern in entry.get(key, [])]
+def _check_patterns(settings: Settings, algorithms: Entries[Algorithm], splits: Entries[Split], where: str) -> None:
+    patterns = [("split", pattern, "targets") for pattern in settings.targets]
+    for name, entry in settings.unstated.items():
+        for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, Open) else ():
+            patterns += [(kind, pattern, f"unstated.{name}.{key}") for pattern in getattr(entry, key) or ()]
     for kind, pattern, key in patterns:
         ids = algorithms if kind == "algorithm" else splits
         if not fnmatch.filter(ids.declared, pattern):
             lookup.check(kind, pattern, ids, f"{where}{key}")
 
 
-def _check_client_test(values: dict[str, Any], dataset: Dataset, where: str) -> None:
-    key, sets = "client_test_images", values["evaluation"]["sets"]
-    required = "clients" in sets or ("nodes" in sets and key in values)
-    if required and key not in values:
+def _check_client_test(settings: Settings, dataset: Dataset, where: str) -> None:
+    key, sets, images = "client_test_images", settings.evaluation.sets, settings.client_test_images
+    required = "clients" in sets or ("nodes" in sets and images)
+    if required and not images:
         raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, and each needs its own test images")
-    if key in values and not required:
+    if images and not required:
         raise ConfigError(f"{where}{key}: has no effect without clients or nodes in evaluation.sets")
     # Splits that leave a domain out test on images of both parts.
     most = dataset.test + (dataset.train if dataset.domains else 0)
-    if required and values[key] > most:
+    if required and images > most:
         raise ConfigError(
-            f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
-            f"{values['dataset']!r}"
+            f"{where}{key}: {images} is not allowed; at most {most}, the test images of dataset {settings.dataset!r}"
         )

@@ -6,15 +6,16 @@ import functools
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import lookup, settings
+from flatfed.experiment import lookup
 from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.runs import graphs
 
 #: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
 FEWEST = 0.1
 
 
-def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
+def protocol_of(name: str, catalog: Catalog, where: str) -> ResolvedProtocol:
     """Return the protocol or labelled variant ``name``; ConfigError if it does not exist."""
     return lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
 
@@ -27,12 +28,12 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     location = catalog.split_places[split]
     domains = catalog.dataset("paper", name).domains or []
     if declared.scheme == "domain":
-        data = catalog.values("paper", name)["dataset"]
+        data = catalog.settings("paper", name).dataset
         at = f"{location}.domain (dataset {data!r}, {name}; requested in {where})"
         lookup.check("domain", declared.domain, domains, at)
     for scale in protocol.scales:
         dataset, resolved_split = catalog.dataset(scale, name), catalog.split_settings(scale, name, split)
-        data = catalog.values(scale, name)["dataset"]
+        data = catalog.settings(scale, name).dataset
         scope = f"of dataset {data!r} ({name}, {scale} scale; requested in {where})"
         if declared.scheme == "domain" and (has := len(dataset.domains or [])) != len(domains):
             raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")

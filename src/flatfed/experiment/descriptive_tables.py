@@ -9,7 +9,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, lookup, settings
+from flatfed.experiment import compatibility, lookup, protocols
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row
 from flatfed.papers.metrics import METRICS
@@ -36,7 +36,7 @@ def search_columns(document: dict[str, Any], group: dict[str, Any], catalog: Cat
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     if "variant" not in group["reference"]:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
-    searched = protocol.scales["paper"].get("searched", {})
+    searched = protocol.paper.searched
     lookup.check("algorithm", group["algorithm"], searched, f"{where}: algorithm")
     grids = searched[group["algorithm"]].values()
     columns = []
@@ -71,10 +71,10 @@ def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float
 
 def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
     algorithm, key, index = column.settings["algorithm"], row.settings["key"], column.settings["place"]
-    if key not in registry.load(algorithm).parameters() and key not in settings.OWN_TRAINING:
+    if key not in registry.load(algorithm).parameters() and key not in protocols.OWN_TRAINING:
         return None
     if index:
-        grid = catalog.values(scale, column.protocol)["searched"][algorithm].get(key, [])
+        grid = catalog.settings(scale, column.protocol).searched[algorithm].get(key, [])
         number = grid[index - 1] if index <= len(grid) else None
     else:
         training, parameters = catalog.hyperparameters(scale, column.protocol, algorithm)

@@ -103,7 +103,7 @@ def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[
                 for seed in seeds
             ]
             label = _label(entry.label, runs[0][0]) if entry.label else experiment.catalog.label(row)
-            window = experiment.catalog.values(scale, entry.protocol)["evaluation"]["window"]
+            window = experiment.catalog.settings(scale, entry.protocol).evaluation.window
             rows.append(Mark(label=label, algorithm=row, by_seed=runs, window=window))
     return rows
 

@@ -89,7 +89,7 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
     protocol = compatibility.protocol_of(entry["protocol"], catalog, where)
     _check_label(entry.get("label", ""), f"{where}: label")
-    if entry.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
+    if entry.get("metric") in PROBES and not protocol.paper.probe:
         raise ConfigError(f"{where}: metric {entry['metric']!r} needs a probe, which {protocol.id} does not have")
     splits = (not kind.one_seed and entry.get("splits")) or ([entry["split"]] if "split" in entry else [])
     if not splits:

@@ -30,10 +30,10 @@ F = (
 def defined(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
     """Return the definitions of a figure's probe measures and of their loss."""
     probes = [
-        (panel.metric, catalog.values(scale, entry.protocol)["probe"])
+        (panel.metric, catalog.settings(scale, entry.protocol).probe)
         for panel in figure.panels
         for entry in panel.entries
         if panel.metric in DEFINITIONS
     ]
-    definitions = [DEFINITIONS[metric].format(**probe) for metric, probe in probes]
-    return list(dict.fromkeys([*definitions, *(F.format(**probe) for _, probe in probes)]))
+    definitions = [DEFINITIONS[metric].format(**vars(probe)) for metric, probe in probes]
+    return list(dict.fromkeys([*definitions, *(F.format(**vars(probe)) for _, probe in probes)]))

@@ -10,7 +10,7 @@ from flatfed.data import keys
 
 if TYPE_CHECKING:
     from flatfed.experiment.catalog import Catalog
-    from flatfed.experiment.settings import Protocol
+    from flatfed.experiment.protocols import ResolvedProtocol
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class SplitSettings:
         return active * local_epochs * -(-(self.images // clients) // batch_size)
 
 
-def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> SplitSettings:
+def of_split(split: str, protocol: ResolvedProtocol, scale: str, catalog: Catalog) -> SplitSettings:
     """Return the settings of ``split`` in ``protocol`` at ``scale``.
 
     At preview scale the protocol's factors multiply clients and participation. The classes per client shrink with the
     number of classes (10 of 100 are 2 of 20). A held-out domain keeps its index.
     """
-    entry, values = catalog.splits[split], protocol.scales[scale]
-    dataset, printed = (catalog.datasets[settings["dataset"]] for settings in (values, protocol.scales["paper"]))
+    entry, settings = catalog.splits[split], protocol.scales[scale]
+    dataset, printed = (catalog.datasets[at.dataset] for at in (settings, protocol.paper))
     scheme, classes = entry.scheme, dataset.classes
     clients = entry.clients if scheme != "domain" else entry.clients_per_domain
     if scheme != "central":
-        clients = max(1, round(clients * values.get("clients_times", 1)))
-    partition: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme}
+        clients = max(1, round(clients * settings.clients_times))
+    partition: dict[str, Any] = {"dataset": settings.dataset, "classes": classes, "scheme": scheme}
     names = (key.removesuffix("?") for key in keys.PARTITIONS[scheme])
     declared = {key: getattr(entry, key, None) for key in names if key != "images_of"}
     partition |= {key: value for key, value in declared.items() if value is not None}
@@ -56,15 +56,15 @@ def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Sp
         partition["alpha"] = float(entry.alpha)
     elif scheme == "pathological":
         partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
-    if "client_test_images" in values:
-        partition["client_test"] = values["client_test_images"]
+    if settings.client_test_images:
+        partition["client_test"] = settings.client_test_images
     partition["sampler"] = entry.sampler
     if entry.images_of:
         pooled = of_split(entry.images_of, protocol, scale, catalog).partition
         partition["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
-    fraction = min(1.0, round(entry.participation * values.get("participation_times", 1), 10))
+    fraction = min(1.0, round(entry.participation * settings.participation_times, 10))
     sampling = {"scheme": entry.sampling, "fraction": fraction, "sampler": entry.sampler}
-    return SplitSettings(partition, sampling, topology(entry, values.get("clients_times", 1)), dataset.train)
+    return SplitSettings(partition, sampling, topology(entry, settings.clients_times), dataset.train)
 
 
 def topology(entry: Split, clients_times: float = 1) -> dict[str, Any] | None:

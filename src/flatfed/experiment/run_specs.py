@@ -33,7 +33,7 @@ def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LAST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
-    scales.values(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
+    scales.settings(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
     return {"seed": seed, **experiment.catalog.split_settings(scale, protocol, split).partition}
@@ -43,7 +43,7 @@ def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm
     """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
     ids = RunIds(scale, protocol, split, algorithm, seed)
     if ids not in experiment.runs:
-        scales.values(experiment, scale, protocol, f"runs/{ids.name}/run.json")
+        scales.settings(experiment, scale, protocol, f"runs/{ids.name}/run.json")
         lookup.check_algorithm(algorithm, experiment.catalog.algorithms, "config/algorithms.yaml")
         partition_spec(experiment, scale, protocol, split, seed)
         compatibility.check_pair(protocol, split, algorithm, experiment.catalog, ids.row)
@@ -62,7 +62,7 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
 
 def seeds(experiment: Experiment, scale: str, protocol: str, declared: Any = None) -> list[int]:
     """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
-    values = scales.values(experiment, scale, protocol)
+    settings = scales.settings(experiment, scale, protocol)
     if isinstance(declared, dict):
         declared = declared.get(scale)
-    return experiment.config.get("seeds") or declared or values["seeds"]
+    return experiment.config.get("seeds") or declared or settings.seeds

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from flatfed.config.protocol import Settings
 from flatfed.errors import ConfigError
 from flatfed.experiment import lookup
 from flatfed.experiment.experiment import Experiment
@@ -12,7 +12,7 @@ from flatfed.experiment.model import Column, Figure, Requested, Table
 from flatfed.runs.paths import SCALES
 
 
-def values(experiment: Experiment, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
+def settings(experiment: Experiment, scale: str, protocol: str, target: str = "") -> Settings:
     """Return all settings of ``protocol`` at ``scale``; ConfigError, with ``target``, if one does not exist."""
     declared = lookup.entry("protocol", protocol, experiment.catalog.protocols, "config/protocols")
     _refuse(scale, _why_none(experiment, scale, [protocol], target or f"runs/{protocol}"))

@@ -12,7 +12,7 @@ from flatfed.config import strict_yaml
 from flatfed.config.datasets import Dataset, LocalDataset
 from flatfed.config.request import REQUEST
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import cell_specs, figure_specs, lookup, scales, settings, tuning
+from flatfed.experiment import cell_specs, figure_specs, lookup, protocols, scales, tuning
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.lookup import Entries
 from flatfed.experiment.model import Figure, Requested, RequestedTable, Table
@@ -54,7 +54,7 @@ def tables(config: dict[str, Any], entries: Entries[Table]) -> list[RequestedTab
         for pattern in patterns:
             if not fnmatch.filter(columns, pattern):
                 raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
-        chosen[name] = [id_ for id_ in columns if settings.matching_any(patterns, id_)]
+        chosen[name] = [id_ for id_ in columns if protocols.matching_any(patterns, id_)]
     return list(chosen.items())
 
 

@@ -35,7 +35,7 @@ def prefix(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: 
     if scale == "paper":
         return ""
     data = dict.fromkeys(_dataset(catalog, scale, protocol) for protocol, _ in pairs)
-    rounds = {catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs if trained}
+    rounds = {catalog.settings(scale, protocol).rounds for protocol, _ in pairs if trained}
     ends = " to ".join(map(str, sorted({min(rounds), max(rounds)}))) if rounds else ""
     parts = ["Preview scale", " / ".join(data), ends and f"{ends} rounds"]
     return f"{', '.join(filter(None, parts))} (title and headings as at paper scale): "
@@ -55,7 +55,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     """Return name -> specification of the datasets."""
     specs = {}
     for protocol, _ in pairs:
-        name, entry = experiment.catalog.values(scale, protocol)["dataset"], experiment.catalog.dataset(scale, protocol)
+        name, entry = experiment.catalog.settings(scale, protocol).dataset, experiment.catalog.dataset(scale, protocol)
         images = entry.train + entry.test
         specs[name] = DatasetSpec(experiment.paths.manifest(name), images, entry.declared_images, entry.shape)
     return specs
@@ -86,9 +86,9 @@ def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
 
 
 def _training_settings(catalog: Catalog, scale: str, protocol: str) -> dict[str, Any]:
-    values = catalog.values(scale, protocol)
-    settled = {key: value for key, value in values.items() if key not in REMARKS}
-    return {**settled, "evaluation": {key: value for key, value in values["evaluation"].items() if key != "sets"}}
+    return catalog.settings(scale, protocol).model_dump(
+        exclude={**dict.fromkeys(REMARKS, True), "evaluation": {"sets"}}
+    )
 
 
 def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
@@ -96,21 +96,21 @@ def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
 
 
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
-    values = catalog.values(scale, protocol)
+    settings = catalog.settings(scale, protocol)
     resolved_split = catalog.split_settings(scale, protocol, split)
     clients, central = resolved_split.partition["clients"], resolved_split.partition["scheme"] == "central"
     parts = {
-        "data": f"{_dataset(catalog, scale, protocol)} {{{values['dataset']}}}",
+        "data": f"{_dataset(catalog, scale, protocol)} {{{settings.dataset}}}",
         "clients": "all at one place" if central else f"{clients} clients",
     }
     if not trained:
         return parts
-    epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
+    epochs = f"{settings.local_epochs} local epoch{'s' if settings.local_epochs > 1 else ''}"
     parts |= {
         **({} if central else {"active": f"{100 * resolved_split.sampling['fraction']:g}% active"}),
-        "model": values["model"]["name"],
-        "rounds": f"{values['rounds']} rounds of {'as many steps as a federated one' if central else epochs}",
-        "batch": f"batch {values['batch_size']}",
+        "model": settings.model.name,
+        "rounds": f"{settings.rounds} rounds of {'as many steps as a federated one' if central else epochs}",
+        "batch": f"batch {settings.batch_size}",
     }
     if graph := resolved_split.topology:
         from flatfed.engine.topology import Topology  # with numpy

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from flatfed import algorithms as registry
-from flatfed.experiment import analyses, cell_specs, scales, set_ups, settings, tables, tuning
+from flatfed.config.protocol import Open
+from flatfed.experiment import analyses, cell_specs, protocols, scales, set_ups, tables, tuning
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Column, Table, TableSpec, TrainedRow
@@ -96,19 +97,19 @@ def unstated(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], wit
     """
     lines: dict[str, None] = {}
     for protocol in dict.fromkeys(training.protocol for training in runs):
-        values = experiment.catalog.values(scale, protocol)
-        tuned = tuning.keys(values) if experiment.tune else set()
-        for key, entry in values["unstated"].items():
-            line = entry if isinstance(entry, dict) else {"says": entry}
-            rows = line.get("rows", [key] if key in experiment.catalog.algorithms.declared else ["*"])
+        settings = experiment.catalog.settings(scale, protocol)
+        tuned = tuning.keys(settings) if experiment.tune else set()
+        for key, entry in settings.unstated.items():
+            line = Open(says=entry) if isinstance(entry, str) else entry
+            rows = line.rows or ([key] if key in experiment.catalog.algorithms.declared else ["*"])
             applies = (
                 training.protocol == protocol
-                and settings.matching_any(rows, training.algorithm, training.algorithm.partition("~")[0])
-                and settings.matching_any(line.get("splits", ["*"]), training.split)
+                and protocols.matching_any(rows, training.algorithm, training.algorithm.partition("~")[0])
+                and protocols.matching_any(line.splits or ["*"], training.split)
                 for training in runs
             )
             if key not in {*tuned, *without} and any(applies):
-                lines[f"{key.replace('_', ' ')}: {line['says']}"] = None
+                lines[f"{key.replace('_', ' ')}: {line.says}"] = None
     return list(lines)
 
 
@@ -154,7 +155,7 @@ def chosen_values(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]
         for key, value in tuning.chosen(catalog, experiment.paths, RunIds(scale, protocol, split, row, 1)).items():
             tried = ", ".join(f"{number:.4g}" for number in search.grid[key])
             part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
-            set_up = f"{part}; {catalog.protocols[protocol].label}, {search.split}"
+            set_up = f"{part}; {catalog.settings(scale, protocol).label}, {search.split}"
             tuned.append(((set_up, f"{key.replace('_', ' ')} out of {tried}"), f"{label} {value:.4g}"))
     return [
         f"Tuned on a validation part ({set_up}), {key_and_grid}: {'; '.join(values)}."
@@ -170,7 +171,7 @@ def untuned_notes(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], prin
         name = catalog.label(row.partition("~")[0]) if "~" in row else label
         for key in tuning.open_keys(catalog, search, protocol, row):
             number = {**training, **parameters}[key]
-            grid = catalog.values(scale, search.protocol)["tune"]["grids"][search.row][key]
+            grid = search.grid[key]
             tried = ", ".join(f"{value:.4g}" for value in grid)
             line = f"{key.replace('_', ' ')} is {number:g}"
             line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"

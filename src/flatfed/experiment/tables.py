@@ -8,10 +8,11 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, defaults, lookup, settings
+from flatfed.experiment import compatibility, defaults, lookup, protocols
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.descriptive_tables import dataset_columns, search_columns
 from flatfed.experiment.model import Column, Row, Table
+from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import FLAG, Reference
@@ -86,7 +87,7 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     all_metrics = [entry for columns in document["columns"] for entry in defaults.metrics(columns, document)]
     several_metrics = len({(entry.get("metric"), entry.get("relative")) for entry in all_metrics}) > 1
     several_datasets = len({_dataset(columns, catalog) for columns in document["columns"]} - {None}) > 1
-    dataset = protocol.scales["paper"]["dataset"]
+    dataset = protocol.paper.dataset
     header = group.get("header", catalog.datasets[dataset].label)
 
     def column(splits: tuple[str, ...], entry: dict[str, Any], target: str | None) -> Column:
@@ -99,7 +100,7 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         label = catalog.splits[splits[0]].headers if splits and not group.get("mean") else []
         under = entry.get("label", METRICS[metric].words if several_metrics else "")
         if target:
-            goal = settings.target(protocol.scales["paper"], splits[0], target, protocol.file)
+            goal = protocols.target(protocol.paper, splits[0], target, protocol.file)
             under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
         if several_metrics:
             headers = (", ".join([header, *label]), under)
@@ -116,10 +117,10 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
 
 def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
     protocol = catalog.protocols.get(group.get("protocol", ""))
-    return protocol.scales["paper"]["dataset"] if protocol else None
+    return protocol.paper.dataset if protocol else None
 
 
-def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: Iterable[str], where: str) -> None:
+def _check_metric(entry: dict[str, Any], protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
     metric, targets, unit = entry.get("metric"), entry.get("targets", []), entry.get("unit", "")
     lookup.check("metric", metric, METRICS, f"{where}: metric")
     if METRICS[metric].source != "declared" and not splits:
@@ -128,8 +129,8 @@ def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: It
         problem = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {problem}")
     for name, split in itertools.product(targets, splits):
-        for scale, values in protocol.scales.items():
-            settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
+        for scale, settings in protocol.scales.items():
+            protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
     relative = entry.get("relative", METRICS[metric].relative)
     allowed = ", ".join(units_of(unit_of(metric, relative)))
     if not unit:
@@ -150,10 +151,10 @@ def _check_metric(entry: dict[str, Any], protocol: settings.Protocol, splits: It
         _check_evaluated(names, protocol, where)
 
 
-def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) -> None:
-    for (scale, values), name in itertools.product(protocol.scales.items(), names):
-        evaluated, location = values["evaluation"]["sets"], f"{protocol.id} ({scale} scale, {protocol.file})"
-        if name == "node_test_accuracy" and "client_test_images" not in values:
+def _check_evaluated(names: list[str], protocol: ResolvedProtocol, where: str) -> None:
+    for (scale, settings), name in itertools.product(protocol.scales.items(), names):
+        evaluated, location = settings.evaluation.sets, f"{protocol.id} ({scale} scale, {protocol.file})"
+        if name == "node_test_accuracy" and not settings.client_test_images:
             raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
         for column in METRICS[name].columns:
             if (needed := SETS.get(column, evaluated[0])) not in evaluated:

@@ -10,12 +10,13 @@ import functools
 import json
 import sys
 from dataclasses import replace
-from typing import Any
 
+from flatfed.config.protocol import Settings
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import compatibility, descriptions, lookup, settings
+from flatfed.experiment import compatibility, descriptions, lookup
 from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.files import digest_json
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import Paths, RunIds
@@ -27,25 +28,24 @@ from flatfed.runs.tuning_choice import Point, Search, TuningChoice
 PREVIEW_VALUES = 3
 
 
-def check(protocol: settings.Protocol, catalog: Catalog) -> None:
+def check(protocol: ResolvedProtocol, catalog: Catalog) -> None:
     """Refuse a ``tune:`` whose split does not exist, does not fit, or has too few images per client."""
-    tune = protocol.scales["paper"].get("tune", {})
-    if "split" not in tune or tune["split"] in catalog.splits.refused:
+    tune = protocol.paper.tune
+    if not tune or not tune.split or tune.split in catalog.splits.refused:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
-    lookup.check("split", tune["split"], catalog.splits, where)
-    compatibility.check(protocol.id, tune["split"], catalog, where)
-    for row in filter(catalog.algorithms.get, tune["grids"]):
-        compatibility.check_pair(protocol.id, tune["split"], row, catalog, where)
+    lookup.check("split", tune.split, catalog.splits, where)
+    compatibility.check(protocol.id, tune.split, catalog, where)
+    for row in filter(catalog.algorithms.get, tune.grids):
+        compatibility.check_pair(protocol.id, tune.split, row, catalog, where)
     for scale in protocol.scales:
-        _check_share(protocol, tune["split"], scale, catalog)
+        _check_share(protocol, tune.split, scale, catalog)
 
 
-def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
-    values = protocol.scales[scale]
+def _check_share(protocol: ResolvedProtocol, split: str, scale: str, catalog: Catalog) -> None:
     resolved_split = catalog.split_settings(scale, protocol.id, split)
     images = resolved_split.images // resolved_split.partition["clients"]
-    share = values["tune"]["validation"]
+    share = protocol.scales[scale].tune.validation
     if share * images < 1:
         raise ConfigError(
             f"{protocol.file}: {protocol.under}tune.validation: {share:g} of the {images} images of a client "
@@ -61,21 +61,21 @@ def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) ->
     :raises ConfigError: the clients have too few images for a validation part.
     """
     plain = catalog.protocols[protocol.partition("~")[0]]
-    tune = plain.scales[scale].get("tune", {"grids": {}})
-    owner = next((name for name in (row, row.partition("~")[0]) if name in tune["grids"]), None)
+    tune = plain.scales[scale].tune
+    owner = next((name for name in (row, row.partition("~")[0]) if tune and name in tune.grids), None)
     if owner is None:
         return None
-    tuned_split = tune.get("split", split)
+    tuned_split = tune.split or split
     _check_share(plain, tuned_split, scale, catalog)
     most = PREVIEW_VALUES if scale == "preview" else None
-    grid = {key: tried[:most] for key, tried in tune["grids"][owner].items()}
+    grid = {key: tried[:most] for key, tried in tune.grids[owner].items()}
     ids = {"scale": scale, "protocol": plain.id, "split": tuned_split, "row": owner}
-    return Search(**ids, seed=tune["seed"], validation=tune["validation"], grid=grid)
+    return Search(**ids, seed=tune.seed, validation=tune.validation, grid=grid)
 
 
-def keys(values: dict[str, Any]) -> set[str]:
-    """Return the keys of all grids in a protocol's ``values``."""
-    return {key for grid in values.get("tune", {"grids": {}})["grids"].values() for key in grid}
+def keys(settings: Settings) -> set[str]:
+    """Return the keys of all grids in a protocol's ``settings``."""
+    return {key for grid in settings.tune.grids.values() for key in grid} if settings.tune else set()
 
 
 def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) -> list[str]:
@@ -84,7 +84,7 @@ def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) 
         return []
     overrides = {}
     if row != source.row:
-        of_protocol = catalog.values(source.scale, protocol)["algorithms"].get(row, {})
+        of_protocol = catalog.settings(source.scale, protocol).algorithms.get(row, {})
         overrides = {**(catalog.algorithms[row].set or {}), **of_protocol}
     settings_pair = (catalog.hyperparameters(source.scale, name, source.row) for name in (source.protocol, protocol))
     before, after = ({**training, **parameters} for training, parameters in settings_pair)
@@ -114,7 +114,7 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
     plain = descriptions.resolve(catalog, paths, ids, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
-    accuracy = catalog.values(source.scale, source.protocol)["accuracy"]
+    accuracy = catalog.settings(source.scale, source.protocol).accuracy
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     description["evaluation"] = {**description["evaluation"], "sets": ["validation", *client_sets]}
     description["validation"] = source.validation
@@ -124,12 +124,12 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
 
 def choice_spec(catalog: Catalog, paths: Paths, source: Search) -> TuningChoice:
     """Return the input of ``flatfed choose``: the search and its runs."""
-    values, points = catalog.values(source.scale, source.protocol), []
+    settings, points = catalog.settings(source.scale, source.protocol), []
     for name, point in source.combinations().items():
         tried = run(catalog, paths, source, name)
         points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
-    accuracy = values["accuracy"].replace("test", "validation")
-    return TuningChoice(**vars(source), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
+    accuracy = settings.accuracy.replace("test", "validation")
+    return TuningChoice(**vars(source), window=settings.evaluation.window, accuracy=accuracy, points=points)
 
 
 def choice_path(paths: Paths, source: Search) -> str:

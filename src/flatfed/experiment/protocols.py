@@ -10,29 +10,31 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import Algorithm
-from flatfed.config.protocol import CHANGES, DEFAULTS
+from flatfed.config.protocol import CHANGES, DEFAULTS, Protocol, Settings
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import lookup
-from flatfed.papers.quantity import DEFAULT_ACCURACY
 
 #: Training keys that an algorithm may override.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
-
 
 #: Keys of a protocol whose mappings are merged; an override replaces other values.
 MERGED = {"evaluation", "probe", "analysis", "executor", "unstated"}
 
 
 @dataclass(frozen=True)
-class Protocol:
+class ResolvedProtocol:
     """A protocol or labelled variant: scale -> settings, declared in ``file`` under the key path ``under``."""
 
     id: str
     file: str
-    label: str
-    scales: dict[str, dict[str, Any]]
+    scales: dict[str, Settings]
     under: str = ""
+
+    @property
+    def paper(self) -> Settings:
+        """The settings at paper scale."""
+        return self.scales["paper"]
 
     def key(self, scale: str) -> str:
         """Return the key path of ``scale``'s settings: "", "preview." and so on."""
@@ -40,22 +42,21 @@ class Protocol:
         return self.under + (f"variants.{variant}." if variant else "") + ("preview." if scale == "preview" else "")
 
 
-def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
+def variants(name: str, document: Protocol, file: str, under: str) -> list[ResolvedProtocol]:
     """Return the protocol ``name`` and its labelled variants; ConfigError for a preview of variants alone."""
-    plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
-    defaults = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": DEFAULT_ACCURACY}
-    plain = overlay({**defaults, "evaluation": {"smoothing": 1}}, plain)
-    if "paper" not in document:
-        plain = overlay(DEFAULTS, plain)
+    content = document.as_written()
+    preview, changes, paper = (content.pop(key, None) for key in ("preview", "variants", "paper"))
+    plain = {"label": name, **(content if paper else overlay(DEFAULTS, content))}
     protocols = []
-    for label, variant in {"": {}, **document.get("variants", {})}.items():
-        paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
-        scales = {"paper": paper}  # first, so that messages locate a mistake there
-        if "preview" in document:
-            scales["preview"] = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
-        elif "preview" in variant:
+    for label, variant in {"": {}, **(changes or {})}.items():
+        of_preview = variant.pop("preview", None)
+        scales = {"paper": overlay(plain, variant)}  # first, so that messages locate a mistake there
+        if preview:
+            scales["preview"] = overlay(overlay(scales["paper"], preview), of_preview or {})
+        elif of_preview is not None:
             raise ConfigError(f"{file}: {under}variants.{label}.preview: has no effect; the protocol has no `preview`")
-        protocols.append(Protocol(f"{name}~{label}" if label else name, file, paper["label"], scales, under))
+        resolved = {scale: Settings.model_validate(values) for scale, values in scales.items()}
+        protocols.append(ResolvedProtocol(f"{name}~{label}" if label else name, file, resolved, under))
     return protocols
 
 
@@ -88,17 +89,17 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
 
 
 def of_algorithm(
-    values: dict[str, Any], algorithm: str, entry: Algorithm, chosen: Mapping[str, Any] = MappingProxyType({})
+    settings: Settings, algorithm: str, entry: Algorithm, chosen: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``values``.
+    """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``settings``.
 
     Later sources override earlier ones: the protocol; its block for the algorithm; for a variant, its ``entry`` and the
     protocol's block for it; the values ``chosen`` by tuning.
     """
     base = algorithm.partition("~")[0]
-    overrides = {**values["algorithms"].get(base, {})}
+    overrides = {**settings.algorithms.get(base, {})}
     if algorithm != base:
-        overrides |= entry.set | values["algorithms"].get(algorithm, {})
+        overrides |= entry.set | settings.algorithms.get(algorithm, {})
     overrides |= chosen
     declared = registry.load(base).parameters()
     parameters = {
@@ -106,13 +107,13 @@ def of_algorithm(
         for name, parameter in declared.items()
     }
     shared = ("rounds", "augmentation", "precision", "checkpoint_every", *OWN_TRAINING)
-    return {key: overrides.get(key, values[key]) for key in shared}, parameters
+    return {key: overrides.get(key, getattr(settings, key)) for key in shared}, parameters
 
 
-def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
+def target(settings: Settings, split: str, name: str, where: str) -> float:
     """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError without one."""
-    for pattern, goals in values["targets"].items():
+    for pattern, goals in settings.targets.items():
         if fnmatchcase(split, pattern):
             return lookup.entry("target", name, goals, where)
-    patterns = ", ".join(values["targets"]) or "none"
+    patterns = ", ".join(settings.targets) or "none"
     raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {patterns}")
