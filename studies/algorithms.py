@@ -105,7 +105,7 @@ def page(
         effects=of_algorithm(measured, "row", name).to_dict("records"),
         published=published_tables(reference),
         flagged=reference.cell.str.contains("(", regex=False).any(),
-        table=next((table for table, declared in tables.items() if name in declared.entries), None),
+        table=next((table for table, declared in tables.items() if name in declared.rows), None),
         runs=[run for run in runs if without_label(run.algorithm) == name],
         small_cnn=of_algorithm(small_cnn, "row", name),
         root=ROOT,

@@ -11,8 +11,7 @@ import yaml
 
 from flatfed import files
 from flatfed.analysis.landscape import landscape_file
-from flatfed.experiment import cell_specs
-from flatfed.experiment.model import CellSpec, Sources
+from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.reference import Printed
@@ -227,20 +226,29 @@ def requested(folder, description=None, partition=None, hessian=None, timing=Non
 
 def table_runs(experiment, scale, table, columns=None):
     """Return the runs of a table, or of some of its columns, without duplicates."""
-    cells = cell_specs.cells(experiment, scale, table, columns)
-    return list({run.path: run for cell in cells for run in cell.runs}.values())
+    return list(runs_of(numbers(experiment, scale, table, columns)).values())
 
 
-def cell_spec(*, paper=None, **content):
-    """Return the specification of a cell; keys that begin with ``base_`` are of the base row.
+def first_numbers(experiment, scale, table, columns=None):
+    """Return the first number of each cell of a table, row by row."""
+    return [cell[0] for cell in by_cell(numbers(experiment, scale, table, columns)).values()]
 
-    ``runs``: folders; ``analyses``: a hessian.json for each; ``timing``: a timing.json, of the first run or of the run
-    ``timed``, a description; ``update``: name and parameters; ``given``: a number.
+
+def first_number(experiment, scale, table, column, row):
+    """Return the first number of a cell."""
+    return numbers(experiment, scale, table, [column], row)[0]
+
+
+def cell_numbers(*, paper=None, **content):
+    """Return the numbers of a cell; keys that begin with ``base_`` are of the base row.
+
+    ``runs``: folders, one per seed, or several with ``seeds``; ``analyses``: a hessian.json for each; ``timing``: a
+    timing.json, of the first run or of the run ``timed``, a description; ``value``: a number.
     """
     metric = METRICS[content["metric"]]
 
-    def sources(whose):
-        names = ("runs", "analyses", "timing", "timed", "update", "given")
+    def part(whose):
+        names = ("runs", "analyses", "timing", "timed")
         found = {name: content.pop(whose + name, None) for name in names}
         folders = found["runs"] or []
         analyses = found["analyses"] or [None] * len(folders)
@@ -249,14 +257,24 @@ def cell_spec(*, paper=None, **content):
         if found["timing"]:
             about = found["timed"] or runs[0].description
             timed = requested(folders[0] if folders else "p/s/a/seed1", about, timing=found["timing"])
-        read = tuple(runs) if metric.needs_runs or metric.source == "analysis" else ()
-        return Sources(read, timed, found["update"], found["given"])
+        return runs if metric.needs_runs or metric.source == "analysis" else [], timed
 
-    both = {"base_sources": sources("base_"), "sources": sources("")}
-    seeds = tuple(content.pop("seeds", ()))
-    return CellSpec(**content, **both, seeds=seeds, paper=None if paper is None else Printed(**paper))
-
-
+    (runs, timed), (bases, base_timed) = part(""), part("base_")
+    seeds = tuple(content.pop("seeds", ())) or range(1, len(runs) + 1)
+    content |= {"relative": content.get("relative") or metric.relative}
+    content |= {"timed": timed, "base_timed": base_timed, "paper": None if paper is None else Printed(**paper)}
+    if not runs:
+        return [Number(**content)]
+    each = len(runs) // len(seeds)
+    return [
+        Number(
+            **content,
+            seed=seed,
+            runs=tuple(runs[at * each : (at + 1) * each]),
+            base_runs=tuple(bases[at * each : (at + 1) * each]),
+        )
+        for at, seed in enumerate(seeds)
+    ]
 
 
 def so_far(folder, columns, *, description, **record):
@@ -295,7 +313,3 @@ def rounds_cell(values, paper=None, note="", **changes):
     """A cell of rounds to a target by seed, None where it was not reached."""
     unit = {"metric": "rounds_to_target", "unit": "rounds", "printed_unit": "rounds"}
     return cell(values, paper, note=note, **{**unit, **changes})
-
-
-
-

@@ -209,12 +209,12 @@ def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, cap
 def test_tables_read_the_file(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", pyhessian=True)
     for name, (scaled, field) in curvature.METRICS.items():
-        spec = made.cell_spec(
+        (number,) = made.cell_numbers(
             **{"table": "t", "column": "x", "row": "fedavg", "scale": "paper", "metric": name, "unit": "number"},
             **{"target": None, "window": 1, "rounds": 2, "seeds": [1], "paper": None, "compare": "values"},
             **{"analyses": [str(tmp_path / "h.json")], "runs": [str(trained / "run")]},
         )
-        one = readings.read_sources(METRICS[name], spec, spec.sources)[0]
+        (one,) = readings.read_source(number, number.runs, None)
         assert METRICS[name].function(one.reading) == getattr(found.scaled if scaled else found.unscaled, field)
         beside = uncertainty.pyhessian_mean([found], name)
         if scaled:

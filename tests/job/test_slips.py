@@ -16,8 +16,8 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.data import partition
-from flatfed.experiment.model import CellSpec, Sources
-from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
+from flatfed.experiment.figure_specs import DrawnPanel, FigureSpec, Mark
+from flatfed.experiment.numbers import Number
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs.tuning_choice import Point, TuningChoice
@@ -72,15 +72,15 @@ def described(folder: Path) -> dict:
 
 def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str = "partition.npz") -> None:
     """Make the cell of FedAvg's run, against that in ``base`` if one is given."""
-    spec = {
+    number = {
         "table": "t", "column": "c", "row": "fedavg", "scale": "paper", "metric": "rounds_to_target", "unit": "rounds",
-        "target": 0.01, "window": 1, "rounds": 2, "seeds": (3,), "paper": None,
-        "sources": Sources((made.requested(RUN, described(RUN), dealt),)),
+        "target": 0.01, "window": 1, "rounds": 2, "seed": 3,
+        "runs": (made.requested(RUN, described(RUN), dealt),),
     }  # fmt: skip
     if base is not None:
-        spec |= {"relative": "difference", "base": "fedsam"}
-        spec |= {"base_sources": Sources((made.requested(base, described(OTHER), base_dealt),))}
-    Path("cell.json").write_text(json.dumps(asdict(cells.compute(CellSpec(**spec)))), encoding="utf-8")
+        number |= {"relative": "difference", "base": "fedsam"}
+        number |= {"base_runs": (made.requested(base, described(OTHER), base_dealt),)}
+    Path("cell.json").write_text(json.dumps(asdict(cells.summarise([Number(**number)]))), encoding="utf-8")
 
 
 def figure() -> None:

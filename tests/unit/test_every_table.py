@@ -8,7 +8,8 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.commands import configuration, plan
-from flatfed.experiment import SCALES, cell_specs
+from flatfed.experiment import SCALES
+from flatfed.experiment.numbers import inputs, numbers
 from samples import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,13 +36,13 @@ def forecast(*words: str) -> dict:
 
 @pytest.mark.parametrize("table", sampled(TABLES, SAMPLE))
 def test_every_command_answers_for_every_table(here, experiment, capsys, table):
-    for scale in experiment.tables[table].settings.get("scales", SCALES):
-        cells = cell_specs.cells(experiment, scale, table)
+    for scale in experiment.tables[table].document.scales or SCALES:
+        cells = made.first_numbers(experiment, scale, table)
         runs = made.table_runs(experiment, scale, table)
         where = [table, "--scale", scale]
         assert cli.main(["status", *where]) == 0
         said = capsys.readouterr().out
-        waiting = sum(bool(cell.inputs) for cell in cells)
+        waiting = sum(bool(inputs([number])) for number in cells)
         counts = {"done (#)": len(cells) - waiting, "waiting (.)": waiting}
         parts = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         assert f"{table}, {scale} scale: {len(cells)} cells: {parts}\n" in said
@@ -56,14 +57,14 @@ def test_every_command_answers_for_every_table(here, experiment, capsys, table):
 def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, table):
     """Every file that a table could read is there and is none: cut, of another kind, or a folder."""
     contents = [b'{"description": ', b"{}", b"[]", b"null", bytes(range(256)), None]
-    scale = experiment.tables[table].settings.get("scales", ["preview"])[0]
+    scale = (experiment.tables[table].document.scales or ["preview"])[0]
     runs = made.table_runs(experiment, scale, table)
     kinds = ["run.json", "metrics.csv", "progress.json", ".lock"]
     for place, run in enumerate(runs[:24]):
         put(Path(run.path, kinds[place // 6]), contents[place % 6])
         put(Path(f"logs/{scale}/train", *Path(run.path).parts[-4:]).with_suffix(".log"), contents[place % 6])
     others = sorted(
-        {file for cell in cell_specs.cells(experiment, scale, table) for file in cell.inputs if "/analysis/" in file}
+        {file for file in inputs(numbers(experiment, scale, table)) if "/analysis/" in file}
     )
     for place, file in enumerate(others[:6]):
         put(Path(file), contents[place])

@@ -13,7 +13,8 @@ import yaml
 
 import made
 from flatfed import algorithms, experiment, models
-from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, scales, table_specs
+from flatfed.experiment import figure_specs, report_spec, run_specs, scales, table_specs
+from flatfed.experiment.numbers import inputs
 from flatfed.runs.paths import Paths
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_tables_share_runs(exp: experiment.Experiment) -> None:
 
 def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (T1, T6):
-        cells = cell_specs.cells(exp, "paper", table)
+        cells = made.first_numbers(exp, "paper", table)
         assert len(cells) == 128
         used = [id(cell.paper) for cell in cells]
         assert None not in [cell.paper for cell in cells]
@@ -83,13 +84,13 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
 )
 def test_printed_numbers(exp, table: str, column: str, row: str, value: float | None, spread: float | None) -> None:
     for scale in experiment.SCALES:
-        paper = cell_specs.cell(exp, scale, table, column, row).paper
+        paper = made.first_number(exp, scale, table, column, row).paper
         assert (paper.value, paper.spread) == (value, spread)
 
 
 def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
     column = "cifar100-path10-200.rounds_to_target-t1"
-    preview, paper = (cell_specs.cell(exp, scale, T6, column, "fedsmoo").target for scale in experiment.SCALES)
+    preview, paper = (made.first_number(exp, scale, T6, column, "fedsmoo").target for scale in experiment.SCALES)
     assert paper == 0.33
     assert 0 < preview < 1
     layout = table_specs.table_spec(exp, "preview", T6, [column])
@@ -128,7 +129,7 @@ def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
     def description(protocol: str, algorithm: str) -> dict:
         return run_specs.run(exp, "paper", protocol, "dir0.6-100", algorithm, 1).description
 
-    decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].entries}
+    decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].rows}
     assert {name for name, decay in decays.items() if decay == 0.9995} == {"feddyn", "fedsmoo"}
     assert set(decays.values()) == {0.998, 0.9995}
     assert description("fedsmoo-cifar100", "fedsmoo")["update"]["params"]["penalty"] == 0.01
@@ -158,7 +159,7 @@ def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experime
     assert variant.description["model"]["name"] == "cnn"
     assert variant.description["partition"] == plain.description["partition"]
     assert variant.description["update"] == plain.description["update"]
-    cell = cell_specs.cell(exp, "paper", "cifar10_cnn", "path3-100", "fedavg")
+    cell = made.first_number(exp, "paper", "cifar10_cnn", "path3-100", "fedavg")
     assert (cell.paper.value, cell.compare) == (74.08, "ordering")
 
 
@@ -219,8 +220,8 @@ def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None
 
 def test_results_folder_is_the_callers() -> None:
     other = experiment.load(ROOT, paths=Paths("elsewhere/results"))
-    cell = cell_specs.cell(other, "preview", T1, "cifar10-path3-100", "fedavg")
-    assert cell.inputs[0].startswith("elsewhere/results/preview/partitions/")
+    cell = made.first_number(other, "preview", T1, "cifar10-path3-100", "fedavg")
+    assert inputs([cell])[0].startswith("elsewhere/results/preview/partitions/")
     assert (
         figure_specs.figure_spec(other, "preview", "fedsmoo2023_F5")
         .inputs[0]
@@ -261,7 +262,7 @@ def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: experiment.Ex
     preview, paper = (read(exp, scale, name) for scale in ("preview", "paper"))
     assert paper.prefix == ""
     assert preview.prefix == f"Preview scale{set_up} (title and headings as at paper scale): "
-    declared = (exp.tables if of_table else exp.figures)[name].settings["title"]
+    declared = (exp.tables if of_table else exp.figures)[name].document.title
     assert preview.title == paper.title == declared
     if not of_table:
         assert [panel.title for panel in preview.panels] == [panel.title for panel in exp.figures[name].panels]
@@ -290,7 +291,7 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
     (tmp_path / "config" / "tables" / "mine.yaml").write_text(yaml.safe_dump(table))
     found = experiment.load(tmp_path)
-    printed = {(c.column, c.row): c.paper for c in cell_specs.cells(found, "paper", "mine")}
+    printed = {(c.column, c.row): c.paper for c in made.first_numbers(found, "paper", "mine")}
     assert printed["path3-100", "fedavg"].value == 74.08
     assert printed["path3-100", "fedcm~slow"] is None
     assert printed["iid-50", "fedavg"] is None
@@ -326,9 +327,9 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
 def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
     table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
     own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
-    shown = {(c.column, c.row): c for c in cell_specs.cells(exp, scale, table)}
+    shown = {(c.column, c.row): c for c in made.first_numbers(exp, scale, table)}
     for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
-        for row in exp.tables[table].entries:
+        for row in exp.tables[table].rows:
             server = row in ("fedavg", "fedsam")
             assert shown[f"{column}.{metric}", row].metric == (metric if server else other)
     printed = {row: shown[f"{column}.train_accuracy", row].paper.value for row in ("fedavg", "dfedavg")}

@@ -14,8 +14,9 @@ import made
 from flatfed import cli, experiment
 from flatfed.commands import configuration
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs
+from flatfed.experiment import numbers
 from flatfed.papers import reference
+from flatfed.papers.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,9 +107,9 @@ def test_a_printed_number_is_one_that_its_quantity_can_be(tmp_path, table, old, 
 
 def test_check_lists_the_printed_numbers_that_no_cell_uses(tmp_path, exp, capsys, monkeypatch) -> None:
     """None of the shipped files; files that no table names are read by studies alone."""
-    assert cell_specs.unused(exp) == [] and {*exp.references} - {*PRINTED} == {*OTHERS}
+    assert numbers.unused(exp) == [] and {*exp.references} - {*PRINTED} == {*OTHERS}
     root = changed(tmp_path, "fedsmoo2023_T1", "dirichlet,0.6,100,0.1,fedavg", "dirichlet,0.7,100,0.1,fedavg")
-    assert cell_specs.unused(experiment.load(root)) == ["config/reference/fedsmoo2023_T1.csv: line 2"]
+    assert numbers.unused(experiment.load(root)) == ["config/reference/fedsmoo2023_T1.csv: line 2"]
     assert cli.main(["check"]) == 0 and "in no cell" not in capsys.readouterr().out
     monkeypatch.setattr(configuration, "HOME", root)
     assert cli.main(["check"]) == 0
@@ -129,12 +130,12 @@ def exp() -> experiment.Experiment:
 
 def own(exp: experiment.Experiment) -> list[str]:
     """Return the tables that are a paper's own, not another view of one."""
-    return [name for name, table in exp.tables.items() if table.reference == name]
+    return [name for name, table in exp.tables.items() if table.document.reference == name]
 
 
 def test_every_printed_number_is_looked_up_by_one_cell(exp) -> None:
     for table in own(exp):
-        used = [id(cell.paper) for cell in cell_specs.cells(exp, "paper", table) if cell.paper is not None]
+        used = [id(cell.paper) for cell in made.first_numbers(exp, "paper", table) if cell.paper is not None]
         printed = {id(number): key for key, number in exp.references[table].numbers.items()}
         assert len(used) == len(set(used)), f"{table}: two cells look up the same number"
         missed = [key for identity, key in printed.items() if identity not in set(used)]
@@ -143,7 +144,7 @@ def test_every_printed_number_is_looked_up_by_one_cell(exp) -> None:
 
 def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experiment) -> None:
     for table in own(exp):
-        cells = (cell_specs.cells(exp, scale, table) for scale in ("paper", "preview"))
+        cells = (made.first_numbers(exp, scale, table) for scale in ("paper", "preview"))
         for paper, preview in zip(*cells, strict=True):
             assert paper.paper == preview.paper
             assert (paper.metric, paper.unit) == (preview.metric, preview.unit)
@@ -165,20 +166,20 @@ def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experi
     ],
 )
 def test_numbers_read_off_the_papers(exp, table: str, column: str, row: str, value: float) -> None:
-    assert cell_specs.cell(exp, "paper", table, column, row).paper.value == value
+    assert made.first_number(exp, "paper", table, column, row).paper.value == value
 
 
 def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
     """What is printed of data sets and searched values is what the configuration says, number by number."""
     for table in own(exp):
-        for cell in cell_specs.cells(exp, "paper", table):
-            paper, given = cell.paper, cell.sources.given
+        for cell in made.first_numbers(exp, "paper", table):
+            paper, given = cell.paper, cell.value if METRICS[cell.metric].source == "config" else None
             if paper and given is not None and cell.column != "total_samples":
                 assert given == pytest.approx(paper.value), (table, cell.column, cell.row)
 
 
 def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Experiment) -> None:
-    cells = cell_specs.cells(exp, "paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
+    cells = made.first_numbers(exp, "paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
     served = {cell.row: cell.runs[0].description for cell in cells}
     assert {row for row, about in served.items() if "topology" not in about} == {"fedavg", "fedsam"}
     assert served["dfedsam"]["topology"] == {"graph": "clique", "neighbours": 10}
@@ -187,10 +188,11 @@ def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Ex
 
 
 def test_base_rows_are_paired_seed_by_seed(exp: experiment.Experiment) -> None:
-    spec = cell_specs.cell(exp, "paper", "fedsmoo2023_T3", "path3-100.rounds_to_target_speedup-t2", "fedsmoo")
-    assert (spec.relative, spec.base, spec.unit) == ("speedup", "fedavg", "x")
-    ours, bases = ([run.path for run in sources.runs] for sources in (spec.sources, spec.base_sources))
-    assert [path.replace("fedsmoo/seed", "fedavg/seed") for path in ours] == bases
+    column = "path3-100.rounds_to_target_speedup-t2"
+    for number in numbers.numbers(exp, "paper", "fedsmoo2023_T3", [column], "fedsmoo"):
+        assert (number.relative, number.base, number.unit) == ("speedup", "fedavg", "x")
+        (run,), (base,) = number.runs, number.base_runs
+        assert run.path.replace("fedsmoo/seed", "fedavg/seed") == base.path
 
 
 def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) -> None:

@@ -21,7 +21,7 @@ import made
 from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.experiment import figure_specs, run_specs, scales
-from flatfed.experiment.panels import FigureSpec, Mark
+from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures import histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES

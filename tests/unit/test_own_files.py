@@ -13,11 +13,12 @@ import pytest
 import yaml
 from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 
+import made
 from flatfed import cli, experiment
 from flatfed.config.protocol import DEFAULTS
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, data_sources, defaults, run_specs, scales, selection
+from flatfed.experiment import data_sources, run_specs, scales, selection
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def here(tmp_path, monkeypatch):
 def test_eleven_lines_are_a_table_of_four_algorithms():
     assert len(TEXT.splitlines()) <= 15
     found = load()
-    cells = cell_specs.cells(found, "paper", "photos")
+    cells = made.first_numbers(found, "paper", "photos")
     assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
     assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {("test_accuracy", "percent", None)}
     assert found.catalog.datasets["photos"].model_dump(exclude_none=True) == {
@@ -60,7 +61,8 @@ def test_the_page_and_the_manual_say_the_defaults():
     for words in (
         f"batches of {of['batch_size']}", f"{of['local_epochs']} local epochs", f"rate {of['learning_rate']} with",
         f"decay of {of['learning_rate_decay']}", f"weight decay {of['weight_decay']}", f"clip norm {of['clip_norm']:g}",
-        f"seeds {of['seeds'][0]} and {of['seeds'][1]}", f"deviation are {defaults.MEAN} and {defaults.DEVIATION}",
+        f"seeds {of['seeds'][0]} and {of['seeds'][1]}",
+        f"deviation are {data_sources.MEAN} and {data_sources.DEVIATION}",
     ):  # fmt: skip
         assert words in prose
     for key, value in of.items():
@@ -198,7 +200,7 @@ def test_ids_of_another_own_file_are_taken_and_known():
     found = load(change=put("splits", value=None))
     assert "photos" in found.tables and "declared" not in found.tables
     other = "{title: Others, rows: [fedavg], columns: [{protocol: photos, splits: [skewed]}]}"
-    assert len(cell_specs.cells(load(other, name="more"), "paper", "more")) == 1
+    assert len(made.first_numbers(load(other, name="more"), "paper", "more")) == 1
 
 
 def test_a_split_that_is_there_under_another_id_is_named():
@@ -346,9 +348,9 @@ def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words
     load()
     wrong(here / file)
     found = experiment.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
-    assert cell_specs.cells(found, "preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
+    assert made.first_numbers(found, "preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
     blocked = [
-        lambda: cell_specs.cells(found, "paper", "photos"),
+        lambda: made.first_numbers(found, "paper", "photos"),
         lambda: scales.existing(found, found.scale, found.requested),
         lambda: scales.all_at(found, "paper"),
         found.check,
@@ -385,7 +387,7 @@ def test_what_a_wrong_file_would_declare_is_refused_with_its_message(here, wrong
     table = {key: whole[key] for key in ("title", "rows", "columns")}
     (here / "own/photos.yaml").write_text(yaml.safe_dump(table))
     with pytest.raises(ConfigError, match=words):
-        cell_specs.cells(load_asked(), "paper", "photos")
+        made.first_numbers(load_asked(), "paper", "photos")
 
 
 @pytest.mark.parametrize("command", ["plan", "status", "verify"])

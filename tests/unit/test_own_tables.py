@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from own_files import load, photos, put
 
+import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import SCALES, cell_specs, report_spec, run_specs, scales, table_specs
+from flatfed.experiment import SCALES, report_spec, run_specs, scales, table_specs
 from flatfed.tables import report
 from flatfed.workflow import requested
 
@@ -24,7 +25,7 @@ def here(tmp_path, monkeypatch):
 def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
     for ask in (
-        lambda: cell_specs.cells(found, "preview", "photos"),
+        lambda: made.first_numbers(found, "preview", "photos"),
         lambda: table_specs.table_spec(found, "preview", "photos"),
     ):
         with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*request {PAPER}"):
@@ -35,7 +36,7 @@ def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
     with pytest.raises(ConfigError, match=r"request results/paper/partitions/photos/skewed/seed1\.npz"):
         run_specs.partition_spec(found, "preview", "photos", "skewed", 1)
     with pytest.raises(ConfigError, match=r"request results/paper/tables/photos\.md"):
-        cell_specs.cell(found, "preview", "photos", "skewed", "fedavg")
+        made.first_number(found, "preview", "photos", "skewed", "fedavg")
 
 
 def test_selections_and_everything_leave_it_out_and_say_so():
@@ -46,7 +47,7 @@ def test_selections_and_everything_leave_it_out_and_say_so():
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert scales.left_out(found, "paper", found.requested) == []
     assert report_spec.specification(found, "preview").left_out == [line]
-    only = {scale: {n for n, t in found.tables.items() if t.settings.get("scales") == [scale]} for scale in SCALES}
+    only = {scale: {n for n, t in found.tables.items() if t.document.scales == [scale]} for scale in SCALES}
     existing = {scale: {name for name, _ in scales.all_at(found, scale).tables} for scale in SCALES}
     assert existing["paper"] == {*found.tables} - only["preview"]
     assert existing["preview"] == {*found.tables} - only["paper"] - {"photos"}
@@ -61,7 +62,7 @@ def test_a_protocol_with_a_preview_has_one():
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
     assert (
         scales.left_out(found, found.scale, found.requested) == []
-        and len(cell_specs.cells(found, "preview", "photos")) == 4
+        and len(made.first_numbers(found, "preview", "photos")) == 4
     )
     spec = table_specs.table_spec(found, "preview", "photos")
     assert spec.prefix == "Preview scale, digits, 2 rounds (title and headings as at paper scale): "

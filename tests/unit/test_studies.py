@@ -13,7 +13,7 @@ import algorithms as algorithm_pages
 import disputed
 import effects
 from flatfed import experiment
-from flatfed.experiment import cell_specs
+from flatfed.experiment import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
@@ -138,16 +138,17 @@ def test_docs_effects_is_what_the_script_writes():
 def test_published_tables_are_those_of_the_configuration(table):
     declared = experiment.load(ROOT).tables[table]
     lines = list(csv.DictReader((ROOT / f"results/published/effects/{table}.csv").open()))
-    cells = [(row, column) for row in declared.entries for column in declared.columns]
+    cells = [(row, column) for row in declared.rows for column in declared.columns]
     assert [(line["row"], line["column"]) for line in lines] == cells
-    assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.entries}
+    assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.rows}
 
 
 def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
-    cells = {(cell.row, cell.column): cell for cell in cell_specs.cells(experiment.load(ROOT), "preview", "effects")}
-    for (row, column), cell in cells.items():
-        assert len(cell.runs) == 10
-        for run, other in zip(cell.runs, cells[PAIRS["effects"].get(row, row), column].runs, strict=True):
+    cells = numbers.by_cell(numbers.numbers(experiment.load(ROOT), "preview", "effects"))
+    for (column, row), cell in cells.items():
+        assert len(cell) == 10
+        base_cell = cells[column, PAIRS["effects"].get(row, row)]
+        for run, other in ((ours.runs[0], base.runs[0]) for ours, base in zip(cell, base_cell, strict=True)):
             one, base = run.description, other.description
             assert (one["seed"], one["partition"]) == (base["seed"], base["partition"])
             one, base = one["update"]["params"], base["update"]["params"]

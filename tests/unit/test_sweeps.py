@@ -91,4 +91,4 @@ def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
     """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
     plain = load()
     found = selection.searches(plain, "preview", Requested([], ["fedsam2022_F3"]))
-    assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].settings["rows"])
+    assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].document.rows)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import experiment
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs
 
 ROOT = Path(__file__).parents[2]
 TABLE = """
@@ -29,7 +29,7 @@ def load(folder):
 def test_a_table_elsewhere_is_one_more(tmp_path):
     (tmp_path / "mine.yaml").write_text(TABLE.format(row="fedsam"))
     found = load(tmp_path)
-    assert [cell.row for cell in cell_specs.cells(found, "preview", "mine")] == ["fedavg", "fedsam"]
+    assert [cell.row for cell in made.first_numbers(found, "preview", "mine")] == ["fedavg", "fedsam"]
     assert set(found.tables) - {"mine"} == set(experiment.load(ROOT).tables)
 
 
@@ -44,6 +44,6 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(tmp_path):
     found = load(tmp_path)
     with pytest.raises(ConfigError, match=r"there is a table 'fedsmoo2023_T1' already, config/tables/fedsmoo2023_T1"):
         found.check()
-    assert len(found.tables["fedsmoo2023_T1"].entries) == 8, "the first file's"
+    assert len(found.tables["fedsmoo2023_T1"].rows) == 8, "the first file's"
     with pytest.raises(ConfigError, match=r"table_folders: there is no folder '.*nowhere' \(/"):
         load(tmp_path / "nowhere").check()

@@ -15,8 +15,8 @@ import pytest
 import made
 from flatfed import cli, experiment
 from flatfed.data import manifest
-from flatfed.experiment import cell_specs, run_specs
-from flatfed.experiment.model import CellSpec
+from flatfed.experiment import numbers, run_specs
+from flatfed.experiment.numbers import Number
 from flatfed.runs import record as records
 from flatfed.runs.record import run_name
 from flatfed.tables import filled_table
@@ -246,7 +246,7 @@ def so_far(tmp_path, monkeypatch):
     """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2; FedSMOO finished."""
     monkeypatch.chdir(tmp_path)
     # Their few rounds have no mean of 21.
-    monkeypatch.setattr(cell_specs, "CellSpec", lambda **content: CellSpec(**{**content, "smoothing": 1}))
+    monkeypatch.setattr(numbers, "Number", lambda **content: Number(**{**content, "smoothing": 1}))
     at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6])
     at_paper_setting("fedavg", [0.1, 0.2])
     at_paper_setting("fedsmoo", [0.5] * 143 + [0.68] * 50 + [0.80] * 607)

@@ -11,11 +11,11 @@ import pytest
 
 import made as fixtures
 from flatfed.errors import DataError
-from flatfed.experiment.model import CellSpec
+from flatfed.experiment.numbers import Number
 from flatfed.runs.uncertainty import OtherEstimate
 from flatfed.tables import cells, claims, compare
 from flatfed.tables.cell import Cell
-from made import cell_spec
+from made import cell_numbers
 from made import run as make_run
 
 OF = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "scale": "paper", "dataset": {"name": "d"}}
@@ -30,7 +30,7 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
     return fixtures.written(path, fixtures.hessian(top[0], trace[0], (top[1], trace[1]), **changes))
 
 
-def specify(folder: Path, column: str, row: str, paths: list[str]) -> CellSpec:
+def specify(folder: Path, column: str, row: str, paths: list[str]) -> list[Number]:
     spec = {
         "table": "t", "column": column, "row": row, "scale": "paper", "metric": METRICS[column], "unit": "number",
         "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
@@ -38,11 +38,11 @@ def specify(folder: Path, column: str, row: str, paths: list[str]) -> CellSpec:
         "analyses": paths,
         "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
     }  # fmt: skip
-    return cell_spec(**spec)
+    return cell_numbers(**spec)
 
 
 def make_cell(folder: Path, column: str, row: str, paths: list[str]) -> Cell:
-    return cells.compute(specify(folder, column, row, paths))
+    return cells.summarise(specify(folder, column, row, paths))
 
 
 def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(tmp_path):

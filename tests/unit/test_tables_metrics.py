@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import algorithms
 from flatfed.errors import DataError
-from flatfed.experiment.model import CellSpec
+from flatfed.experiment.numbers import Number
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
 from flatfed.papers.quantity import Reading
@@ -44,17 +44,17 @@ def make_run(folder: Path, test: list[float], **columns: list[float]) -> str:
     return made.run(folder, columns, description=DESCRIPTION)
 
 
-def specify(metric: str, unit: str, runs: list[str], **changes) -> CellSpec:
+def specify(metric: str, unit: str, runs: list[str], **changes) -> list[Number]:
     spec = {
         "table": "t", "column": "c", "row": "r", "scale": "paper", "metric": metric, "unit": unit, "target": None,
         "window": 1, "rounds": 3, "seeds": list(range(1, len(runs) + 1)), "paper": None, "runs": runs,
     }  # fmt: skip
-    return made.cell_spec(**{**spec, **changes})
+    return made.cell_numbers(**{**spec, **changes})
 
 
 @pytest.fixture
 def make():
-    return lambda *args, **changes: cells.compute(specify(*args, **changes))
+    return lambda *args, **changes: cells.summarise(specify(*args, **changes))
 
 
 def timing(path: Path, training: float, whole: float) -> str:
@@ -132,8 +132,9 @@ def test_cost_to_target_takes_the_vectors_that_the_paper_counts(tmp_path, name, 
     own = {**DESCRIPTION, "rounds": 2, "update": {"name": name, "params": {}}}
     run = made.run(tmp_path / "a", {**columns, "upload_bytes": columns["download_bytes"]}, description=own)
     spec = specify("communication_cost", "GB_params", [run], target=0.5, rounds=2)
-    assert cells.compute(spec).value == 2 * vectors * 4000 / 4
-    assert cells.compute(replace(spec, metric="upload_to_target", unit="GB")).value == 4000
+    assert cells.summarise(spec).value == 2 * vectors * 4000 / 4
+    uploads = [replace(number, metric="upload_to_target", unit="GB") for number in spec]
+    assert cells.summarise(uploads).value == 4000
 
 
 def test_a_target_is_held_against_the_accuracy_that_the_protocol_names(make, tmp_path):
@@ -228,12 +229,14 @@ def test_a_damaged_timing_is_named(make, tmp_path):
      ("fedlesam", 2, 1, 1), ("fedlesam_s", 4, 2, 1)],
 )  # fmt: skip
 def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, sent, gradients):
-    also = {"update": (algorithm, {}), "base_update": ("fedavg", {})}
     for metric, printed in (
         ("stored_memory", stored), ("communication_per_round", sent), ("backpropagation_per_local_step", gradients)
     ):  # fmt: skip
         paper = {"value": printed, "spread": None, "note": ""}
-        cell = make(metric, "x", [], relative="ratio", seeds=[], paper=paper, **also)
+        names = {"value": algorithm, "base_value": "fedavg"}
+        declared = {key: Reading(algorithm=algorithms.build(name, {})) for key, name in names.items()}
+        values = {key: METRICS[metric].function(reading) for key, reading in declared.items()}
+        cell = make(metric, "x", [], relative="ratio", seeds=[], paper=paper, **values)
         assert (cell.status, cell.value, cell.n, cell.difference) == ("ok", printed, None, 0.0)
 
 
@@ -281,7 +284,7 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
 
 
 def test_given_facts_need_no_run(make):
-    cell = make("train_samples", "count", [], given=50000, seeds=[], paper={"value": 50000, "spread": None, "note": ""})
+    cell = make("train_samples", "count", [], value=50000, seeds=[], paper={"value": 50000, "spread": None, "note": ""})
     assert (cell.status, cell.value, cell.n, cell.difference) == ("ok", 50000, None, 0)
 
 

@@ -15,11 +15,10 @@ from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
 from flatfed.experiment import run_specs
 from flatfed.files import write_sealed
-from flatfed.papers.metrics import METRICS
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.tables import cells
-from flatfed.tables.readings import RunReading, read_sources
+from flatfed.tables.readings import RunReading, read_source
 
 #: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.
 CLOCK = [5.0, 6.0, 8.0, 11.0]
@@ -96,8 +95,8 @@ ROW = {"table": "t", "column": "c", "row": "fedavg", "scale": "preview", "metric
 
 def seconds(path: Path) -> list[RunReading]:
     """Return what a cell of a row's seconds reads of the timing ``path``."""
-    spec = made.cell_spec(**ROW, unit="s", timing=str(path), timed=RUN)
-    return read_sources(METRICS["seconds_per_round"], spec, spec.sources)
+    (number,) = made.cell_numbers(**ROW, unit="s", timing=str(path), timed=RUN)
+    return read_source(number, (), number.timed)
 
 
 def test_a_cell_reads_it(tmp_path, short):
@@ -134,16 +133,16 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
     time(tmp_path, RUN, "--rounds", "3")
     timing = json.loads((tmp_path / "timing.json").read_text())
     write_sealed(tmp_path / "base.json", {**timing, **other})
-    spec = made.cell_spec(
+    spec = made.cell_numbers(
         **{**ROW, "unit": "x", "relative": "speedup", "base": "fedsam", "timing": str(tmp_path / "timing.json")},
         **{"base_timing": str(tmp_path / "base.json"), "timed": RUN, "base_timed": RUN},
     )
     if not said:
-        cell = cells.compute(spec)
+        cell = cells.summarise(spec)
         assert cell.value == 1.0 and cell.timed == ["cpu (a CPU, 1 threads), stacked executor"]
         return
     with pytest.raises(DataError) as problem:
-        cells.compute(spec)
+        cells.summarise(spec)
     assert said in str(problem.value)
 
 

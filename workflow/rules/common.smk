@@ -26,9 +26,9 @@ from flatfed.data import schemes
 from flatfed.engine import versions
 from flatfed.experiment import (
     analyses,
-    cell_specs,
     data_sources,
     figure_specs,
+    numbers,
     report_spec,
     run_specs,
     scales,

@@ -145,12 +145,12 @@ def every_tuning_choice(wildcards):
 
 @reports_errors
 def cell_of(wildcards):
-    return cell_specs.cell(EXPERIMENT, wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
+    return numbers.numbers(EXPERIMENT, wildcards.scale, wildcards.table, [wildcards.column], wildcards.row)
 
 
 def cell_inputs(wildcards):
     paths = [PATHS.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)]
-    inputs = cell_of(wildcards).inputs
+    inputs = numbers.inputs(cell_of(wildcards))
     rebuild_unsealed(paths, cell_seal, wildcards, inputs)
     return inputs
 
@@ -162,15 +162,15 @@ def cell_digest(wildcards):
 @functools.cache
 @reports_errors
 def table_at(scale, table):
-    """Return the layout and the cells of a table."""
+    """Return the layout and the numbers of a table."""
     columns = columns_of(table)
     layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
-    return layout, cell_specs.cells(EXPERIMENT, scale, table, columns)
+    return layout, numbers.numbers(EXPERIMENT, scale, table, columns)
 
 
 def table_inputs(wildcards):
-    _, cells = table_at(wildcards.scale, wildcards.table)
-    inputs = list(dict.fromkeys(file for cell in cells for file in cell.inputs))
+    _, of_table = table_at(wildcards.scale, wildcards.table)
+    inputs = numbers.inputs(of_table)
     rebuild_unsealed(PATHS.table(wildcards.scale, wildcards.table), table_seal, wildcards, inputs)
     return inputs
 

@@ -20,20 +20,17 @@ def rebuild_unsealed(paths, seal, wildcards, inputs=()):
 
 
 @reports_errors
-def seal_of(content, cells=()):
-    """Return a digest of what a short job shows and of its code; ``cells`` may declare costs of the user's algorithms."""
-    declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
-    names = dict.fromkeys(update[0] for update in declared if update)
-    return files.digest_json([content, CODE, *(versions.of_algorithm(name) for name in names)])[:16]
+def seal_of(content):
+    """Return a digest of what a short job shows and of its code."""
+    return files.digest_json([content, CODE])[:16]
 
 
 def cell_seal(wildcards):
-    return seal_of(cell_digest(wildcards), [cell_of(wildcards)])
+    return seal_of(cell_digest(wildcards))
 
 
 def table_seal(wildcards):
-    _, cells = table_at(wildcards.scale, wildcards.table)
-    return seal_of(table_digest(wildcards), cells)
+    return seal_of(table_digest(wildcards))
 
 
 def figure_seal(wildcards):

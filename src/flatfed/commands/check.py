@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import cell_specs, scales
+from flatfed.experiment import numbers, scales
 from flatfed.papers.units import plural
 
 ARGUMENTS = [arguments.CONFIG]
@@ -28,13 +28,13 @@ def run(options: argparse.Namespace) -> None:
     print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
     runs: set[str] = set()
     for table, columns in scales.existing(experiment, scale, experiment.requested).tables:
-        cells = cell_specs.cells(experiment, scale, table, columns)
-        needed = {run.path for cell in cells for run in cell.runs}
-        print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")
-        runs |= needed
+        of_table = numbers.numbers(experiment, scale, table, columns)
+        needed = numbers.runs_of(of_table)
+        print(f"{table}: {len(numbers.by_cell(of_table))} cells from {len(needed)} runs at {scale} scale")
+        runs |= needed.keys()
     for line in scales.left_out(experiment, scale, experiment.requested):
         print(line)
-    if unused := cell_specs.unused(experiment):
+    if unused := numbers.unused(experiment):
         first = "; ".join(unused[:10]) + "; ..." * (len(unused) > 10)
         print(f"{plural(len(unused), 'printed number')} in no cell (absent row or column, or changed key): {first}")
     print(f"all of these: {len(runs)} runs, each trained once")

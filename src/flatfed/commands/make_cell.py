@@ -12,7 +12,7 @@ import argparse
 from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import cell_specs
+from flatfed.experiment.numbers import inputs, numbers
 from flatfed.files import write_json
 from flatfed.tables import cells
 
@@ -22,7 +22,8 @@ ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments
 def run(options: argparse.Namespace) -> None:
     """Write the cell; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
-    spec = cell_specs.cell(experiment, options.scale or experiment.scale, options.table, options.column, options.row)
-    configuration.check_digest(options, spec)
-    write_json(options.out, asdict(cells.compute(spec)))
-    configuration.seal(options, [options.out], spec.inputs)
+    scale = options.scale or experiment.scale
+    of_cell = numbers(experiment, scale, options.table, [options.column], options.row)
+    configuration.check_digest(options, of_cell)
+    write_json(options.out, asdict(cells.summarise(of_cell)))
+    configuration.seal(options, [options.out], inputs(of_cell))

@@ -20,7 +20,8 @@ import sys
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
-from flatfed.experiment import cell_specs, selection, table_specs
+from flatfed.experiment import selection, table_specs
+from flatfed.experiment.numbers import inputs, numbers
 from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
 
@@ -42,11 +43,11 @@ def run(options: argparse.Namespace) -> None:
     if options.runs:
         from flatfed.commands import table_of_runs
 
-        (table, messages), inputs = table_of_runs.make(options), []
+        (table, messages), read = table_of_runs.make(options), []
     else:
-        (table, inputs), messages = _of_results(options), []
+        (table, read), messages = _of_results(options), []
     if options.out:
-        configuration.seal(options, write.make(table, options.out), inputs)
+        configuration.seal(options, write.make(table, options.out), read)
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:
@@ -59,6 +60,6 @@ def _of_results(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[
     scale = options.scale or selection.scale_of(experiment, [options.table])
     columns = None if options.all else selection.with_columns(experiment, [options.table])[0][1]
     layout = table_specs.table_spec(experiment, scale, options.table, columns)
-    specs = cell_specs.cells(experiment, scale, options.table, columns)
-    configuration.check_digest(options, layout, specs)
-    return blocks.typeset(filled_table.fill(layout, specs)), [file for spec in specs for file in spec.inputs]
+    of_table = numbers(experiment, scale, options.table, columns)
+    configuration.check_digest(options, layout, of_table)
+    return blocks.typeset(filled_table.fill(layout, of_table)), inputs(of_table)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Requested, Run, cell_specs, figure_specs
+from flatfed.experiment import Experiment, Requested, Run, figure_specs
+from flatfed.experiment.numbers import by_cell, numbers, runs_of
 from flatfed.runs import record as records
 
 
@@ -25,14 +26,14 @@ class Need:
 
 def needs_of(experiment: Experiment, scale: str, requested: Requested) -> dict[str, Need]:
     """Return the needs of each requested table and figure; a table and a figure of one name count together."""
-    specs = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in requested.tables}
+    tables = {name: numbers(experiment, scale, name, columns) for name, columns in requested.tables}
     figures = {name: figure_specs.figure_spec(experiment, scale, name) for name in requested.figures}
-    needs = dict.fromkeys([*specs, *figures], Need())
-    sources = [(name, 1, cell.analysed, cell.runs) for name, cells in specs.items() for cell in cells]
-    sources += [(name, 0, figure.analysed, figure.runs.values()) for name, figure in figures.items()]
-    for name, cells, analysed, of_part in sources:
-        runs = {run.path: run for run in of_part}
-        needs[name] |= Need(cells, runs, set(runs) if analysed else set())
+    needs = dict.fromkeys([*tables, *figures], Need())
+    for name, of_table in tables.items():
+        analysed = runs_of(number for number in of_table if number.analysed)
+        needs[name] |= Need(len(by_cell(of_table)), runs_of(of_table), set(analysed))
+    for name, figure in figures.items():
+        needs[name] |= Need(0, figure.runs, set(figure.runs) if figure.analysed else set())
     return needs
 
 

@@ -18,7 +18,7 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,8 @@ from flatfed.commands import arguments, configuration, plan_needs
 from flatfed.engine import versions
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
-from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
+from flatfed.experiment import Experiment, Run, scales
+from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
 from flatfed.runs import lock, record
 from flatfed.workflow.closing import last_line
 
@@ -56,12 +57,12 @@ def run(options: argparse.Namespace) -> None:
     scale, requested = configuration.requested_tables(experiment, options)
     for line in [] if options.tables else scales.left_out(experiment, scale, experiment.requested):
         print(line, file=sys.stderr)
-    tables = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in requested}
-    runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
+    tables = {name: by_cell(numbers(experiment, scale, name, columns)) for name, columns in requested}
+    runs = runs_of(number for cells in tables.values() for cell in cells.values() for number in cell)
     failed = failures(experiment.paths.logs, scale)
     states = {path: state(run, failed) for path, run in runs.items()}
     for name, cells in tables.items():
-        of_cells = [cell_state(cell, states) for cell in cells]
+        of_cells = [cell_state(cell, states) for cell in cells.values()]
         count = Counter(of_cells)
         parts = [f"{count[kind]} {kind} ({sign})" for kind, sign in reversed(SIGNS.items()) if count[kind]]
         print(f"{name}, {scale} scale: {len(cells)} cells: {', '.join(parts)}")
@@ -107,22 +108,23 @@ def failures(logs: str, scale: str) -> dict[str, str]:
     return errors
 
 
-def cell_state(cell: CellSpec, states: Mapping[str, State]) -> str:
-    """Return the state of ``cell``, "waiting" if one of its analyses or times is missing."""
-    first = min((states[run.path].name for run in cell.runs), key=[*SIGNS].index, default="done")
-    files = [run.hessian for run in cell.runs if cell.analysed] + [run.timing for run in cell.timed]
+def cell_state(cell: list[Number], states: Mapping[str, State]) -> str:
+    """Return the state of a cell of these numbers, "waiting" if one of its analyses or times is missing."""
+    first = min((states[path].name for path in runs_of(cell)), key=[*SIGNS].index, default="done")
+    files = [run.hessian for number in cell if number.analysed for run in number.all_runs]
+    files += [run.timing for number in cell for run in number.all_timed]
     return "waiting" if first in MADE and not all(Path(file).exists() for file in files) else first
 
 
-def table_map(experiment: Experiment, table: str, cells: list[CellSpec], states: list[str]) -> Iterator[str]:
-    """Yield the map of a table: a line of signs per row, in tens, then the columns."""
-    entries = experiment.tables[table].entries
+def table_map(experiment: Experiment, table: str, cells: Iterable[tuple[str, str]], states: list[str]) -> Iterator[str]:
+    """Yield the map of a table with ``cells`` (column, row): a line of signs per row, in tens, then the columns."""
+    labels = {row.id: row.label for row in experiment.tables[table].rows.values()}
     rows: dict[str, str] = {}
-    for cell, state in zip(cells, states, strict=True):
-        rows[cell.row] = rows.get(cell.row, "") + SIGNS[state]
-    width = max(len(entries[row].label) for row in rows)
+    for (_, row), state in zip(cells, states, strict=True):
+        rows[row] = rows.get(row, "") + SIGNS[state]
+    width = max(len(labels[row]) for row in rows)
     for row, signs in rows.items():
-        yield f"  {entries[row].label:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
-    columns = dict.fromkeys(cell.column for cell in cells)
+        yield f"  {labels[row]:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
+    columns = dict.fromkeys(column for column, _ in cells)
     if len(columns) > 1:
         yield "  columns: " + ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))

@@ -13,8 +13,8 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, cell_specs, lookup, run_specs, scales, table_specs
-from flatfed.experiment.model import CellSpec
+from flatfed.experiment import Experiment, lookup, run_specs, table_specs
+from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import plural
 from flatfed.runs import identity
@@ -42,28 +42,31 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
     loaded = experiment.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
-    protocols = scales.protocols_of(table)
+    protocols = table.protocols(table.columns.values())
     of_table = (run for run in map(_ids, records.values()) if run.protocol.removesuffix(BFLOAT16) in protocols)
     scale = next((run.scale for run in of_table), "preview")
-    specs = cell_specs.cells(loaded, scale, table.id)
-    timed = {spec.column for spec in specs if spec.timed}  # a folder of runs has no timings
-    specs = [spec for spec in specs if spec.column not in timed]
-    candidates = (run for spec in specs for run in (*spec.runs, *_in_bfloat16(loaded, spec.runs)))
+    of_table = numbers(loaded, scale, table.id)
+    timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
+    cells = by_cell(number for number in of_table if number.column not in timed).values()
+    runs = runs_of(number for cell in cells for number in cell).values()
+    candidates = (*runs, *_in_bfloat16(loaded, runs))
     found, left_out = _select(records, {_ids(run): run for run in candidates})
 
     order = {path: (not made.ended, -made.rounds_done, made.finished or "") for path, made in records.items()}
 
-    def longest(runs: tuple[Run, ...]) -> list[Run]:
+    def longest(runs: list[Run]) -> dict[str, Run]:
         precisions = runs, _in_bfloat16(loaded, runs)
         placed = [[found.get(_ids(run), replace(run, absent=True)) for run in runs] for runs in precisions]
-        return min(placed, key=lambda runs: min((order[run.path] for run in runs if not run.absent), default=NO_RUN))
+        best = min(placed, key=lambda runs: min((order[run.path] for run in runs if not run.absent), default=NO_RUN))
+        return {run.path: chosen for run, chosen in zip(runs, best, strict=False)}
 
-    specs = [_changed(spec, longest) for spec in specs]
-    shown = {run.path: records[run.path] for spec in specs for run in spec.runs if not run.absent}
+    cells = [_placed(cell, longest) for cell in cells]
+    of_table = [number for cell in cells for number in cell]
+    shown = {path: records[path] for path, run in runs_of(of_table).items() if not run.absent}
     unused = [run.path for run in found.values() if run.path not in shown]
     left_out |= dict.fromkeys(unused, "not used: its cell has another precision")
     reasons = [f"not shown: {folder}: {reason}" for folder, reason in (refused | left_out).items()]
-    with_runs = {spec.column for spec in specs if not all(run.absent for run in spec.sources.runs)}
+    with_runs = {number.column for number in of_table if not all(run.absent for run in number.runs)}
     if not with_runs:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
@@ -76,8 +79,9 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     if len(columns) < len(table.columns):  # replace the note about the configuration's columns
         notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
     layout = replace(layout, datasets=datasets, notes=notes, title=title)
-    specs = [_of_seeds(spec, shown, options.so_far) for spec in specs if spec.column in with_runs]
-    typeset = blocks.typeset(filled_table.fill(layout, specs, so_far=options.so_far))
+    cells = [_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs]
+    of_table = [number for cell in cells for number in cell]
+    typeset = blocks.typeset(filled_table.fill(layout, of_table, so_far=options.so_far))
     counts = f"{plural(len(shown), 'run')}; {len(records) - len(shown) - len(left_out)} others are not of this table"
     return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 
@@ -103,10 +107,18 @@ def _read_one(folder: Path) -> RunRecord:
     return run_folders.read_checking_metrics(run_folders.record_file(folder))
 
 
-def _changed(spec: CellSpec, change: Callable[[tuple[Run, ...]], Iterable[Run]]) -> CellSpec:
-    """Return ``spec`` with changed runs."""
-    parts = {"sources": spec.sources, "base_sources": spec.base_sources}
-    return replace(spec, **{key: replace(part, runs=tuple(change(part.runs))) for key, part in parts.items()})
+def _placed(cell: list[Number], place: Callable[[list[Run]], dict[str, Run]]) -> list[Number]:
+    """Return the numbers of a ``cell`` with the runs that ``place`` returns for the folders of their runs."""
+    ours = place([run for number in cell for run in number.runs])
+    bases = place([run for number in cell for run in number.base_runs])
+    return [
+        replace(
+            number,
+            runs=tuple(ours[run.path] for run in number.runs),
+            base_runs=tuple(bases[run.path] for run in number.base_runs),
+        )
+        for number in cell
+    ]
 
 
 def _in_bfloat16(loaded: Experiment, runs: Iterable[Run]) -> tuple[Run, ...]:
@@ -145,16 +157,17 @@ def _select(
     return {ids: found[ids] for ids in requested if ids in found}, left_out
 
 
-def _of_seeds(spec: CellSpec, shown: Mapping[str, RunRecord], so_far: bool) -> CellSpec:
-    """Return ``spec`` with the seeds of the ``shown`` runs; ``so_far``: if possible of complete, then of ended ones."""
+def _of_seeds(cell: list[Number], shown: Mapping[str, RunRecord], so_far: bool) -> list[Number]:
+    """Return the numbers of the seeds of ``shown`` runs; ``so_far``: if possible of complete, then of ended ones."""
+    runs = runs_of(cell).values()
     of_table = {record.description["seed"] for record in shown.values()}
-    seeds = [seed for seed in spec.seeds if seed in of_table]
-    absent = {run.seed for run in spec.runs if run.absent}
-    running = {run.seed for run in spec.runs if not run.absent and not shown[run.path].ended}
-    for unusable in ([absent] if METRICS[spec.metric].needs_target else [absent, absent | running]) if so_far else ():
+    seeds = [number.seed for number in cell if number.seed in of_table]
+    absent = {run.seed for run in runs if run.absent}
+    running = {run.seed for run in runs if not run.absent and not shown[run.path].ended}
+    needs_target = METRICS[cell[0].metric].needs_target
+    for unusable in ([absent] if needs_target else [absent, absent | running]) if so_far else ():
         seeds = [seed for seed in seeds if seed not in unusable] or seeds
-    spec = _changed(spec, lambda runs: (run for run in runs if run.seed in seeds))
-    return replace(spec, seeds=tuple(seeds))
+    return [number for number in cell if number.seed in (None, *seeds)]
 
 
 def _summary(records: Collection[RunRecord]) -> str:

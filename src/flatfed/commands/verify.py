@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
-from flatfed.experiment import cell_specs, table_specs
+from flatfed.experiment import table_specs
+from flatfed.experiment.numbers import numbers
 from flatfed.papers.units import plural
 from flatfed.tables import claims, filled_table, notes, verification
 from flatfed.tables.compare import JUDGED
@@ -40,10 +41,10 @@ def run(options: argparse.Namespace) -> int:
     scale, requested = configuration.requested_tables(experiment, options)
     results, refused = [], []
     for name, columns in requested:
-        specs = cell_specs.cells(experiment, scale, name, columns)
-        printed = {(spec.column, spec.row) for spec in specs if spec.paper}
+        of_table = numbers(experiment, scale, name, columns)
+        printed = {(number.column, number.row) for number in of_table if number.paper}
         try:
-            filled = filled_table.fill(table_specs.table_spec(experiment, scale, name, columns), specs)
+            filled = filled_table.fill(table_specs.table_spec(experiment, scale, name, columns), of_table)
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue

@@ -31,7 +31,7 @@ class Point(Document):
     protocol: str = optional(PROTOCOL)
     split: str = optional(SPLIT)
     variant: str = optional("the label of the rows' variants, as in fedsam~label")
-    preview: bool = optional(PREVIEW)
+    preview: bool = optional(PREVIEW, True)
 
 
 class Series(Document):
@@ -41,7 +41,7 @@ class Series(Document):
     label: Line = optional(TITLE)
     protocol: str = optional(PROTOCOL)
     split: str = optional(SPLIT)
-    preview: bool = optional(PREVIEW)
+    preview: bool = optional(PREVIEW, True)
 
 
 class DrawnPartition(Document):
@@ -117,7 +117,7 @@ class Figure(Document):
     splits: SplitIds = optional("one panel each, ids of config/splits.yaml; or `panels`")
     panels: Annotated[list[Panel], NotEmpty] = optional("the panels, in the paper's order, instead of splits")
     rows: Rows = optional("ids of config/algorithms.yaml")
-    decentralised: str = optional("the split of decentralised rows; * is the panel's split")
+    decentralised: str = optional("the split of decentralised rows; * is the panel's split", "*")
     metric: str = optional(QUANTITY)
     across: Literal["rounds", "communications"] = optional(
         "curves only, rounds (the default) or communications (rounds times gossip steps)"

@@ -44,6 +44,8 @@ PRINTED = "other words of the printed table, by column of config/reference"
 class Numbers(Document):
     """The numbers of a column: their header and their comparison with other rows."""
 
+    metric: str = optional(METRIC)
+    unit: str = optional(UNIT)
     label: Line = optional(LABEL)
     targets: Names = optional("names of the protocol's targets, for metrics that need one")
     relative: Literal["ratio", "speedup", "difference"] = optional(
@@ -71,7 +73,7 @@ class RowEntry(Document):
         "an id of config/algorithms.yaml; in a descriptive table, an id of the described item"
     )
     label: Line = optional(LABEL)
-    reference: Printed = optional(PRINTED)
+    reference: Printed = optional(PRINTED, {})
     protocol: str = optional("kind datasets, the protocol whose dataset is described")
     key: str = optional("kind search, the training key or parameter")
     metric: str = optional(METRIC)
@@ -90,12 +92,10 @@ class ColumnGroup(Numbers):
     splits: Annotated[list[Annotated[str, Field(description="an id of config/splits.yaml")]], NotEmpty, Different] = (
         optional("ids of splits")
     )
-    decentralised: str = optional("the split of decentralised rows; * is the column's split")
+    decentralised: str = optional("the split of decentralised rows; * is the column's split", "*")
     mean: bool = optional("true for one column that is the mean over the splits")
-    reference: Printed = optional(PRINTED)
+    reference: Printed = optional(PRINTED, {})
     metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
-    metric: str = optional(METRIC)
-    unit: str = optional(UNIT)
     fact: str = optional("kind datasets, a fact of a dataset")
     split: str = optional("kind datasets, the split whose clients are counted")
     algorithm: str = optional("kind search, the algorithm whose hyper-parameters are shown")
@@ -152,22 +152,23 @@ class Table(Declarations):
     )
     paper: Line = optional("the printed table, such as Sun et al., ICML 2023, Table 1; absent for your own table")
     reference: str = optional(
-        "the file of config/reference with the printed numbers, without .csv; none (the default) without such numbers"
+        "the file of config/reference with the printed numbers, without .csv; none (the default) without such numbers",
+        "none",
     )
     reason: Line = optional("why no printed numbers exist; required if a paper's table has reference none")
     compare: Literal["values", "ordering"] = optional(
-        "values (the default), or ordering if the set-up is not the paper's"
+        "values (the default), or ordering if the set-up is not the paper's", "values"
     )
     tolerance: Tolerance = optional(
         "largest differences from the paper that agree and that are near, in points of accuracy, else in percent of "
         "the printed number"
     )
-    not_judged: Names = optional("errata; numbers with one of them are printed, and not compared")
+    not_judged: Names = optional("errata; numbers with one of them are printed, and not compared", ())
     metric: str = optional(METRIC)
     quantity: Line = optional("name of the numbers, in words")
     unit: str = optional(UNIT)
     metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
-    row_header: Line = optional("the header above the rows' names")
+    row_header: Line = optional("the header above the rows' names", "Algorithm")
     scales: Annotated[list[Literal["preview", "paper"]], NotEmpty, Different] = optional(
         "the scales with this table; both by default"
     )
@@ -178,7 +179,21 @@ class Table(Declarations):
     columns: Annotated[list[ColumnGroup], NotEmpty] = required(
         "groups of columns, in their order, such as [{protocol: ID, splits: [ID]}]"
     )
-    notes: list[str] = optional("lines under the table")
+    notes: list[str] = optional("lines under the table", ())
+
+    def metrics_of(self, group: ColumnGroup) -> list[Metric]:
+        """Return the metrics under each split of a ``group`` of columns: its own, else the table's, else accuracies."""
+        alone = Numbers.model_fields.keys() & group.model_fields_set
+        return [self._complete(entry) for entry in group.metrics or ([group] if alone else self.metrics) or [self]]
+
+    def _complete(self, entry: Numbers | Table) -> Metric:
+        metric = entry.metric or self.metric
+        unit = entry.unit or self.unit or (None if metric else "percent")
+        keys = {key: getattr(entry, key, None) for key in Numbers.model_fields}
+        peers = entry.decentralised if isinstance(entry, Metric) else None
+        return Metric.model_construct(
+            **keys | {"metric": metric or "test_accuracy", "unit": unit, "decentralised": peers}
+        )
 
     @model_validator(mode="after")
     def _is_of_one_kind(self) -> Self:

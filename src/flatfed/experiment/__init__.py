@@ -2,7 +2,9 @@
 
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.loading import load
-from flatfed.experiment.model import CellSpec, Requested, RequestedTable, Run
+from flatfed.experiment.model import Requested, RequestedTable
+from flatfed.experiment.numbers import Number
 from flatfed.runs.paths import SCALES
+from flatfed.runs.run import Run
 
-__all__ = ["SCALES", "CellSpec", "Experiment", "Requested", "RequestedTable", "Run", "load"]
+__all__ = ["SCALES", "Experiment", "Number", "Requested", "RequestedTable", "Run", "load"]

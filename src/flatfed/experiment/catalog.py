@@ -16,12 +16,12 @@ from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL, Settings
 from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
-from flatfed.config.table import DECLARATIONS, TABLE, Declarations
+from flatfed.config.table import DECLARATIONS, TABLE, Table
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, defaults, lookup, partitions
+from flatfed.experiment import checks, data_sources, lookup, partitions
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
-from flatfed.experiment.protocols import ResolvedProtocol, of_algorithm, variants
+from flatfed.experiment.protocols import ResolvedProtocol, complete_algorithm, of_algorithm, variants
 
 #: Key of a table file that declares entries -> type of the file of this name.
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
@@ -108,7 +108,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
         with algorithms.refusing(name):
             checks.check_algorithm(name, entry.content, entry.where)
             plain = declared["algorithms"][name.partition("~")[0]].content
-            algorithms[name] = defaults.algorithm(name, entry.content, plain)
+            algorithms[name] = complete_algorithm(name, entry.content, plain)
     for name, entry in declared["protocols"].items():
         with protocols.refusing(name):
             prefix = f"{entry.key}." if entry.key else ""
@@ -146,45 +146,41 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
     unread = ""
     for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
-        added: list[tuple[str, str, Any]] = []
+        ids: list[tuple[str, str]] = []
         try:
             check_id(path.stem, where)
             content = read(path, where)
-            sections = _sections(content)
-            added = [(section, name, None) for section, entries in sections.items() for name in entries]
-            added = _documents(_check_file(content, where), sections, path)
-            table = {key: value for key, value in content.items() if key not in sections}
-            if table and path.stem in tables.declared:
+            sections = {name: content[name] for name in SECTIONS if isinstance(content, dict) and name in content}
+            ids = [(section, name) for section, part in sections.items() if isinstance(part, dict) for name in part]
+            kind = DECLARATIONS if sections and sections.keys() == content.keys() else TABLE
+            document = kind.check(content, where)
+            if isinstance(document, Table) and path.stem in tables.declared:
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
-            for section, name, entry in added:
+            entries = {(section, name): getattr(document, section)[name] for section, name in ids}
+            entries = {at: _in_project(entry, path) if at[0] == "datasets" else entry for at, entry in entries.items()}
+            for (section, name), entry in entries.items():
                 if (earlier := declared[section].get(name)) and earlier.content != entry:
                     already = f"{name!r} is declared already, in {earlier.where}, with other values"
                     raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
         except ConfigError as error:
-            for ids, name in [(tables, path.stem), *((declared[section], name) for section, name, _ in added)]:
-                ids.refused.setdefault(name, str(error))
-            unread += "" if added else f"; a file that may declare it cannot be used: {error}"
+            for refused, name in [(tables, path.stem), *((declared[section], name) for section, name in ids)]:
+                refused.refused.setdefault(name, str(error))
+            unread += "" if ids else f"; a file that may declare it cannot be used: {error}"
             continue
-        for section, name, entry in added:
+        for (section, name), entry in entries.items():
             declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
-        if table:
-            tables[path.stem] = Declared(defaults.table(table), where)
+        if isinstance(document, Table):
+            tables[path.stem] = Declared(document, where)
     for entries in declared.values():
         entries.unread = unread
     return tables
 
 
-def _documents(file: Declarations, sections: dict[str, dict[str, Any]], path: Path) -> list[tuple[str, str, Any]]:
-    """Return (section, name, document) of the entries of the ``sections`` that a ``file`` at ``path`` declares."""
-    documents = []
-    for section, name in ((section, name) for section, entries in sections.items() for name in entries):
-        document = getattr(file, section)[name]
-        if section == "datasets":
-            source = SOURCE.check(data_sources.in_project(document.source.as_written(), path), str(path))
-            document = document.model_copy(update={"source": source})
-        documents.append((section, name, document))
-    return documents
+def _in_project(dataset: Dataset, path: Path) -> Dataset:
+    """Return a ``dataset`` of the file ``path``, whose folders are relative to the project of the file."""
+    source = SOURCE.check(data_sources.in_project(dataset.source.as_written(), path), str(path))
+    return dataset.model_copy(update={"source": source})
 
 
 def _dataset(
@@ -199,7 +195,7 @@ def _dataset(
         data_sources.check_resize(override, source, at, location)
         data_sources.check_exists(override, at)
         source, location = override, at
-    dataset = defaults.dataset(name, declared.content, source, declared.where)
+    dataset = data_sources.complete(name, declared.content, source, declared.where)
     checks.check_dataset(dataset, declared.where)
     source = data_sources.expanded(source)
     if override:
@@ -217,24 +213,10 @@ def _files(root: Path, folder: str, kind: Content) -> Entries[Declared]:
         where = f"config/{folder}/{path.name}"
         with valid.refusing(path.stem):
             check_id(path.stem, where)
-            content = kind.check(read(path, where), where)
-            valid[path.stem] = Declared(
-                defaults.figure(content.as_written()) if folder == "figures" else content, where
-            )
+            valid[path.stem] = Declared(kind.check(read(path, where), where), where)
     return valid
 
 
 def _yaml_files(folder: Path) -> list[Path]:
     """Return the YAML files of a folder, without an editor's lock or swap files."""
     return sorted(folder.glob("[!.]*.yaml"))
-
-
-def _sections(content: Any) -> dict[str, dict[str, Any]]:
-    mapping = content if isinstance(content, dict) else {}
-    return {name: mapping[name] for name in SECTIONS if isinstance(mapping.get(name), dict)}
-
-
-def _check_file(content: Any, where: str) -> Declarations:
-    sections = _sections(content)
-    only_declares = sections and sections.keys() == content.keys()
-    return (DECLARATIONS if only_declares else TABLE).check(content, where)

@@ -79,7 +79,7 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             graphs.check_steps(topology, resolved_split.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
-def training_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
+def training_split(protocol: str, algorithm: str, split: str, pattern: str, catalog: Catalog, where: str) -> str:
     """Return the split that ``algorithm`` trains on: ``split``, or ``pattern`` with ``split`` for * if decentralised.
 
     :raises ConfigError: the split does not exist, or the algorithm cannot train on it.

@@ -1,9 +1,10 @@
-"""Checks of dataset sources, and of their files on disk."""
+"""Datasets: their sources, the files of these on disk, and the values that a declaration leaves out."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,10 @@ ON_DISK = {
     ),
     "torchvision": ("the archive that torchvision downloads, or a folder with its archives", Path.exists),
 }
+
+
+#: Mean and standard deviation of every channel, of pixels in 0..1: normalised pixels are in -2..2.
+MEAN, DEVIATION = 0.5, 0.25
 
 
 def check_source(source: dict[str, Any], where: str) -> None:
@@ -157,3 +162,27 @@ def check_domains(source: dict[str, Any], dataset: Dataset, where: str) -> None:
         if not dataset.domains:
             raise ConfigError(f"{where}.domains: has no effect; the dataset has no `domains`")
         counting.part_folders(source, dataset.domains, where)
+
+
+def complete(name: str, entry: Dataset, source: Mapping[str, Any], where: str) -> Dataset:
+    """Return the complete ``entry`` of dataset ``name``, with missing counts and shape read from ``source``.
+
+    :raises ConfigError: the source does not exist.
+    :raises DataError: the images cannot be counted.
+    """
+    values: dict[str, Any] = {"label": entry.label or name}
+    if absent := [key for key in ("classes", "shape", "train", "test") if getattr(entry, key) is None]:
+        keys = ", ".join(absent)
+        if source["source"] not in counting.COUNTS:
+            raise ConfigError(f"{where}: {keys} cannot be read from source {source['source']}; declare them here")
+        try:
+            check_exists(source, f"{where}.source")
+        except ConfigError as error:  # the images may be on another machine
+            raise ConfigError(f"{error}; or declare {keys} in {where}") from None
+        counts = counting.COUNTS[source["source"]](expanded(source), entry.domains, where)
+        if counts["classes"] < 2:
+            raise ConfigError(f"{where}: {source['path']!r} has {counts['classes']} class; at least two are required")
+        values |= {key: counts[key] for key in absent}
+    channels, *_ = entry.shape or values["shape"]
+    values |= {"mean": entry.mean or [MEAN] * channels, "std": entry.std or [DEVIATION] * channels}
+    return entry.model_copy(update=values)

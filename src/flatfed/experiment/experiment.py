@@ -10,8 +10,10 @@ from typing import Any
 
 from flatfed.errors import ConfigError
 from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.figures import Figure
 from flatfed.experiment.lookup import Entries
-from flatfed.experiment.model import Figure, Requested, Table
+from flatfed.experiment.model import Requested
+from flatfed.experiment.tables import Table
 from flatfed.papers.errata import Errata
 from flatfed.papers.reference import Reference
 from flatfed.runs.paths import Paths, RunIds

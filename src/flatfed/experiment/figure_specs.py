@@ -1,25 +1,112 @@
-"""The specifications of figures."""
+"""The specification of a figure at a scale: what to draw, from which files, with which texts."""
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import measures, run_specs, scales, set_ups, table_specs, tuning
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Figure, Panel, PanelEntry, Run, TrainedRow
-from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
+from flatfed.experiment.figures import PARAMETERS, Figure, Panel, PanelEntry
+from flatfed.experiment.set_ups import DatasetSpec
+from flatfed.experiment.tables import TrainedRow
 from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs.paths import RunIds
+from flatfed.runs.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A mark of a panel: the line, bar, point or surface of a row, or a partition without runs.
+
+    ``by_seed``: the runs of each seed, which are averaged. ``files``: partition, landscape or Hessians to draw instead.
+    ``x``: the value of the swept parameter. ``steps``: communications per round. ``window``: evaluations in a
+    final number.
+    """
+
+    label: str
+    algorithm: str = ""
+    by_seed: Sequence[Sequence[Run]] = ()
+    files: Sequence[str] = ()
+    x: float = 0.0
+    steps: int = 1
+    window: int = 1
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs, ordered by seed."""
+        return [run for runs in self.by_seed for run in runs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnPanel:
+    """A panel and its ``marks``.
+
+    ``metric``: of curves, None for the figure's. In a sweep, ``axis`` is the label of the parameter, and ``levels`` are
+    rows that do not depend on it.
+    """
+
+    title: str
+    marks: Sequence[Mark]
+    metric: str | None = None
+    axis: str = ""
+    levels: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec:
+    """A figure at a scale.
+
+    ``prefix``: the text before ``title``. ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that
+    the paper does not state. ``metric``: the default of the panels. ``smooth``: the odd width of a Hanning window in
+    evaluated rounds, or 0. ``across``: the horizontal axis of curves, "rounds" or "communications".
+    """
+
+    figure: str
+    kind: str
+    scale: str
+    title: str
+    panels: Sequence[DrawnPanel]
+    prefix: str = ""
+    paper: str = ""
+    setting: str = ""
+    caption: str = ""
+    datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
+    tuning: Sequence[str] = ()
+    unstated: Sequence[str] = ()
+    metric: str | None = None
+    smooth: int = 0
+    across: str = "rounds"
+
+    @property
+    def analysed(self) -> bool:
+        """Whether the figure reads Hessians or loss surfaces."""
+        return KINDS[self.kind].reads == "analyses"
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The marks and levels of all panels."""
+        return [mark for panel in self.panels for mark in (*panel.marks, *panel.levels)]
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """Folder -> run."""
+        return {run.path: run for mark in self.marks for run in mark.runs}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files that the figure reads."""
+        files = [file for mark in self.marks for file in mark.files]
+        files += [file for run in self.runs.values() for file in (run.partition, *run.files)]
+        return list(dict.fromkeys(files))
 
 
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     """Return the specification of a figure; ConfigError if it does not exist."""
     layout, catalog = scales.figure(experiment, scale, figure), experiment.catalog
-    document, kind = layout.settings, KINDS[layout.kind]
+    document, kind = layout.document, KINDS[layout.kind]
     drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
     runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
     pairs, trains = layout.pairs(scale), kind.reads != "partitions"
@@ -27,7 +114,7 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
         set_ups.shared_setting(catalog, scale, pairs, trains),
         set_ups.same_data(experiment, scale, layout),
     ]
-    texts = [document["caption"]] if "caption" in document else []
+    texts = [document.caption] if document.caption else []
     texts += measures.defined(catalog, scale, layout)
     if layout.kind == "eigenvalues":
         texts += table_specs.hessian_notes(catalog, scale, [run.protocol for run in runs])
@@ -44,17 +131,17 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
         kind=layout.kind,
         scale=scale,
         prefix=set_ups.prefix(catalog, scale, pairs, trains),
-        title=document["title"],
+        title=document.title,
         panels=drawn,
-        paper=document["paper"],
+        paper=document.paper or "",
         setting="; ".join(filter(None, settings)),
         caption=" ".join(texts),
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=table_specs.tuning_notes(experiment, scale, trained),
         unstated=table_specs.unstated(experiment, scale, trained, _not_shown(layout)) if scale == "paper" else [],
-        metric=document.get("metric"),
-        smooth=document.get("smooth", {}).get(scale, 0),
-        across=document.get("across", "rounds"),
+        metric=document.metric or kind.default,
+        smooth=getattr(document.smooth, scale, 0),
+        across=document.across or "rounds",
     )
 
 
@@ -77,7 +164,7 @@ def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
 def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
     if KINDS[figure.kind].reads == "partitions":
         partitions = [(entry.label or "", entry.protocol, entry.splits[0]) for entry in panel.entries]
-        seed, partition_path = figure.settings["seed"], experiment.paths.partition
+        seed, partition_path = figure.document.seed, experiment.paths.partition
         return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in partitions]
     if figure.kind == "sweep":
         return _points(experiment, scale, figure, panel)
@@ -85,8 +172,8 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
     if figure.kind == "eigenvalues":
         return [replace(row, files=[run.hessian for run in row.runs]) for row in rows]
     if figure.kind == "surface":
-        return [replace(row, files=[row.runs[0].surface(figure.settings.get("set"))]) for row in rows]
-    if figure.settings.get("across") == "communications":
+        return [replace(row, files=[row.runs[0].surface(figure.document.set)]) for row in rows]
+    if figure.document.across == "communications":
         return [replace(row, steps=row.runs[0].description["update"]["params"].get("gossip_steps", 1)) for row in rows]
     return rows
 
@@ -94,9 +181,9 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
 def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[PanelEntry]) -> list[Mark]:
     rows = []
     for entry in entries:
-        seeds = run_specs.seeds(experiment, scale, entry.protocol, figure.settings.get("seeds"))
+        seeds = run_specs.seeds(experiment, scale, entry.protocol, figure.document.seeds)
         if KINDS[figure.kind].one_seed:
-            seeds = [figure.settings.get("seed", seeds[0])]
+            seeds = [figure.document.seed or seeds[0]]
         for row, splits in entry.rows.items():
             runs = [
                 [run_specs.resolved(experiment, RunIds(scale, entry.protocol, split, row, seed)) for split in splits]

@@ -1,17 +1,19 @@
-"""YAML file of a figure -> panels and their entries."""
+"""The document of a figure -> panels and their entries."""
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from flatfed.config import figure as documents
+from flatfed.config.figure import DrawnPartition, Point, Series
 from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, lookup
 from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.experiment.model import Figure, Panel, PanelEntry
-from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
+from flatfed.papers.figure_kinds import KINDS, PROBES
 
 
 class Parameter(NamedTuple):
@@ -42,56 +44,131 @@ PARAMETERS = {
     ),
 }
 
-#: Keys that a panel inherits from its figure, and a series, point or partition from its panel.
-OF_FIGURE = ("protocol", "rows", "metric", "decentralised")
-OF_PANEL = ("protocol", "split", "splits", "rows", "metric", "decentralised")
+
+@dataclass(frozen=True)
+class PanelEntry:
+    """A part of a panel with one protocol: partitions of ``splits`` or trained ``rows``.
+
+    ``rows``: row -> training splits, which are averaged. ``label``: of a line, None for the row's. ``preview``: whether
+    the preview scale shows it.
+    """
+
+    protocol: str
+    splits: tuple[str, ...]
+    rows: Mapping[str, tuple[str, ...]]
+    label: str | None
+    preview: bool
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """(protocol, split) of all trainings or, without rows, of all partitions."""
+        trained = [split for splits in self.rows.values() for split in splits]
+        return [(self.protocol, split) for split in trained or self.splits]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of a figure: its ``entries`` are lines, points, partitions or models.
+
+    In a sweep, ``parameter`` varies, ``rows`` has one row per line, and ``levels`` has rows without the parameter.
+    """
+
+    title: str
+    entries: tuple[PanelEntry, ...]
+    metric: str | None
+    parameter: str | None
+    rows: tuple[str, ...]
+    levels: PanelEntry | None
+
+    def shown(self, scale: str) -> list[PanelEntry]:
+        """Return the entries that ``scale`` shows."""
+        return [entry for entry in self.entries if scale == "paper" or entry.preview]
+
+    def all_entries(self, scale: str) -> list[PanelEntry]:
+        """Return the entries that ``scale`` shows, and the levels."""
+        return [*self.shown(scale), *([self.levels] if self.levels else [])]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, declared in ``file``."""
+
+    id: str
+    file: str
+    document: documents.Figure
+    panels: tuple[Panel, ...]
+
+    @property
+    def kind(self) -> str:
+        """A name of :data:`flatfed.papers.figure_kinds.KINDS`."""
+        return self.document.kind
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols of all panels, in order."""
+        return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.all_entries("paper")))
+
+    def pairs(self, scale: str) -> list[tuple[str, str]]:
+        """Return all (protocol, split)s that ``scale`` shows."""
+        entries = [entry for panel in self.panels for entry in panel.all_entries(scale)]
+        return list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
 
 
 def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     """Return the figure ``name``; ConfigError for unknown ids."""
     document, where = declared.content, declared.file
-    kind_id, kind = document["kind"], KINDS[document["kind"]]
-    shared = {key: document[key] for key in OF_FIGURE if key in document}
-    # A list of splits gives one panel per split.
-    panels = [{**shared, **panel} for panel in document.get("panels") or [{"split": id_} for id_ in document["splits"]]]
-    for metric in [entry["metric"] for entry in (document, *panels) if "metric" in entry]:
-        lookup.check("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})")
-    for index, row in enumerate(document.get("rows", [])):
+    for entry in (document, *(document.panels or ())):
+        if entry.metric:
+            allowed = KINDS[document.kind].quantities
+            lookup.check("metric", entry.metric, allowed, f"{where}: metric (kind {document.kind})")
+    for index, row in enumerate(document.rows or ()):
         lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows[{index}]")
-    at = f"{where}: panels[{{}}]" if "panels" in document else where
-    resolved = [_panel(panel, kind_id, catalog, at.format(index)) for index, panel in enumerate(panels)]
-    return Figure(name, where, kind_id, tuple(resolved), document)
+    # A list of splits gives one panel per split.
+    panels = document.panels or [documents.Panel(split=split) for split in document.splits]
+    places = (f"{where}: panels[{index}]" if document.panels else where for index in range(len(panels)))
+    resolved = (_panel(panel, document, catalog, place) for panel, place in zip(panels, places, strict=True))
+    return Figure(name, where, document, tuple(resolved))
 
 
-def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) -> Panel:
-    kind = KINDS[kind_id]
-    lookup.check("parameter", panel.get("parameter", "rho"), PARAMETERS, f"{where}: parameter")
-    shared = {key: panel[key] for key in OF_PANEL if key in panel}
-    parts = panel.get("series") or panel.get("points") or panel.get("partitions") or [{}]
+def _panel(panel: documents.Panel, figure: documents.Figure, catalog: Catalog, where: str) -> Panel:
+    """Return a ``panel`` with the keys that it inherits from its ``figure``."""
+    inherited = {key: getattr(panel, key) or getattr(figure, key) for key in ("protocol", "rows", "metric")}
+    panel = panel.model_copy(update={**inherited, "metric": inherited["metric"] or KINDS[figure.kind].default})
+    lookup.check("parameter", panel.parameter or "rho", PARAMETERS, f"{where}: parameter")
+    parts = panel.series or panel.points or panel.partitions or [Point()]
+    levels = panel.model_copy(update={"rows": panel.levels})
     return Panel(
-        entries=tuple(_entry({**shared, **part}, kind, catalog, where) for part in parts),
-        levels=_entry({**shared, "rows": panel["levels"]}, kind, catalog, where) if "levels" in panel else None,
-        title=panel["title"] if "title" in panel else ", ".join(catalog.splits[panel["split"]].headers),
-        metric=panel.get("metric"),
-        parameter=panel.get("parameter"),
-        rows=tuple(panel.get("rows", ())),
+        entries=tuple(_entry(part, panel, figure, catalog, where) for part in parts),
+        levels=_entry(Point(), levels, figure, catalog, where) if panel.levels else None,
+        title=panel.title or ", ".join(catalog.splits[panel.split].headers),
+        metric=panel.metric,
+        parameter=panel.parameter,
+        rows=tuple(panel.rows or ()),
     )
 
 
-def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> PanelEntry:
-    """Return a series, point or partition; ``entry`` includes inherited keys."""
-    rows = [entry["row"]] if "row" in entry else entry.get("rows", [])
-    rows = [f"{row}~{entry['variant']}" if "variant" in entry else row for row in rows]
+def _entry(
+    part: Series | Point | DrawnPartition,
+    panel: documents.Panel,
+    figure: documents.Figure,
+    catalog: Catalog,
+    where: str,
+) -> PanelEntry:
+    """Return a part of a ``panel`` with the keys that it inherits from it."""
+    kind = KINDS[figure.kind]
+    rows = [part.row] if isinstance(part, Series) else panel.rows or []
+    rows = [f"{row}~{part.variant}" for row in rows] if getattr(part, "variant", None) else rows
     trained = kind.reads != "partitions"
     if trained and not rows:
         raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
-    if "protocol" not in entry:
+    name, split, label = part.protocol or panel.protocol, part.split or panel.split, getattr(part, "label", None)
+    if not name:
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
-    protocol = compatibility.protocol_of(entry["protocol"], catalog, where)
-    _check_label(entry.get("label", ""), f"{where}: label")
-    if entry.get("metric") in PROBES and not protocol.paper.probe:
-        raise ConfigError(f"{where}: metric {entry['metric']!r} needs a probe, which {protocol.id} does not have")
-    splits = (not kind.one_seed and entry.get("splits")) or ([entry["split"]] if "split" in entry else [])
+    protocol = compatibility.protocol_of(name, catalog, where)
+    _check_label(label or "", f"{where}: label")
+    if panel.metric in PROBES and not protocol.paper.probe:
+        raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
+    splits = (not kind.one_seed and panel.splits) or ([split] if split else [])
     if not splits:
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
     trained_on: dict[str, tuple[str, ...]] = {}
@@ -100,9 +177,9 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
         compatibility.check(protocol.id, split, catalog, where)
         for row in rows if trained else ():
             lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows")
-            on = compatibility.training_split(protocol.id, split, row, entry.get("decentralised", "*"), catalog, where)
+            on = compatibility.training_split(protocol.id, row, split, figure.decentralised, catalog, where)
             trained_on[row] = (*trained_on.get(row, ()), on)
-    return PanelEntry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
+    return PanelEntry(protocol.id, tuple(splits), trained_on, label, getattr(part, "preview", True))
 
 
 def _check_label(label: str, where: str) -> None:

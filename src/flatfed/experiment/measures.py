@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Figure
+from flatfed.experiment.figures import Figure
 
 #: Measure -> its definition; braces hold keys of a protocol's ``probe:``.
 DEFINITIONS = {

@@ -74,6 +74,13 @@ def matching_any(patterns: Iterable[str], *ids: str) -> bool:
     return any(fnmatchcase(id_, pattern) for pattern in patterns for id_ in ids)
 
 
+def complete_algorithm(name: str, entry: Algorithm, plain: Algorithm) -> Algorithm:
+    """Return the complete ``entry`` of a row; the default label is the ``plain`` row's, followed by the settings."""
+    label = plain.label or registry.load(name.partition("~")[0]).__name__
+    overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in (entry.set or {}).items())
+    return entry.model_copy(update={"label": entry.label or ", ".join(filter(None, (label, overrides)))})
+
+
 def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> None:
     """Refuse keys that ``algorithm`` cannot set, and values out of bounds."""
     parameters = registry.load(algorithm).parameters()

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flatfed.experiment import cell_specs, figure_specs, scales, table_specs
+from flatfed.experiment import figure_specs, numbers, scales, table_specs
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import CellSpec, TableSpec
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.figure_specs import FigureSpec
+from flatfed.experiment.numbers import Number
+from flatfed.experiment.table_specs import TableSpec
 from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of the report, its cells, and its files."""
+    """A table of the report, its numbers, and its files."""
 
     layout: TableSpec
-    cells: list[CellSpec]
+    numbers: list[Number]
     files: list[str]
 
 
@@ -42,7 +43,7 @@ class ReportSpec:
     @property
     def runs(self) -> list[Run]:
         """The runs of all tables and figures."""
-        tabled = {run.path: run for table in self.tables for cell in table.cells for run in cell.runs}
+        tabled = numbers.runs_of(number for table in self.tables for number in table.numbers)
         drawn = {path: run for figure in self.figures for path, run in figure.spec.runs.items()}
         return list((tabled | drawn).values())
 
@@ -53,7 +54,7 @@ def specification(experiment: Experiment, scale: str) -> ReportSpec:
     tables = [
         ReportTable(
             table_specs.table_spec(experiment, scale, name, columns),
-            cell_specs.cells(experiment, scale, name, columns),
+            numbers.numbers(experiment, scale, name, columns),
             paths.table(scale, name),
         )
         for name, columns in shown.tables

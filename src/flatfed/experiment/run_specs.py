@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
 from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, descriptions, lookup, scales, tuning
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import Run
 from flatfed.models import pretrained
 from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.run import Run
 
 
 def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
@@ -60,9 +61,9 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
     return experiment.runs[ids]
 
 
-def seeds(experiment: Experiment, scale: str, protocol: str, declared: Any = None) -> list[int]:
+def seeds(experiment: Experiment, scale: str, protocol: str, declared: SeedsByScale | None = None) -> list[int]:
     """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
     settings = scales.settings(experiment, scale, protocol)
-    if isinstance(declared, dict):
-        declared = declared.get(scale)
+    if isinstance(declared, BothScales):
+        declared = getattr(declared, scale)
     return experiment.config.get("seeds") or declared or settings.seeds

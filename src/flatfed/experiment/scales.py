@@ -8,7 +8,9 @@ from flatfed.config.protocol import Settings
 from flatfed.errors import ConfigError
 from flatfed.experiment import lookup
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import Column, Figure, Requested, Table
+from flatfed.experiment.figures import Figure
+from flatfed.experiment.model import Requested
+from flatfed.experiment.tables import Column, Table
 from flatfed.runs.paths import SCALES
 
 
@@ -34,13 +36,6 @@ def figure(experiment: Experiment, scale: str, name: str) -> Figure:
     layout = lookup.entry("figure", name, experiment.figures, "config/figures")
     _refuse(scale, _why_no_figure(experiment, scale, name))
     return layout
-
-
-def protocols_of(table: Table, columns: Iterable[str] | None = None) -> list[str]:
-    """Return the protocols of a table, or of its ``columns``."""
-    of_columns = [table.columns[name].protocol for name in columns or table.columns]
-    of_rows = [row.settings.get("protocol") for row in table.entries.values()]
-    return list(dict.fromkeys(filter(None, [*of_columns, *of_rows])))
 
 
 def existing(experiment: Experiment, scale: str, requested: Requested) -> Requested:
@@ -69,10 +64,11 @@ def _refuse(scale: str, reason: str) -> None:
 
 def _why_no_table(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
     table, target = experiment.tables[name], f"tables/{name}.md"
-    only = table.settings.get("scales", SCALES)
+    only = table.document.scales or SCALES
     if scale not in only:
         return _instead(experiment, scale, target, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
-    return _why_none(experiment, scale, protocols_of(table, columns), target)
+    shown = [table.columns[column] for column in columns or table.columns]
+    return _why_none(experiment, scale, table.protocols(shown), target)
 
 
 def _why_no_figure(experiment: Experiment, scale: str, name: str) -> str:

@@ -12,10 +12,12 @@ from flatfed.config import strict_yaml
 from flatfed.config.datasets import Dataset, LocalDataset
 from flatfed.config.request import REQUEST
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import cell_specs, figure_specs, lookup, protocols, scales, tuning
+from flatfed.experiment import figure_specs, lookup, numbers, protocols, scales, tuning
 from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.figures import Figure
 from flatfed.experiment.lookup import Entries
-from flatfed.experiment.model import Figure, Requested, RequestedTable, Table
+from flatfed.experiment.model import Requested, RequestedTable
+from flatfed.experiment.tables import Table
 from flatfed.experiment.tuning import Search
 
 #: Locations of the configuration in messages.
@@ -91,9 +93,9 @@ def counted(config: dict[str, Any], datasets: Entries[Dataset]) -> Entries[Local
 def searches(experiment: Experiment, scale: str, requested: Requested) -> list[Search]:
     """Return the searches that the runs of ``requested`` tables and figures need."""
     untuned = replace(experiment, config={**experiment.config, "tune": False})
-    cells = [cell for table in requested.tables for cell in cell_specs.cells(untuned, scale, *table)]
+    tabled = [number for table in requested.tables for number in numbers.numbers(untuned, scale, *table)]
     figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
-    runs = [run for cell in cells for run in (*cell.runs, *cell.timed)]
+    runs = [run for number in tabled for run in (*number.all_runs, *number.all_timed)]
     runs += [run for figure in figures for run in figure.runs.values()]
     needed = {}
     for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):

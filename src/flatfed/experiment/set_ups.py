@@ -5,16 +5,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import DatasetSpec, Figure
+from flatfed.experiment.figures import Figure
 from flatfed.runs import graphs
 
 #: Keys of a protocol without effect on training.
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """A dataset whose images :mod:`flatfed.tables.image_counts` counts.
+
+    ``manifest``: its dataset.json, or None. ``images``: their number on this machine; ``of``: in the published dataset.
+    ``shape``: (channels, height, width).
+    """
+
+    manifest: str | None
+    images: int
+    of: int
+    shape: Sequence[int]
 
 
 def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.config.protocol import Open
-from flatfed.experiment import analyses, cell_specs, protocols, scales, set_ups, tables, tuning
+from flatfed.experiment import analyses, numbers, protocols, scales, set_ups, tuning
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import Column, Table, TableSpec, TrainedRow
+from flatfed.experiment.set_ups import DatasetSpec
+from flatfed.experiment.tables import Column, Row, Table, TrainedRow
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
 from flatfed.runs.paths import RunIds
@@ -19,31 +21,57 @@ from flatfed.runs.paths import RunIds
 Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """The layout of a table at a scale.
+
+    ``prefix``: the text before ``title``. ``paper``: the number of the printed table. ``printed``: whether the table
+    shows paper numbers. ``setting``: the set-up, with ``{name}`` for each of the ``datasets``. ``metric``: the
+    quantity, without ``unit``. ``paper_targets``: column id -> printed target as a fraction. ``flags``: the errata that
+    the reference file cites.
+    """
+
+    table: str
+    scale: str
+    title: str
+    metric: str
+    unit: str
+    rows: Sequence[Row]
+    columns: Sequence[Column]
+    prefix: str = ""
+    paper: str = ""
+    printed: bool = True
+    setting: str = ""
+    datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
+    row_header: str = "Algorithm"
+    paper_targets: Mapping[str, float | None] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+
 def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
     """Return the layout of a table, or of some of its columns; ConfigError for an unknown id."""
     catalog = experiment.catalog
     layout, chosen = scales.table(experiment, scale, table, columns)
-    document = layout.settings
-    metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in layout.entries.values()}
-    first = next(iter(metrics))
-    pairs = list(dict.fromkeys((training.protocol, training.split) for training in rows_trained(layout, chosen)))
+    document, rows = layout.document, list(layout.rows.values())
+    pairs = list(dict.fromkeys((training.protocol, training.split) for training in layout.trained(chosen)))
     return TableSpec(
         table=layout.id,
         scale=scale,
         prefix=set_ups.prefix(catalog, scale, pairs),
-        title=document["title"],
-        paper=document.get("paper", ""),
-        printed=layout.reference is not None,
-        unit=document.get("unit", chosen[0].unit),
+        title=document.title,
+        paper=document.paper or "",
+        printed=layout.printed,
+        unit=document.unit or chosen[0].unit,
         setting=set_ups.setting(catalog, scale, pairs),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        metric=document.get("quantity", METRICS[first].words),
-        row_header=document.get("row_header", "Algorithm"),
-        rows=list(layout.entries.values()),
+        metric=document.quantity or METRICS[chosen[0].metric or rows[0].entry.metric].words,
+        row_header=document.row_header,
+        rows=rows,
         columns=chosen,
-        paper_targets={column.id: cell_specs.target(catalog, "paper", column) for column in chosen},
+        paper_targets={column.id: numbers.target(catalog, "paper", column) for column in chosen},
         notes=notes(experiment, scale, layout, chosen),
-        flags=experiment.errata.flags(layout.reference) if layout.reference else {},
+        flags=experiment.errata.flags(document.reference) if layout.printed else {},
     )
 
 
@@ -56,37 +84,27 @@ SCALED = (
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
     """Return the lines under a table; one without printed numbers has no lines about papers."""
-    lines = [*row_notes(experiment.catalog, table.entries), *table.settings.get("notes", [])]
+    lines = [*row_notes(experiment.catalog, table.rows), *table.document.notes]
     if len(columns) < len(table.columns):
         shown = f"{len(columns)} of its {len(table.columns)} columns"
         lines.insert(0, f"Shown: {shown}, those that the configuration names.")
-    if table.reference is not None:
-        lines += experiment.errata.notes(table.reference)
-    elif "reason" in table.settings:
-        lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
+    if table.printed:
+        lines += experiment.errata.notes(table.document.reference)
+    elif table.document.reason:
+        lines.append(f"Nothing printed to compare with: {table.document.reason}.")
     lines += peer_notes(table, columns)
     analysed = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
     protocols = [column.protocol for column in analysed]
-    lines += hessian_notes(experiment.catalog, scale, protocols, table.reference is not None)
+    lines += hessian_notes(experiment.catalog, scale, protocols, table.printed)
     if any(curvature.METRICS[column.metric].scaled for column in analysed):
         lines.append(SCALED)
-    runs = rows_trained(table, columns)
-    lines += tuning_notes(experiment, scale, runs, table.reference is not None)
-    if scale == "paper" and table.reference is not None:
+    runs = table.trained(columns)
+    lines += tuning_notes(experiment, scale, runs, table.printed)
+    if scale == "paper" and table.printed:
         lines += [f"Not stated by the paper, {line}." for line in unstated(experiment, scale, runs)]
-        algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
+        algorithms = [row.algorithm for row in table.rows.values() if row.algorithm]
         lines += choice_notes(experiment.catalog, scale, algorithms, [training.protocol for training in runs])
     return lines
-
-
-def rows_trained(table: Table, columns: list[Column]) -> list[TrainedRow]:
-    """Return the trainings of a table, column by column."""
-    return [
-        TrainedRow(column.protocol, table.trained_on[column.id, row.id][index], row.algorithm, row.label)
-        for column in columns
-        for index in range(len(column.splits))
-        for row in table.entries.values()
-    ]
 
 
 def unstated(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], without: Iterable[str] = ()) -> list[str]:
@@ -123,10 +141,10 @@ def row_notes(catalog: Catalog, rows: Iterable[str]) -> list[str]:
 def peer_notes(table: Table, columns: list[Column]) -> list[str]:
     """Return a line for every column in which decentralised rows show another metric."""
     lines: dict[str, None] = {}
-    for column in (column for column in columns if column.decentralised_metric):
-        rows = [row for row in table.entries.values() if tables.metric_of(column, row) == column.decentralised_metric]
+    for column in (column for column in columns if column.peer_metric):
+        rows = [row for row in table.rows.values() if column.metric_of(row) == column.peer_metric]
         if labels := ", ".join(row.label for row in rows):
-            words = [METRICS[name].words for name in (column.decentralised_metric, column.metric)]
+            words = [METRICS[name].words for name in (column.peer_metric, column.metric)]
             peer, main = (text[0].lower() + text[1:] for text in words)
             line = f"{column.headers[-1]}: of rows without a server ({labels}), {peer}; of the others, {main}."
             lines[f"{line} They are two quantities, so none is marked as best."] = None

@@ -1,17 +1,19 @@
-"""YAML file of a table -> rows and columns."""
+"""The document of a table -> rows and columns."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from flatfed import algorithms as registry
+from flatfed.config import table as documents
+from flatfed.config.protocol import Settings
+from flatfed.config.table import ColumnGroup, Metric, RowEntry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, defaults, lookup, protocols
+from flatfed.experiment import compatibility, lookup, protocols
 from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.experiment.descriptive_tables import dataset_columns, search_columns
-from flatfed.experiment.model import Column, Row, Table
 from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
@@ -19,150 +21,280 @@ from flatfed.papers.reference import FLAG, Reference
 from flatfed.papers.units import UNITS, units_of
 
 
-def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
+class TrainedRow(NamedTuple):
+    """A training that a table or figure shows, without its seed."""
+
+    protocol: str
+    split: str
+    algorithm: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: an algorithm or, in a descriptive table, a subject."""
+
+    id: str
+    label: str
+    algorithm: str | None
+    entry: RowEntry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table: a metric of one protocol and split, or of the mean over several splits.
+
+    ``headers``: the header levels, outermost first. ``group``: its entry in the document. ``target``: the name of the
+    target accuracy. ``relative``: the comparison with the ``base`` row (an id, or row -> id). ``peer_metric``: the
+    metric of decentralised rows, if different. ``reference``: its keys of the printed table. ``place``: in a table of
+    searched values, the place in the grid, 0 for the chosen value.
+    """
+
+    id: str
+    headers: tuple[str, ...]
+    group: ColumnGroup
+    metric: str = ""
+    unit: str
+    protocol: str | None = None
+    splits: tuple[str, ...] = ()
+    target: str | None = None
+    relative: str | None = None
+    base: str | Mapping[str, str] | None = None
+    peer_metric: str | None = None
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    place: int = 0
+
+    @property
+    def part(self) -> str | None:
+        """The block of the table."""
+        return self.group.part
+
+    @property
+    def split(self) -> str | None:
+        """The first split, or None."""
+        return self.splits[0] if self.splits else None
+
+    def base_of(self, row: str) -> str | None:
+        """Return the id of the base row of ``row``, or None."""
+        return self.base.get(row) if isinstance(self.base, Mapping) else self.base
+
+    def metric_of(self, row: Row) -> str:
+        """Return the metric of ``row``."""
+        if self.peer_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
+            return self.peer_metric
+        return self.metric or row.entry.metric
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, declared in ``file``.
+
+    ``reference``: the printed numbers, or None. ``trained_on``: (column, row) -> training splits, which can differ for
+    decentralised rows.
+    """
+
+    id: str
+    file: str
+    document: documents.Table
+    rows: dict[str, Row]
+    columns: dict[str, Column]
+    trained_on: Mapping[tuple[str, str], tuple[str, ...]]
+    reference: Reference | None
+
+    @property
+    def printed(self) -> bool:
+        """Whether the table shows printed numbers."""
+        return self.reference is not None
+
+    def protocols(self, columns: Iterable[Column]) -> list[str]:
+        """Return the protocols of ``columns`` and of the rows."""
+        names = [column.protocol for column in columns] + [row.entry.protocol for row in self.rows.values()]
+        return list(dict.fromkeys(filter(None, names)))
+
+    def trained(self, columns: Iterable[Column]) -> list[TrainedRow]:
+        """Return the trainings of ``columns``, column by column."""
+        return [
+            TrainedRow(column.protocol, self.trained_on[column.id, row.id][index], row.algorithm, row.label)
+            for column in columns
+            for index in range(len(column.splits))
+            for row in self.rows.values()
+        ]
+
+
+def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[str, Reference]) -> Table:
     """Return the table ``name``.
 
     :raises ConfigError: an id does not exist, two rows or columns have one id or label, or a row cannot train on a
         column's split.
     """
     document, where = declared.content, declared.file
-    kind = document["kind"]
-    rows = {}
-    for index, entry in enumerate(document["rows"]):
-        row = _row(entry, kind, catalog, f"{where}: rows[{index}]")
+    rows: dict[str, Row] = {}
+    for index, entry in enumerate(document.rows):
+        row = _row(entry, document.kind, catalog, f"{where}: rows[{index}]")
         if row.id in rows:
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
-    reference = None if document["reference"] == "none" else document["reference"]
-    lookup.check("reference", document["reference"], ["none", *references], f"{where}: reference")
-    for algorithm, line in references[reference].algorithms.items() if reference else ():
+    lookup.check("reference", document.reference, ["none", *references], f"{where}: reference")
+    reference = references.get(document.reference)
+    for algorithm, line in reference.algorithms.items() if reference else ():
         lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
-    for flag in document.get("not_judged", ()):
-        lines = references[reference].lines if reference else ()
-        flagged = {id_ for line in lines for id_ in FLAG.findall(line.notes)}
+    for flag in document.not_judged:
+        flagged = {id_ for line in (reference.lines if reference else ()) for id_ in FLAG.findall(line.notes)}
         lookup.check("erratum", flag, flagged, f"{where}: not_judged")
     columns: dict[str, Column] = {}
-    for index, group in enumerate(document["columns"]):
+    for index, group in enumerate(document.columns):
         at = f"{where}: columns[{index}]"
-        for column in _BUILDERS[kind](document, group, catalog, at):
+        for column in _COLUMNS[document.kind](document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is given twice")
             columns[column.id] = column
     _check_labels({row.id: (row.label,) for row in rows.values()}, "label", f"{where}: rows")
-    if kind != "search":  # its headers span the values of a grid
+    if document.kind != "search":  # its headers span the values of a grid
         _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
-    _check_bases(columns.values(), rows, where)
-    trained_on = _trained_on(columns.values(), rows.values(), catalog, where)
-    return Table(name, where, rows, columns, trained_on, reference, document)
+    trained_on = {}
+    for column in columns.values():
+        for base in column.base.values() if isinstance(column.base, dict) else filter(None, [column.base]):
+            lookup.check("row", base, rows, f"{where}: base of {column.id}")
+        for row in rows.values() if column.splits else ():
+            pair, pattern = (column.protocol, row.algorithm), column.group.decentralised
+            trained_on[column.id, row.id] = tuple(
+                compatibility.training_split(*pair, split, pattern, catalog, where) for split in column.splits
+            )
+    return Table(name, where, document, rows, columns, trained_on, reference)
 
 
-def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
-    if isinstance(entry, str):
-        entry = {"row": entry}
-    id_ = entry["row"]
+def _row(entry: str | RowEntry, kind: str, catalog: Catalog, where: str) -> Row:
+    entry = RowEntry.model_construct(row=entry) if isinstance(entry, str) else entry
     if kind == "results":
-        lookup.check_algorithm(id_, catalog.algorithms, where)
-        label = entry.get("label", catalog.algorithms[id_].label)
-        return Row(id_, label, id_, entry.get("reference", {}), entry)
+        lookup.check_algorithm(entry.row, catalog.algorithms, where)
+        return Row(entry.row, entry.label or catalog.algorithms[entry.row].label, entry.row, entry)
     if kind == "datasets":
-        compatibility.protocol_of(entry["protocol"], catalog, where)
+        compatibility.protocol_of(entry.protocol, catalog, where)
     else:
-        lookup.check("metric", entry["metric"], FACTS["number"], where)
-    return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
+        lookup.check("metric", entry.metric, FACTS["number"], where)
+    return Row(entry.row, entry.label or entry.row, None, entry)
 
 
-def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of one group, by split, metric and target.
+def _results(document: documents.Table, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+    """Yield the columns of one group, by split, metric and target.
 
     Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
     """
-    protocol = compatibility.protocol_of(group["protocol"], catalog, where)
-    splits = group.get("splits", [])
+    protocol = compatibility.protocol_of(group.protocol, catalog, where)
+    splits = tuple(group.splits or ())
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: splits")
         compatibility.check(protocol.id, split, catalog, where)
-    metrics = defaults.metrics(group, document)
+    metrics = document.metrics_of(group)
     for entry in metrics:
         _check_metric(entry, protocol, splits, where)
-    all_metrics = [entry for columns in document["columns"] for entry in defaults.metrics(columns, document)]
-    several_metrics = len({(entry.get("metric"), entry.get("relative")) for entry in all_metrics}) > 1
-    several_datasets = len({_dataset(columns, catalog) for columns in document["columns"]} - {None}) > 1
+    everywhere = [entry for columns in document.columns for entry in document.metrics_of(columns)]
+    several_metrics = len({(entry.metric, entry.relative) for entry in everywhere}) > 1
+    known = (columns.protocol for columns in document.columns if columns.protocol in catalog.protocols)
+    several_datasets = len({catalog.settings("paper", name).dataset for name in known}) > 1
     dataset = protocol.paper.dataset
-    header = group.get("header", catalog.datasets[dataset].label)
+    header = group.header or catalog.datasets[dataset].label
+    parts = [splits] if group.mean else [(split,) for split in splits] or [()]
+    for part, entry in itertools.product(parts, metrics):
+        fixed = METRICS[entry.metric].relative
+        relative = entry.relative or fixed
+        stem = group.id or f"{dataset}-" * several_datasets + (part[0] if part else entry.metric)
+        if (several_metrics or entry.targets) and part:
+            stem += f".{entry.metric}" + (f"_{relative}" if relative and not fixed else "")
+        label = catalog.splits[part[0]].headers if part and not group.mean else []
+        for target in entry.targets or [None]:
+            under = entry.label or (METRICS[entry.metric].words if several_metrics else "")
+            if target:
+                goal = protocols.target(protocol.paper, part[0], target, protocol.file)
+                under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
+            if several_metrics:
+                headers = (", ".join([header, *label]), under)
+            else:
+                headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
+            yield Column(
+                id=f"{stem}-{target}" if target and part else stem,
+                headers=headers,
+                group=group,
+                protocol=protocol.id,
+                splits=part,
+                metric=entry.metric,
+                unit=entry.unit,
+                target=target,
+                relative=relative,
+                base=entry.base,
+                peer_metric=entry.decentralised,
+                reference=group.reference,
+            )
 
-    def column(splits: tuple[str, ...], entry: dict[str, Any], target: str | None) -> Column:
-        metric, fixed = entry["metric"], METRICS[entry["metric"]].relative
-        relative = entry.get("relative", fixed)
-        stem = group.get("id") or f"{dataset}-" * several_datasets + (splits[0] if splits else metric)
-        if (several_metrics or target) and splits:
-            stem += f".{metric}" + (f"_{relative}" if relative and not fixed else "")
-            stem += f"-{target}" if target else ""
-        label = catalog.splits[splits[0]].headers if splits and not group.get("mean") else []
-        under = entry.get("label", METRICS[metric].words if several_metrics else "")
-        if target:
-            goal = protocols.target(protocol.paper, splits[0], target, protocol.file)
-            under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
-        if several_metrics:
-            headers = (", ".join([header, *label]), under)
-        else:
-            headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
-        return Column(
-            stem, protocol.id, splits, metric, entry["unit"], target, headers, group.get("part"), relative,
-            entry.get("base"), entry.get("decentralised"), group.get("reference", {}), group,
-        )  # fmt: skip
 
-    parts = [tuple(splits)] if group.get("mean") else [(split,) for split in splits] or [()]
-    return [column(part, entry, goal) for part in parts for entry in metrics for goal in entry.get("targets", [None])]
+def _facts(document: documents.Table, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+    """Yield the column of a table of datasets: one fact per dataset."""
+    lookup.check("fact", group.fact, FACTS["count"], f"{where}: fact")
+    if group.split:
+        lookup.check("split", group.split, catalog.splits, f"{where}: split")
+    headers = tuple(filter(None, (group.header, group.label))) or (METRICS[group.fact].words,)
+    about = {"metric": group.fact, "unit": "count", "reference": group.reference}
+    yield Column(id=group.id or group.fact, headers=headers, group=group, **about)
 
 
-def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
-    protocol = catalog.protocols.get(group.get("protocol", ""))
-    return protocol.paper.dataset if protocol else None
+def _searched(document: documents.Table, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+    """Yield the columns of searched hyper-parameters: the grid and the chosen value."""
+    protocol = compatibility.protocol_of(group.protocol, catalog, where)
+    if "variant" not in group.reference:
+        raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
+    lookup.check("algorithm", group.algorithm, protocol.paper.searched, f"{where}: algorithm")
+    grids = protocol.paper.searched[group.algorithm].values()
+    for place in [*range(1, max(map(len, grids)) + 1), 0]:
+        name, variant = (f"grid{place}", f"grid;{place}") if place else ("best", "best")
+        headers = (group.header or group.id, "Grid search" if place else "Best")
+        reference = {"variant": f"{group.reference['variant']};{variant}"}
+        about = {"protocol": protocol.id, "unit": "number", "reference": reference, "place": place}
+        yield Column(id=f"{group.id}.{name}", headers=headers, group=group, **about)
 
 
-def _check_metric(entry: dict[str, Any], protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
-    metric, targets, unit = entry.get("metric"), entry.get("targets", []), entry.get("unit", "")
-    lookup.check("metric", metric, METRICS, f"{where}: metric")
-    if METRICS[metric].source != "declared" and not splits:
-        raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} needs runs on splits")
-    if METRICS[metric].needs_target != bool(targets):
-        problem = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
-        raise ConfigError(f"{where}: metric {metric!r} {problem}")
-    for name, split in itertools.product(targets, splits):
+_COLUMNS = {"results": _results, "datasets": _facts, "search": _searched}
+
+
+def _check_metric(entry: Metric, protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
+    lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
+    metric, relative = METRICS[entry.metric], entry.relative or METRICS[entry.metric].relative
+    if metric.source != "declared" and not splits:
+        raise ConfigError(f"{where}: key 'splits' is missing; metric {entry.metric!r} needs runs on splits")
+    if metric.needs_target != bool(entry.targets):
+        problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
+        raise ConfigError(f"{where}: metric {entry.metric!r} {problem}")
+    for name, split in itertools.product(entry.targets or (), splits):
         for scale, settings in protocol.scales.items():
             protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-    relative = entry.get("relative", METRICS[metric].relative)
-    allowed = ", ".join(units_of(unit_of(metric, relative)))
-    if not unit:
-        raise ConfigError(f"{where}: key 'unit' is missing; {metric} has: {allowed}")
-    lookup.check("unit", unit, UNITS, f"{where}: unit")
-    if UNITS[unit].stored != unit_of(metric, relative):
-        quantity = f"{metric} taken as a {relative}" if relative else metric
-        raise ConfigError(f"{where}: unit: {unit!r} is not one of {quantity}; allowed: {allowed}")
-    if relative and "base" not in entry:
-        raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is computed against a base row")
-    names = [metric]
-    if "decentralised" in entry:  # the metric of rows without a server, with the same printed name
-        printed = METRICS[metric].printed_as
+    stored = unit_of(entry.metric, relative)
+    allowed = ", ".join(units_of(stored))
+    if not entry.unit:
+        raise ConfigError(f"{where}: key 'unit' is missing; {entry.metric} has: {allowed}")
+    lookup.check("unit", entry.unit, UNITS, f"{where}: unit")
+    if UNITS[entry.unit].stored != stored:
+        quantity = f"{entry.metric} taken as a {relative}" if relative else entry.metric
+        raise ConfigError(f"{where}: unit: {entry.unit!r} is not one of {quantity}; allowed: {allowed}")
+    if relative and not entry.base:
+        needs = f"{entry.metric} as a {relative} is computed against a base row"
+        raise ConfigError(f"{where}: key 'base' is missing; {needs}")
+    if entry.decentralised:  # the metric of rows without a server, with the same printed name
+        printed = metric.printed_as
         peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
-        lookup.check("metric", entry["decentralised"], peers - {metric}, f"{where}: metrics.decentralised ({printed})")
-        names.append(entry["decentralised"])
-    if splits:
-        _check_evaluated(names, protocol, where)
+        allowed_peers = peers - {entry.metric}
+        lookup.check("metric", entry.decentralised, allowed_peers, f"{where}: metrics.decentralised ({printed})")
+    for (scale, settings), name in itertools.product(protocol.scales.items(), (entry.metric, entry.decentralised)):
+        if name and splits:
+            _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
 
 
-def _check_evaluated(names: list[str], protocol: ResolvedProtocol, where: str) -> None:
-    for (scale, settings), name in itertools.product(protocol.scales.items(), names):
-        evaluated, location = settings.evaluation.sets, f"{protocol.id} ({scale} scale, {protocol.file})"
-        if name == "node_test_accuracy" and not settings.client_test_images:
-            raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
-        for column in METRICS[name].columns:
-            if (needed := SETS.get(column, evaluated[0])) not in evaluated:
-                expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
-                raise ConfigError(f"{where}: metric {name!r} needs {expected}")
-
-
-_BUILDERS = {"results": _results, "datasets": dataset_columns, "search": search_columns}
+def _check_evaluated(name: str, settings: Settings, location: str, where: str) -> None:
+    evaluated = settings.evaluation.sets
+    if name == "node_test_accuracy" and not settings.client_test_images:
+        raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
+    for column in METRICS[name].columns:
+        if (needed := SETS.get(column, evaluated[0])) not in evaluated:
+            expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
+            raise ConfigError(f"{where}: metric {name!r} needs {expected}")
 
 
 def _check_labels(labels: dict[str, tuple[str, ...]], key: str, where: str) -> None:
@@ -171,31 +303,3 @@ def _check_labels(labels: dict[str, tuple[str, ...]], key: str, where: str) -> N
         if (other := ids.setdefault(label, id_)) != id_:
             same = f"{', '.join(filter(None, label))!r}, as {other!r} has"
             raise ConfigError(f"{where}: {id_!r} has the {key} {same}; give one of them another `{key}`")
-
-
-def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) -> None:
-    for column in columns:
-        bases = column.base.values() if isinstance(column.base, dict) else [column.base]
-        for base in bases:
-            if base is not None:
-                lookup.check("row", base, rows, f"{where}: base of {column.id}")
-
-
-def _trained_on(
-    columns: Iterable[Column], rows: Iterable[Row], catalog: Catalog, where: str
-) -> dict[tuple[str, str], tuple[str, ...]]:
-    trained_on = {}
-    for column, row in itertools.product((column for column in columns if column.splits), rows):
-        pattern = column.settings.get("decentralised", "*")
-        trained_on[column.id, row.id] = tuple(
-            compatibility.training_split(column.protocol, split, row.algorithm, pattern, catalog, where)
-            for split in column.splits
-        )
-    return trained_on
-
-
-def metric_of(column: Column, row: Row) -> str:
-    """Return the metric of ``row`` in a column."""
-    if column.decentralised_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
-        return column.decentralised_metric
-    return column.metric or row.settings["metric"]

@@ -15,7 +15,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from flatfed.engine import versions
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, surface_3d, sweep
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, annotate, caption, gridded, legend, quantity

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError
-from flatfed.experiment.panels import DrawnPanel, FigureSpec
+from flatfed.experiment.figure_specs import DrawnPanel, FigureSpec
 from flatfed.figures import style
 from flatfed.figures.palette import strokes, styles
 from flatfed.papers.figure_kinds import PROBES

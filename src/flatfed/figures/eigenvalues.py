@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.experiment.panels import FigureSpec, Mark
+from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, annotate, caption, count_text, gridded, legend, seed_text

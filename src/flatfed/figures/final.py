@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field, replace
 
-from flatfed.experiment.panels import Mark
+from flatfed.experiment.figure_specs import Mark
 from flatfed.figures.style import count_text, seed_text
 from flatfed.papers.quantity import evaluations
 from flatfed.runs.run import Run

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.style import caption, subplots
 
 #: The most clients of a panel of half the page width.

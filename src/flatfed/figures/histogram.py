@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.heat_map import ticks
 from flatfed.figures.style import caption, gridded, legend
 

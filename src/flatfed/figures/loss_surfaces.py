@@ -9,7 +9,7 @@ import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import LandscapeSetUp, read
 from flatfed.errors import DataError
-from flatfed.experiment.panels import FigureSpec, Mark
+from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.style import quantity
 from flatfed.runs.paths import RunIds, without_label
 
@@ -51,7 +51,7 @@ def read_surfaces(spec: FigureSpec) -> tuple[list[list[LossSurface | None]], tup
 
     :raises DataError: the metric is unknown, a file is damaged, or surfaces differ in images, draw or grid.
     """
-    metric = spec.metric or "loss"
+    metric = spec.metric
     factor = quantity(spec, metric).factor
     surfaces = [[_surface(mark, metric, factor) for mark in panel.marks] for panel in spec.panels]
     _check_comparable(spec, surfaces)

@@ -16,7 +16,7 @@ from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
 from flatfed.errors import DataError, unknown
-from flatfed.experiment.panels import FigureSpec, Mark
+from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.palette import rank
 from flatfed.papers.figure_kinds import KINDS, Quantity
 

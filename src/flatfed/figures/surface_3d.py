@@ -15,7 +15,7 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.loss_surfaces import LossSurface, explanation, read_surfaces, reason_empty
 from flatfed.figures.style import WIDTH, caption, quantity, title
 
@@ -74,7 +74,7 @@ def _frame(axis: Any, spec: FigureSpec, limits: tuple[float, float], example: Lo
         axis.set_yticks(*_ticks(example.y))
     axis.set_xlabel("$x$", labelpad=-8)
     axis.set_ylabel("$y$", labelpad=-8)
-    axis.set_zlabel(quantity(spec, (spec.metric or "loss")).label, labelpad=-6)
+    axis.set_zlabel(quantity(spec, spec.metric).label, labelpad=-6)
     # No tick in the corner, next to the last one of the other axis.
     lowest = limits[0] + 0.06 * (limits[1] - limits[0])
     heights = [tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]]

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.experiment.panels import FigureSpec, Mark
+from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, quantity, width_text

@@ -41,20 +41,21 @@ class Kind:
     """A kind of figure.
 
     ``reads``: "runs" (metrics.csv and run.json), "partitions", or "analyses" of final models. ``quantities``: allowed
-    values of ``metric``. ``one_seed``: it shows one seed instead of a mean.
+    values of ``metric``, ``default``: without it. ``one_seed``: it shows one seed instead of a mean.
     """
 
     reads: str
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    default: str | None = None
     one_seed: bool = False
 
 
 KINDS = {
-    "curves": Kind("runs", {**COLUMNS, **PROBES}),
-    "sweep": Kind("runs", COLUMNS),
-    "bars": Kind("runs", COLUMNS),
+    "curves": Kind("runs", {**COLUMNS, **PROBES}, "test_accuracy"),
+    "sweep": Kind("runs", COLUMNS, "test_accuracy"),
+    "bars": Kind("runs", COLUMNS, "test_accuracy"),
     "partition": Kind("partitions", one_seed=True),
     "histogram": Kind("partitions", one_seed=True),
-    "surface": Kind("analyses", LANDSCAPE, one_seed=True),
+    "surface": Kind("analyses", LANDSCAPE, "loss", one_seed=True),
     "eigenvalues": Kind("analyses"),
 }

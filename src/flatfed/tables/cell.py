@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from flatfed.experiment.model import CellSpec
+from flatfed.experiment.numbers import Number
 from flatfed.papers.quantity import DEFAULT_ACCURACY
 from flatfed.papers.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
@@ -85,16 +85,15 @@ class Cell:
     outdated: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spec: CellSpec, *, value: float | None, **results: Any) -> Cell:
-        """Return the cell of ``spec``; ``results``: fields that its runs decide."""
-        requested = {field.name: getattr(spec, field.name) for field in fields(cls) if hasattr(spec, field.name)}
-        printed = spec.paper or Printed(None)
-        paper_value, paper_spread = printed.stored(spec.unit)
-        comparable = spec.scale == "paper" and spec.compare == "values" and None not in (value, paper_value)
+    def of(cls, number: Number, *, value: float | None, **results: Any) -> Cell:
+        """Return the cell of ``number``; ``results``: fields that its runs decide."""
+        requested = {field.name: getattr(number, field.name) for field in fields(cls) if hasattr(number, field.name)}
+        printed = number.paper or Printed(None)
+        paper_value, paper_spread = printed.stored(number.unit)
+        comparable = number.scale == "paper" and number.compare == "values" and None not in (value, paper_value)
         numbers = {
-            "seeds": list(spec.seeds),
             "value": value,
-            "printed_unit": spec.unit,
+            "printed_unit": number.unit,
             "paper_value": paper_value,
             "paper_spread": paper_spread,
             "paper_decimals": printed.decimals,

@@ -1,99 +1,131 @@
-"""Computes a cell: mean and spread of a metric over seeds."""
+"""The cells of a table: values of its numbers, measured from runs, and their summary over seeds."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from flatfed.engine import versions
 from flatfed.errors import DataError
-from flatfed.experiment.model import CellSpec
+from flatfed.experiment.numbers import Number, runs_of
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.runs import uncertainty
 from flatfed.runs.record import run_name
 from flatfed.tables.cell import Cell
-from flatfed.tables.readings import RunReading, read_sources, rounding
-
-#: A number per seed, or None.
-Numbers = list[float | None]
+from flatfed.tables.readings import RunReading, read_all, read_source, rounding
 
 
-def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
-    """Return the cell that ``spec`` describes; ``so_far``: also read unfinished runs, for targets that they reached.
+@dataclass(frozen=True)
+class Measured:
+    """A number with its ``value`` and that of its base row, None without one, and the readings of their runs."""
 
-    :raises DataError: a file is damaged, changed, or of another run, or seeds were trained by different code. The
-        message has a line per refused run.
+    number: Number
+    value: float | None
+    base_value: float | None
+    runs: list[RunReading]
+    base_runs: list[RunReading]
+
+    @property
+    def applies(self) -> bool:
+        """Whether the cell has a number."""
+        return bool(self.runs) or self.number.value is not None
+
+
+def measure(number: Number, so_far: bool = False) -> Measured:
+    """Return ``number`` with its value; ``so_far``: also read unfinished runs, for targets that they reached.
+
+    :raises DataError: a file is damaged, changed, or of another run. The message has a line per refused run.
     """
-    where = f"cell {spec.table}/{spec.column}/{spec.row}"
-    metric = METRICS[spec.metric]
-    relative = spec.relative or metric.relative
-    ours = _by_seed(read_sources(metric, spec, spec.sources, so_far), spec)
-    bases = _by_seed(read_sources(metric, spec, spec.base_sources, so_far), spec) if ours and relative else []
-    readings = [run for runs in (*ours, *bases) for run in runs]
-    _check_paired(ours, bases, spec.seeds, where)
+    metric = METRICS[number.metric]
+    runs = read_source(number, number.runs, number.timed, so_far)
+    base_runs = read_source(number, number.base_runs, number.base_timed, so_far)
+    value = _value(metric, runs) if runs else number.value
+    base = _value(metric, base_runs) if base_runs else number.base_value
+    _check_paired(number, runs, base_runs)
+    if number.relative and None not in (value, base):
+        try:
+            value = RELATIVES[number.relative](value, base)
+        except ZeroDivisionError:
+            problem = f"{number.relative} divides by 0: value {value}, base row {base}"
+            raise DataError(f"{_where(number)}: {problem}") from None
+    elif number.relative:
+        value = None
+    return Measured(number, value, base, runs, base_runs)
+
+
+def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
+    """Return the cell of ``numbers``, one per seed; ``so_far`` as in :func:`measure`.
+
+    :raises DataError: as :func:`measure`, or seeds were trained by different code.
+    """
+    measured = read_all(partial(measure, so_far=so_far), numbers)
+    number = measured[0].number
+    metric, where = METRICS[number.metric], _where(number)
+    measured = [entry for entry in measured if entry.applies]
+    readings = [run for entry in measured for run in entry.runs]
+    readings += [run for entry in measured for run in entry.base_runs]
     if len(machines := sorted({run.made_on for run in readings if run.made_on})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
-    row_values = [_number(metric, runs) for runs in ours]
-    base_values = [_number(metric, runs) for runs in bases]
-    values = _relative_to(base_values, row_values, relative, where) if relative else row_values
+    values = [entry.value for entry in measured]
     records = [run.record for run in readings if run.record]
     begun = [run for run in readings if run.unfinished and run.reading]
-    waiting = [run.reading.history["round"] for run in begun if _number(metric, [run]) is None]
+    waiting = [run.reading.history["round"] for run in begun if _value(metric, [run]) is None]
     status = _status(values, readings, bool(waiting))
-    numbers = [value for value in values if value is not None]
+    usable = [value for value in values if value is not None]
     if status == "ok":
         versions.check_same(records, where)
-    value = statistics.fmean(numbers) if status == "ok" else None
-    spread = statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None
+    value = statistics.fmean(usable) if status == "ok" else None
+    spread = statistics.stdev(usable) if status == "ok" and len(usable) > 1 else None
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     sources = [made for run in readings for made in (run.record, run.timing) if made]
     by_run = ((run_name(made.description), versions.changes(made.description, made.versions)) for made in sources)
     outdated = {name: text for name, text in by_run if text}
     complete = all(run.reading is not None for run in readings)
-    seeds_read = sum(all(run.reading is not None for run in runs) for runs in ours)
-    hessians = [run.reading.analysis for run in readings] if metric.source == "analysis" and status == "ok" else []
+    seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
+    hessians = [run.reading.analysis for run in readings] if number.analysed and status == "ok" else []
     return Cell.of(
-        spec,
-        unit=unit_of(spec.metric, relative),
-        relative=relative,
-        base=spec.base if relative else None,
+        number,
+        unit=unit_of(number.metric, number.relative),
         status=status,
         value=value,
         spread=spread,
         n=None if metric.source in ("declared", "config") else seeds_read,
         values=values,
-        base_values=base_values,
-        best=[_best(runs) for runs in ours],
-        reached=f"{len(numbers)}/{len(values)}" if metric.needs_target and complete and values else None,
-        rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else spec.rounds,
-        runs=[run.in_results.path for run in spec.sources.runs],
-        base_runs=[run.in_results.path for run in spec.base_sources.runs],
+        base_values=[entry.base_value for entry in measured] if number.relative else [],
+        best=[_best(entry.runs) for entry in measured],
+        reached=f"{len(usable)}/{len(values)}" if metric.needs_target and complete and values else None,
+        rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else number.rounds,
+        seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
+        runs=[run.in_results.path for entry in measured for run in entry.number.runs],
+        base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
         problems=list(dict.fromkeys(run.problem for run in readings if run.problem)),
-        beside=None if relative else uncertainty.pyhessian_mean(hessians, spec.metric),
-        errors=uncertainty.largest_errors(hessians, spec.metric),
+        beside=None if number.relative else uncertainty.pyhessian_mean(hessians, number.metric),
+        errors=uncertainty.largest_errors(hessians, number.metric),
         warnings=[
-            *(f"{hessian.about.run}: {text}" for hessian in hessians for text in hessian.warnings_about(spec.metric)),
+            *(f"{hessian.about.run}: {text}" for hessian in hessians for text in hessian.warnings_about(number.metric)),
             *dict.fromkeys(run.warning for run in readings if run.warning),
             *(f"{name}: {text}" for name, text in outdated.items()),
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in readings if run.made_on}),
         images={name: counts for record in records for name, counts in record.image_counts.items()},
-        contents={run.dataset: sorted({record.dataset_digest for record in records}) for run in spec.runs},
+        contents={
+            run.dataset: sorted({record.dataset_digest for record in records})
+            for run in runs_of(entry.number for entry in measured).values()
+        },
         roundings={record.name: rounding(record) for record in records},
         outdated=outdated,
     )
 
 
-def _by_seed(readings: list[RunReading], spec: CellSpec) -> list[list[RunReading]]:
-    """Return the readings of each seed; a timing or declaration counts as one seed."""
-    seeds = len(spec.seeds)
-    per_seed = len(readings) // seeds if seeds and len(readings) >= seeds else 1
-    return [readings[start : start + per_seed] for start in range(0, len(readings), per_seed)]
+def _where(number: Number) -> str:
+    return f"cell {number.table}/{number.column}/{number.row}"
 
 
-def _number(metric: Metric, runs: list[RunReading]) -> float | None:
+def _value(metric: Metric, runs: list[RunReading]) -> float | None:
     """Return a seed's number, the mean over its runs, None if one of them has none."""
     usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
     if not metric.needs_target and any(run.unfinished for run in runs):
@@ -109,37 +141,28 @@ def _best(runs: list[RunReading]) -> float | None:
     return _mean([max(filter(math.isfinite, history), default=None) for history in histories], len(runs))
 
 
-def _mean(numbers: Numbers, runs: int) -> float | None:
-    if len(numbers) < runs or None in numbers:
+def _mean(values: Sequence[float | None], runs: int) -> float | None:
+    if not values or len(values) < runs or None in values:
         return None
-    return numbers[0] if len(numbers) == 1 else statistics.fmean(numbers)
+    return values[0] if len(values) == 1 else statistics.fmean(values)
 
 
-def _relative_to(bases: Numbers, values: Numbers, relative: str, where: str) -> Numbers:
-    try:
-        return [None if None in pair else RELATIVES[relative](*pair) for pair in zip(values, bases, strict=True)]
-    except ZeroDivisionError:
-        raise DataError(f"{where}: {relative} divides by 0: values {values}, base row {bases}") from None
+def _check_paired(number: Number, runs: list[RunReading], base_runs: list[RunReading]) -> None:
+    for run, base_run in zip(runs, base_runs, strict=False):
+        record, base = run.record, base_run.record
+        if record is None or base is None:
+            continue
+        same_split = record.description.get("split") == base.description.get("split")
+        for name, differ in (
+            ("data", record.dataset_digest != base.dataset_digest),
+            ("partitions", same_split and record.partition_digest != base.partition_digest),
+        ):
+            if differ:
+                different = f"seed {number.seed}: the run and its base run have different {name}"
+                raise DataError(f"{_where(number)}: {different}; rerun both")
 
 
-def _check_paired(
-    ours: list[list[RunReading]], bases: list[list[RunReading]], seeds: Sequence[int], where: str
-) -> None:
-    for seed, runs, base_runs in zip(seeds, ours, bases, strict=False):
-        for run, base_run in zip(runs, base_runs, strict=True):
-            record, base = run.record, base_run.record
-            if record is None or base is None:
-                continue
-            same_split = record.description.get("split") == base.description.get("split")
-            for name, differ in (
-                ("data", record.dataset_digest != base.dataset_digest),
-                ("partitions", same_split and record.partition_digest != base.partition_digest),
-            ):
-                if differ:
-                    raise DataError(f"{where}: seed {seed}: the run and its base run have different {name}; rerun both")
-
-
-def _status(values: Numbers, readings: list[RunReading], waiting: bool) -> str:
+def _status(values: list[float | None], readings: list[RunReading], waiting: bool) -> str:
     """Return the status of a cell; ``waiting``: an unfinished run may still get a number."""
     if not values:
         return "not_applicable"

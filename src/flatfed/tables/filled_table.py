@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from flatfed.experiment.model import CellSpec, Column, Row, TableSpec
+from flatfed.experiment.numbers import Number, by_cell
+from flatfed.experiment.table_specs import TableSpec
+from flatfed.experiment.tables import Column, Row
 from flatfed.tables import cells
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import read_all
@@ -48,12 +50,12 @@ class FilledTable:
         return any(cell.difference is not None for cell in self.cells)
 
 
-def fill(layout: TableSpec, specs: Iterable[CellSpec], *, so_far: bool = False) -> FilledTable:
-    """Return a table with the cells of ``specs``; ``so_far``: also from unfinished runs.
+def fill(layout: TableSpec, numbers: Iterable[Number], *, so_far: bool = False) -> FilledTable:
+    """Return a table with the cells of ``numbers``; ``so_far``: also from unfinished runs.
 
     :raises DataError: runs are refused; the message has a line for each.
     """
     by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in layout.columns}
-    for cell in read_all(partial(cells.compute, so_far=so_far), specs):
+    for cell in read_all(partial(cells.summarise, so_far=so_far), by_cell(numbers).values()):
         by_column[cell.column][cell.row] = cell
     return FilledTable(layout, by_column)

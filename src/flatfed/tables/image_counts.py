@@ -9,7 +9,7 @@ from pathlib import Path
 from flatfed.data import manifest as manifests
 from flatfed.data import published
 from flatfed.errors import DataError
-from flatfed.experiment.model import DatasetSpec
+from flatfed.experiment.set_ups import DatasetSpec
 from flatfed.files import misread
 
 #: {dataset name: {"train": images, "test": images}}, as in records and cells.

@@ -6,7 +6,8 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection
 
-from flatfed.experiment.model import Column, TableSpec
+from flatfed.experiment.table_specs import TableSpec
+from flatfed.experiment.tables import Column
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import DEFAULT_ACCURACY, evaluations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import TypeVar
 
 from flatfed import algorithms
 from flatfed.errors import DataError, missing_message
-from flatfed.experiment.model import CellSpec, Sources
-from flatfed.papers.quantity import DEFAULT_ACCURACY, Metric, Reading
+from flatfed.experiment.numbers import Number
+from flatfed.papers.metrics import METRICS, Reading
+from flatfed.papers.quantity import DEFAULT_ACCURACY
 from flatfed.runs import curvature, identity
-from flatfed.runs import record as runs
+from flatfed.runs import record as records
 from flatfed.runs import timing as timings
+from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 
 Source, Result = TypeVar("Source"), TypeVar("Result")
@@ -40,46 +42,41 @@ class RunReading:
     made_on: str = ""
     executor: str = ""
     timing: timings.Timing | None = None
-    record: runs.RunRecord | None = None
+    record: RunRecord | None = None
 
 
-def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool = False) -> list[RunReading]:
-    """Return the input of ``metric`` from the ``sources`` of a row, one entry per run.
+def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: bool = False) -> list[RunReading]:
+    """Return what the metric of ``number`` reads of ``runs``, one entry per run, or of the ``timed`` run alone.
 
     :raises DataError: as :func:`read_run`.
     """
-    if sources.empty:
-        return []
-    if metric.source == "declared":
-        return [RunReading(Reading(algorithm=algorithms.build(*sources.update)))]
-    if metric.source == "config":
-        return [RunReading(Reading(config_fact=sources.given))]
-    timing = _timing(sources.timed) if sources.timed else RunReading(Reading())
-    if sources.timed and not metric.needs_runs:
+    metric = METRICS[number.metric]
+    timing = _timing(timed) if timed else RunReading(Reading())
+    if timed and not runs:
         return [timing]
     if timing.reading is None:
-        return [timing] * len(sources.runs)
+        return [timing] * len(runs)
 
     def read(run: Run) -> RunReading:
         if run.absent:
-            return RunReading(None, problem=f"{run.path} has no {runs.RECORD}")
+            return RunReading(None, problem=f"{run.path} has no {records.RECORD}")
         if metric.source == "analysis":
-            return _hessian(run, spec.metric)
-        read_once = partial(read_run, run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
-        of_run = runs.read_again(read_once, so_far)
+            return _hessian(run, number.metric)
+        read_once = partial(read_run, run, number.rounds, metric.columns, number.accuracy, so_far=so_far)
+        of_run = records.read_again(read_once, so_far)
         reading = of_run.reading and replace(
             of_run.reading,
-            window=spec.window,
-            smoothing=spec.smoothing,
-            target=spec.target,
-            accuracy=spec.accuracy,
+            window=number.window,
+            smoothing=number.smoothing,
+            target=number.target,
+            accuracy=number.accuracy,
             timing=timing.reading.timing,
             algorithm=algorithms.build(**run.description["update"]) if metric.declares else None,
         )
         measured = ("warning", "made_on", "executor", "timing")
         return replace(of_run, reading=reading, **{name: getattr(timing, name) for name in measured})
 
-    return read_all(read, sources.runs)
+    return read_all(read, runs)
 
 
 def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> list[Result]:
@@ -124,7 +121,7 @@ def _hessian(run: Run, metric: str) -> RunReading:
     hessian = curvature.read(path)
     record = run.check_analysis(path, hessian.model)
     if record is None:
-        return RunReading(None, problem=f"{named.path} has no {runs.RECORD}")
+        return RunReading(None, problem=f"{named.path} has no {records.RECORD}")
     if hessian.about.diverged_at is not None:
         problem = f"{named.hessian}: the run diverged in round {hessian.about.diverged_at}"
         return RunReading(Reading(), True, problem, record=record)
@@ -143,13 +140,13 @@ def read_run(
     folder, named = Path(run.path), Path(run.in_results.path)
     record = run.read_record(so_far)
     if record is None:
-        return RunReading(None, problem=f"{named} has no {runs.RECORD}")
-    lines = runs.METRICS if (folder / runs.RECORD).is_file() else runs.LINES_SO_FAR
+        return RunReading(None, problem=f"{named} has no {records.RECORD}")
+    lines = records.METRICS if (folder / records.RECORD).is_file() else records.LINES_SO_FAR
     if not (folder / lines).is_file():
-        return RunReading(None, problem=f"{named} has no {runs.METRICS}")
+        return RunReading(None, problem=f"{named} has no {records.METRICS}")
     done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
-        record.check_files(folder, runs.METRICS)
+        record.check_files(folder, records.METRICS)
         empty = Reading(history={name: [] for name in names})
         return RunReading(empty, True, f"{named} diverged at once", record=record)
     history = read_history(folder, record, names, lines)
@@ -160,12 +157,12 @@ def read_run(
         problem = f"{named} has done {done} of {rounds} rounds"
         return RunReading(reading, False, problem, unfinished=True, record=record)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
-    problem = f"{named / runs.METRICS} holds a non-finite number" if broken else ""
+    problem = f"{named / records.METRICS} holds a non-finite number" if broken else ""
     return RunReading(Reading(history=history), broken, problem, record=record)
 
 
 def read_history(
-    folder: Path, record: runs.RunRecord, columns: tuple[str, ...], name: str = runs.METRICS, *, every: bool = False
+    folder: Path, record: RunRecord, columns: tuple[str, ...], name: str = records.METRICS, *, every: bool = False
 ) -> dict[str, list[float]]:
     """Return ``columns`` of a run's lines as lists of floats (rounds as ints).
 
@@ -194,14 +191,14 @@ def read_history(
                     raise DataError(f"{where}: {row[column]!r} is not a number") from None
             before, last = last, history["round"][-1]
             if last <= before:
-                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {runs.REMEDY}")
+                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {records.REMEDY}")
     if last != record.rounds_done:
-        rounds = f"{runs.record_name(name)} says rounds_done {record.rounds_done}"
+        rounds = f"{records.record_name(name)} says rounds_done {record.rounds_done}"
         raise DataError(f"{path}: ends with round {last}, but {rounds}")
     return history
 
 
-def rounding(record: runs.RunRecord) -> list[str | None]:
+def rounding(record: RunRecord) -> list[str | None]:
     """Return the settings of a run that affect rounding, in words, or None."""
     chip = (record.host or {}).get("gpu" if record.device == "cuda" else "processor")
     torch = (record.libraries or {}).get("torch")

@@ -15,8 +15,8 @@ import yaml
 from markupsafe import Markup, escape
 
 from flatfed import __version__
-from flatfed.experiment.model import TableSpec
 from flatfed.experiment.report_spec import ReportSpec
+from flatfed.experiment.table_specs import TableSpec
 from flatfed.files import write_whole
 from flatfed.runs import source_code
 from flatfed.tables import blocks, filled_table, page_templates, reported_runs
@@ -47,8 +47,8 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     """
     scale, figures = spec.scale, {figure.png: figure.spec for figure in spec.figures}
     tables = [
-        blocks.typeset(filled_table.fill(unprinted(table.layout) if scale == "preview" else table.layout, table.cells))
-        for table in spec.tables
+        blocks.typeset(filled_table.fill(unprinted(part.layout) if scale == "preview" else part.layout, part.numbers))
+        for part in spec.tables
     ]
     runs = [reported_runs.read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]

@@ -1,0 +1,234 @@
+"""The list of numbers that a table needs: all that its cells, ``verify``, ``status`` and the rules ask for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flatfed import algorithms as registry
+from flatfed.experiment import lookup, protocols, run_specs, scales
+from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.tables import Column, Row, Table
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.quantity import DEFAULT_ACCURACY, Reading
+from flatfed.papers.reference import FLAG, Printed, keys_of_split
+from flatfed.runs.paths import RunIds
+from flatfed.runs.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number of one seed, or of no seed: a ``metric`` of :mod:`flatfed.papers.metrics` in a cell of a table.
+
+    ``runs``: one per split of a mean; ``timed``: the run whose timing.json it reads; ``value``: a number known without
+    runs; the same of the row ``base`` that it is compared with as ``relative``. Without all of these the cell is not
+    applicable. ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final
+    evaluated rounds that are averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing``
+    evaluated rounds reaches targets. ``tolerance``: the largest differences from the paper that agree and that are near
+    (:func:`flatfed.tables.compare.agreement`), None for the default. ``judged``: whether the table compares the cell
+    with the ``paper``.
+    """
+
+    table: str
+    column: str
+    row: str
+    scale: str
+    metric: str
+    unit: str
+    seed: int | None = None
+    runs: tuple[Run, ...] = ()
+    timed: Run | None = None
+    value: float | None = None
+    relative: str | None = None
+    base: str | None = None
+    base_runs: tuple[Run, ...] = ()
+    base_timed: Run | None = None
+    base_value: float | None = None
+    target: float | None = None
+    window: int = 1
+    smoothing: int = 1
+    rounds: int = 0
+    accuracy: str = DEFAULT_ACCURACY
+    paper: Printed | None = None
+    compare: str = "values"
+    tolerance: tuple[float, float] | None = None
+    judged: bool = True
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs of the row and of its base row."""
+        return (*self.runs, *self.base_runs)
+
+    @property
+    def all_timed(self) -> list[Run]:
+        """The runs with a timing.json that the number reads."""
+        return [run for run in (self.timed, self.base_timed) if run]
+
+    @property
+    def analysed(self) -> bool:
+        """Whether the number reads the Hessians of its runs."""
+        return METRICS[self.metric].source == "analysis"
+
+
+def numbers(
+    experiment: Experiment, scale: str, table: str, columns: list[str] | None = None, row: str | None = None
+) -> list[Number]:
+    """Return the numbers of a table, cell by cell, row by row; of some ``columns`` or of one ``row`` alone.
+
+    :raises ConfigError: an id is unknown.
+    """
+    layout, chosen = scales.table(experiment, scale, table, columns)
+    rows = layout.rows.values() if row is None else [lookup.entry("row", row, layout.rows, f"table {table}")]
+    pairs = itertools.product(rows, chosen)
+    return [number for row, column in pairs for number in _of_cell(experiment, scale, layout, column, row)]
+
+
+def by_cell(numbers: Iterable[Number]) -> dict[tuple[str, str], list[Number]]:
+    """Return {(column, row): the numbers of a cell}."""
+    cells: dict[tuple[str, str], list[Number]] = {}
+    for number in numbers:
+        cells.setdefault((number.column, number.row), []).append(number)
+    return cells
+
+
+def runs_of(numbers: Iterable[Number]) -> dict[str, Run]:
+    """Return the runs of ``numbers`` by folder."""
+    return {run.path: run for number in numbers for run in number.all_runs}
+
+
+def inputs(numbers: Iterable[Number]) -> list[str]:
+    """Return the files that ``numbers`` read."""
+    files: dict[str, None] = {}
+    for number in numbers:
+        files |= dict.fromkeys(run.timing for run in number.all_timed)
+        files |= dict.fromkeys(run.hessian for run in number.all_runs if number.analysed)
+        files |= dict.fromkeys(file for run in number.all_runs for file in (run.partition, *run.files))
+    return list(files)
+
+
+def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> Iterator[Number]:
+    catalog, document, name = experiment.catalog, table.document, column.metric_of(row)
+    metric, base = METRICS[name], column.base_of(row.id) if column.relative else None
+    compared = [row, *([table.rows[base]] if base else [])]
+    paper = printed(catalog, table, column, row)
+    about: dict[str, Any] = {
+        **{"table": table.id, "column": column.id, "row": row.id, "scale": scale, "metric": name, "unit": column.unit},
+        **{"relative": column.relative, "base": base, "paper": paper, "compare": document.compare},
+        "target": target(catalog, scale, column),
+        "tolerance": document.tolerance and (document.tolerance.agrees, document.tolerance.near),
+        "judged": not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
+    }
+    if metric.needs_runs:
+        about["accuracy"] = catalog.settings(scale, column.protocol).accuracy
+    if metric.source == "config":
+        yield Number(**about, value=_configured(catalog, scale, column, row))
+    elif column.relative and not base:
+        yield Number(**about)
+    elif metric.source == "declared":
+        values = [_declared(catalog, scale, column, row) for row in compared]
+        yield Number(**about, **dict(zip(("value", "base_value"), values, strict=False)))
+    else:
+        settings = catalog.settings(scale, column.protocol)
+        if reads_runs := metric.needs_runs or metric.source == "analysis":
+            about |= settings.evaluation.model_dump(include={"window", "smoothing"}) | {"rounds": settings.rounds}
+        seeds = run_specs.seeds(experiment, scale, column.protocol, document.seeds)
+        for seed in seeds if reads_runs else seeds[:1]:
+            for part, prefix in zip(compared, ("", "base_"), strict=False):
+                splits = table.trained_on[column.id, part.id]
+                ids = (RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits)
+                runs = tuple(run_specs.resolved(experiment, id_) for id_ in ids)
+                about |= {f"{prefix}runs": runs} if reads_runs else {}
+                about |= {f"{prefix}timed": runs[0]} if metric.source == "timing" else {}
+            yield Number(**about, seed=seed if reads_runs else None)
+
+
+def _declared(catalog: Catalog, scale: str, column: Column, row: Row) -> float:
+    _, parameters = catalog.hyperparameters(scale, column.protocol, row.algorithm)
+    algorithm = registry.build(row.algorithm.partition("~")[0], parameters)
+    return METRICS[column.metric_of(row)].function(Reading(algorithm=algorithm))
+
+
+def _configured(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    """Return a fact of a dataset or a searched hyper-parameter; None if it does not apply."""
+    return (_fact if column.metric else _searched)(catalog, scale, column, row)
+
+
+def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    protocol, split = row.entry.protocol, column.group.split
+    if column.metric == "clients":
+        return split and catalog.split_settings(scale, protocol, split).partition["clients"]
+    dataset = catalog.dataset(scale, protocol)
+    facts = dict(zip(("image_channels", "image_height", "image_width"), dataset.shape, strict=True))
+    facts |= {"train_samples": dataset.train, "test_samples": dataset.test, "classes": dataset.classes}
+    facts |= {"total_samples": dataset.train + dataset.test, "domains": len(dataset.domains or []) or None}
+    return facts[column.metric]
+
+
+def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    algorithm, key = column.group.algorithm, row.entry.key
+    if key not in registry.load(algorithm).parameters() and key not in protocols.OWN_TRAINING:
+        return None
+    if column.place:
+        grid = catalog.settings(scale, column.protocol).searched[algorithm].get(key, [])
+        number = grid[column.place - 1] if column.place <= len(grid) else None
+    else:
+        training, parameters = catalog.hyperparameters(scale, column.protocol, algorithm)
+        number = {**training, **parameters}[key]
+    return 1 / number if number and row.entry.reciprocal else number
+
+
+def target(catalog: Catalog, scale: str, column: Column) -> float | None:
+    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
+    if column.target is None:
+        return None
+    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
+
+
+def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed | None:
+    """Return the printed number of a cell, or None.
+
+    ``reference:`` of the column and the row override the cell's metric, dataset, partition and algorithm. FlatFed joins
+    their variants, as in ``topology=ring;Q=4``.
+    """
+    if table.reference is None:
+        return None
+    unit = "" if column.unit == "number" else column.unit
+    goal, metric = target(catalog, "paper", column), METRICS[column.metric_of(row)]
+    fields: dict[str, Any] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
+    fields["target"] = "" if goal is None else 100 * goal
+    if protocol := row.entry.protocol or (column.protocol if column.splits else None):
+        fields["dataset"] = catalog.settings("paper", protocol).dataset
+    if len(column.splits) == 1:
+        clients = catalog.split_settings("paper", column.protocol, column.split).partition["clients"]
+        fields |= keys_of_split(catalog.splits[column.split], clients)
+    fields |= {**column.reference, **row.entry.reference}
+    variants = column.reference.get("variant", _relation(column, row)), row.entry.reference.get("variant")
+    fields["variant"] = ";".join(filter(None, variants))
+    return table.reference.printed(fields)
+
+
+def unused(experiment: Experiment) -> list[str]:
+    """Return the locations of the printed numbers that no cell uses.
+
+    A reference file that no table names is for other comparisons (studies/sources.yaml).
+    """
+    tables = experiment.tables.values()
+    used = {
+        id(printed(experiment.catalog, table, column, row))
+        for table in tables
+        for column, row in itertools.product(table.columns.values(), table.rows.values())
+    }
+    named = {table.document.reference: table.reference for table in tables if table.reference}.values()
+    return [file.places[key] for file in named for key, number in file.numbers.items() if id(number) not in used]
+
+
+def _relation(column: Column, row: Row) -> str:
+    """Return the reference files' variant for numbers relative to a base row, or ""."""
+    if column.relative is None or column.unit == "V":
+        return ""
+    base = column.base_of(row.id)
+    names = {"difference": "vs_base_method", "speedup": f"speedup_vs_{base}", "ratio": f"relative_to_{base}"}
+    return names[column.relative]
