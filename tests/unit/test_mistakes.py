@@ -238,29 +238,38 @@ def test_what_the_configuration_asks_for_is_whole():
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "other", "words", "blocked"),
+    ("file", "text", "other", "words"),
     [
-        ("splits.yaml", "0.1, clients: 100", "0.1, clients: 0", "dir0.1-100.clients: 0 is not", {"dir0.1-100"}),
-        ("splits.yaml", "scheme: dirichlet, alpha: 0.1", "alpha: 0.1", "'scheme' is missing", {"dir0.1-100"}),
-        ("algorithms.yaml", "{label: FedDyn}", "{lable: FedDyn}", "feddyn: unknown key 'lable'", {"feddyn"}),
-        ("algorithms.yaml", "{label: FedDyn}", "3", "feddyn: 3 is a number", {"feddyn"}),
-        ("datasets.yaml", "classes: 100\n", "classes: 1\n", "cifar100.classes: 1 is not", {"fedsmoo-cifar100"}),
+        ("splits.yaml", "0.1, clients: 100", "0.1, clients: 0", "dir0.1-100.clients: 0 is not"),
+        ("splits.yaml", "scheme: dirichlet, alpha: 0.1", "alpha: 0.1", "'scheme' is missing"),
+        ("algorithms.yaml", "{label: FedDyn}", "{lable: FedDyn}", "feddyn: unknown key 'lable'"),
+        ("algorithms.yaml", "{label: FedDyn}", "3", "feddyn: 3 is a number"),
+        ("datasets.yaml", "classes: 100\n", "classes: 1\n", "cifar100.classes: 1 is not"),
     ],
 )
-def test_a_wrong_entry_blocks_only_what_needs_it(file, text, other, words, blocked, edited):
-    found = experiment.load(edited(file, text, other))
-    ids = [("fedsmoo-cifar10", "dir0.6-100", "fedsmoo"), ("fedsmoo-cifar100", "dir0.6-100", "fedavg")]
-    ids += [("fedsmoo-cifar10", "dir0.1-100", "fedavg"), ("fedsmoo-cifar10", "dir0.6-100", "feddyn")]
-    for each in ids:
-        if blocked & {*each}:
-            with pytest.raises(ConfigError, match=re.escape(words)):
-                run_specs.run(found, "paper", *each, 1)
-        else:
-            run_specs.run(found, "paper", *each, 1)
-    assert {"dfedsam2023_T2", "fedsmoo2023_T1"} & {*found.tables} == {"dfedsam2023_T2"}
+def test_a_wrong_entry_stops_the_call_with_one_line(file, text, other, words, edited):
+    """Tables and figures that need the entry have the same mistake, which counts once."""
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
-        found.check()
+        experiment.load(edited(file, text, other))
     assert "\n" not in str(caught.value)
+
+
+def test_all_mistakes_are_named_at_once(tmp_path):
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    changes = {
+        "splits.yaml": ("0.1, clients: 100", "0.1, clients: 0"),
+        "protocols/fedsam-cifar10.yaml": ("rounds:", "ruonds:"),
+        "tables/fedsmoo2023_T1.yaml": (" fedsmoo]", " fedsmo]"),
+        "figures/fedsmoo2023_F4.yaml": ("kind: sweep", "kind: sweap"),
+    }
+    for file, (text, other) in changes.items():
+        path = tmp_path / "config" / file
+        assert text in path.read_text()
+        path.write_text(path.read_text().replace(text, other, 1))
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(tmp_path)
+    lines = str(caught.value).splitlines()
+    assert all(any(line.startswith(f"config/{file}: ") for line in lines) for file in changes), lines
 
 
 @pytest.mark.parametrize(

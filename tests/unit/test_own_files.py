@@ -326,31 +326,34 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "wrong", "words"),
+    ("change", "words"),
     [
-        ("own/photos.yaml", lambda path: path.write_text("title: ["), "own/photos.yaml: not YAML"),
-        (
-            "own/photos.yaml",
-            lambda path: path.write_text(TEXT + "colour: red"),
-            "own/photos.yaml: unknown key 'colour'",
-        ),
-        ("own/photos.yaml", lambda path: path.write_text(TEXT.replace("fedsam,", "fedsan,")), "did you mean 'fedsam'"),
-        (
-            "own/photos.yaml",
-            lambda path: path.write_text(TEXT.replace("alpha: 0.3", "alpha: 0")),
-            "splits.skewed.alpha",
-        ),
-        ("photos", lambda path: path.rename(path.with_name("moved")), "datasets.photos.source.path: 'photos' does not"),
+        (lambda text: "title: [", "own/photos.yaml: not YAML"),
+        (lambda text: text + "colour: red\n", "own/photos.yaml: unknown key 'colour'"),
+        (lambda text: text.replace("fedsam,", "fedsan,"), "did you mean 'fedsam'"),
+        (lambda text: text.replace("alpha: 0.3", "alpha: 0"), "splits.skewed.alpha"),
     ],
-    ids=["no YAML", "key", "row", "split", "no images"],
+    ids=["no YAML", "key", "row", "split"],
 )
-def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words):
+def test_a_wrong_file_stops_every_call(here, capsys, change, words):
     load()
-    wrong(here / file)
+    (here / "own/photos.yaml").write_text(change(TEXT))
+    for command in (["plan", "fedsmoo2023_T1"], ["check"]):
+        assert cli.main([command[0], "--config", "table_folders=[own]", *command[1:]]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line
+
+
+def test_absent_images_block_only_what_needs_them(here, capsys):
+    load()
+    (here / "photos").rename(here / "moved")
+    words = "datasets.photos.source.path: 'photos' does not"
     found = experiment.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
     assert made.first_numbers(found, "preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
     blocked = [
         lambda: made.first_numbers(found, "paper", "photos"),
+        lambda: run_specs.run(found, "paper", "photos", "skewed", "fedsam", 1),
+        lambda: run_specs.dataset_spec(found.catalog, "photos"),
         lambda: scales.existing(found, found.scale, found.requested),
         lambda: scales.all_at(found, "paper"),
         found.check,
@@ -363,31 +366,6 @@ def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words
     assert cli.main(["plan", *asked, "fedsmoo2023_T1"]) == 0
     assert cli.main(["plan", *asked, "photos"]) == cli.main(["check", *asked]) == 2
     assert capsys.readouterr().err.count(words) == 2
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (lambda text: text + "colour: red\n", "own/parts.yaml: unknown key 'colour'"),
-        (lambda text: text + "title: [", "a file that may declare it cannot be used: own/parts.yaml: not YAML"),
-    ],
-    ids=["key", "no YAML"],
-)
-def test_what_a_wrong_file_would_declare_is_refused_with_its_message(here, wrong, words):
-    whole = yaml.safe_load(TEXT) | {"algorithms": {"fedsam~wide": {"set": {"rho": 0.5}}}}
-    sections = {key: whole[key] for key in ("datasets", "protocols", "splits", "algorithms")}
-    (here / "own/parts.yaml").write_text(wrong(yaml.safe_dump(sections)))
-    found = load_asked()
-    columns = [("photos", "dir0.6-100", "fedsam"), ("fedsmoo-cifar10", "skewed", "fedsam")]
-    for column in (*columns, ("fedsmoo-cifar10", "dir0.6-100", "fedsam~wide")):
-        with pytest.raises(ConfigError, match=words):
-            run_specs.run(found, "paper", *column, 1)
-    with pytest.raises(ConfigError, match=words):
-        run_specs.dataset_spec(found.catalog, "photos")
-    table = {key: whole[key] for key in ("title", "rows", "columns")}
-    (here / "own/photos.yaml").write_text(yaml.safe_dump(table))
-    with pytest.raises(ConfigError, match=words):
-        made.first_numbers(load_asked(), "paper", "photos")
 
 
 @pytest.mark.parametrize("command", ["plan", "status", "verify"])

@@ -16,14 +16,14 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 556,
+    "": 557,
     "algorithms": 999,
     "analysis": 861,
     "config": 1146,
     "commands": 1351,
     "data": 1100,
     "engine": 3523,
-    "experiment": 2208,
+    "experiment": 2211,
     "figures": 826,
     "models": 446,
     "papers": 465,

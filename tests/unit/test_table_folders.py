@@ -41,9 +41,7 @@ def test_mistakes_name_the_file_where_it_is(tmp_path):
 
 def test_a_name_that_is_taken_and_a_folder_that_is_none(tmp_path):
     (tmp_path / "fedsmoo2023_T1.yaml").write_text(TABLE.format(row="fedsam"))
-    found = load(tmp_path)
     with pytest.raises(ConfigError, match=r"there is a table 'fedsmoo2023_T1' already, config/tables/fedsmoo2023_T1"):
-        found.check()
-    assert len(found.tables["fedsmoo2023_T1"].rows) == 8, "the first file's"
+        load(tmp_path)
     with pytest.raises(ConfigError, match=r"table_folders: there is no folder '.*nowhere' \(/"):
         load(tmp_path / "nowhere").check()

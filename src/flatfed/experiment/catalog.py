@@ -17,7 +17,7 @@ from flatfed.config.protocol import PROTOCOL, Settings
 from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
 from flatfed.config.table import DECLARATIONS, TABLE, Table
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, FlatFedError, MissingData
 from flatfed.experiment import checks, data_sources, lookup, partitions
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.lookup import Entries
@@ -57,6 +57,11 @@ class Catalog:
     sources: dict[str, dict[str, Any]]
     split_places: dict[str, str]
 
+    @property
+    def sections(self) -> tuple[Entries[Any], ...]:
+        """The declared datasets, splits, algorithms and protocols."""
+        return self.datasets, self.splits, self.algorithms, self.protocols
+
     def settings(self, scale: str, protocol: str) -> Settings:
         """Return all settings of ``protocol`` at ``scale``."""
         return self.protocols[protocol].scales[scale]
@@ -93,7 +98,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
         check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared(Algorithm(), "config/algorithms.yaml", name)
-    datasets, protocols, splits, algorithms = (Entries(None, part.refused, part.unread) for part in declared.values())
+    datasets, protocols, splits, algorithms = (Entries(None, part.refused) for part in declared.values())
     for name in data:
         lookup.check("dataset", name, declared["datasets"].declared, f"{where}: data")
     sources, seen = {}, {}
@@ -144,7 +149,6 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     """
     tables: Entries[Declared] = Entries()
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
-    unread = ""
     for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
         ids: list[tuple[str, str]] = []
         try:
@@ -165,15 +169,12 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
                     raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
         except ConfigError as error:
             for refused, name in [(tables, path.stem), *((declared[section], name) for section, name in ids)]:
-                refused.refused.setdefault(name, str(error))
-            unread += "" if ids else f"; a file that may declare it cannot be used: {error}"
+                refused.refused.setdefault(name, error)
             continue
         for (section, name), entry in entries.items():
             declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
         if isinstance(document, Table):
             tables[path.stem] = Declared(document, where)
-    for entries in declared.values():
-        entries.unread = unread
     return tables
 
 
@@ -186,6 +187,10 @@ def _in_project(dataset: Dataset, path: Path) -> Dataset:
 def _dataset(
     name: str, declared: Declared, override: dict[str, Any] | None, where: str
 ) -> tuple[Dataset, dict[str, Any]]:
+    """Return the complete dataset ``name`` and its source on this machine; ``override``: a source set in ``where``.
+
+    :raises MissingData: the images are absent, or not those that are declared.
+    """
     source, location = declared.content.source.as_written(), f"{declared.where}.source"
     data_sources.check_source(source, location)
     if override:
@@ -193,17 +198,21 @@ def _dataset(
         SOURCE.check(override, where, ("data", name))
         data_sources.check_source(override, at)
         data_sources.check_resize(override, source, at, location)
-        data_sources.check_exists(override, at)
         source, location = override, at
-    dataset = data_sources.complete(name, declared.content, source, declared.where)
+    try:
+        if override:
+            data_sources.check_exists(source, location)
+        dataset = data_sources.complete(name, declared.content, source, declared.where)
+        source = data_sources.expanded(source)
+        if override:
+            counts = {"train": dataset.train, "test": dataset.test} | source.get("images", {})
+            data_sources.check_order(source, counts, location)
+        else:
+            data_sources.check_declared(source, dataset, declared.where)
+        data_sources.check_domains(source, dataset, location)
+    except FlatFedError as error:
+        raise MissingData(str(error)) from None
     checks.check_dataset(dataset, declared.where)
-    source = data_sources.expanded(source)
-    if override:
-        counts = {"train": dataset.train, "test": dataset.test} | source.get("images", {})
-        data_sources.check_order(source, counts, location)
-    else:
-        data_sources.check_declared(source, dataset, declared.where)
-    data_sources.check_domains(source, dataset, location)
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 

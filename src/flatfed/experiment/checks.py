@@ -54,7 +54,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
     federated = {id_: entry for id_, entry in splits.items() if entry.content.scheme not in ("central", "domain")}
     for key in ("steps_of", "images_of"):
         if related := getattr(split, key):
-            lookup.check("split", related, Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
+            lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
         graphs.check(partitions.topology(split), split.clients, f"{where}.topology")
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)

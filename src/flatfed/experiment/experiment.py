@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import ConfigError
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.figures import Figure
-from flatfed.experiment.lookup import Entries
+from flatfed.experiment.lookup import Entries, raise_errors
 from flatfed.experiment.model import Requested
 from flatfed.experiment.tables import Table
 from flatfed.papers.errata import Errata
@@ -60,9 +59,5 @@ class Experiment:
         return Errata(self.root)
 
     def check(self) -> None:
-        """Raise a ConfigError with all mistakes, one line per file and key."""
-        catalog = self.catalog
-        entries = (catalog.datasets, catalog.splits, catalog.algorithms, catalog.protocols, self.tables, self.figures)
-        messages = [message for section in entries for message in section.refused.values()]
-        if first := {tuple(message.split(": ")[:2]): message for message in reversed(messages)}:
-            raise ConfigError("\n".join(reversed(first.values())))
+        """Raise a ConfigError with the reasons of all entries whose data are missing."""
+        raise_errors([*self.catalog.sections, self.tables, self.figures], missing=True)

@@ -11,7 +11,7 @@ from flatfed import algorithms, models
 from flatfed.config.strict_yaml import read
 from flatfed.errors import ConfigError
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import figures, selection, tables, tuning
+from flatfed.experiment import figures, lookup, selection, tables, tuning
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.model import Requested
 from flatfed.papers import reference
@@ -21,9 +21,9 @@ from flatfed.runs.paths import DEFAULT, Paths
 def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = DEFAULT) -> Experiment:
     """Return the experiment of ``root``/config; ``config``: config.yaml with the command line (None: the file alone).
 
-    A mistake in an entry raises an error when the entry is used, and in :meth:`Experiment.check`.
+    Entries whose data are missing raise an error when they are used, and in :meth:`Experiment.check`.
 
-    :raises ConfigError: a mistake in ``config`` or in a file that all entries need.
+    :raises ConfigError: all mistakes in the files, or a mistake in ``config``.
     """
     root = Path(root)
     # Snakemake, which merges the file into ``config``, accepts duplicate keys.
@@ -39,6 +39,7 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     references = reference.read_all(root)
     declared = catalog.tables.resolved(lambda name, entry: tables.table(name, entry, catalog, references))
     shown = catalog.figures.resolved(lambda name, entry: figures.figure(name, entry, catalog))
+    lookup.raise_errors([*catalog.sections, declared, shown], missing=False)
     requested = Requested(selection.tables(config, declared), selection.figures(config, shown))
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
     counted = replace(catalog, datasets=selection.counted(config, catalog.datasets))

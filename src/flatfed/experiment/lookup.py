@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flatfed import errors
-from flatfed.errors import ConfigError, FlatFedError
+from flatfed.errors import ConfigError, FlatFedError, MissingData
 
 Entry = TypeVar("Entry")
 Resolved = TypeVar("Resolved")
 
 
 class Entries(dict[str, Entry]):
-    """Valid entries by id.
-
-    ``refused``: id -> the error of an invalid entry, raised when the entry is used. ``unread``: unreadable files, named
-    in the error for an unknown id.
-    """
+    """Valid entries by id; ``refused``: id -> the error of another entry, raised when the entry is used."""
 
     def __init__(
-        self, entries: Mapping[str, Entry] | None = None, refused: Mapping[str, str] | None = None, unread: str = ""
+        self, entries: Mapping[str, Entry] | None = None, refused: Mapping[str, FlatFedError] | None = None
     ):
         super().__init__(entries or {})
-        self.refused, self.unread = dict(refused or {}), unread
+        self.refused = dict(refused or {})
 
     def __missing__(self, name: str) -> Entry:
-        mistake = self.mistake(name)
-        raise ConfigError(mistake) if mistake else KeyError(name)
+        raise self.error(name) or KeyError(name)
 
     @property
     def declared(self) -> list[str]:
         """All ids, including refused entries."""
         return [*self, *self.refused]
 
-    def mistake(self, name: str) -> str | None:
+    def error(self, name: str) -> FlatFedError | None:
         """Return the error of a refused entry, or of the plain entry of a labelled variant."""
         return self.refused.get(name) or self.refused.get(name.partition("~")[0])
 
@@ -47,15 +42,26 @@ class Entries(dict[str, Entry]):
             yield
         except FlatFedError as error:
             self.pop(name, None)
-            self.refused[name] = str(error)
+            self.refused[name] = error
 
     def resolved(self, resolve: Callable[[str, Entry], Resolved]) -> Entries[Resolved]:
         """Return ``resolve(id, entry)`` of every entry, and its errors as refused entries."""
-        entries: Entries[Resolved] = Entries(None, self.refused, self.unread)
+        entries: Entries[Resolved] = Entries(None, self.refused)
         for name, entry in self.items():
             with entries.refusing(name):
                 entries[name] = resolve(name, entry)
         return entries
+
+
+def raise_errors(sections: Iterable[Entries[Any]], *, missing: bool) -> None:
+    """Raise a ConfigError with the errors of refused entries, one per file and key; ``missing``: also of missing data.
+
+    An entry that needs a refused one has the same error.
+    """
+    errors = [error for section in sections for error in section.refused.values()]
+    messages = [str(error) for error in errors if missing or not isinstance(error, MissingData)]
+    if first := {tuple(message.split(": ")[:2]): message for message in reversed(messages)}:
+        raise ConfigError("\n".join(reversed(first.values())))
 
 
 #: Kinds of ids that files of config/ declare; their names begin with the kind.
@@ -71,14 +77,14 @@ def unknown(kind: str, name: object, ids: Collection[str], where: str, more: str
         listed = f"or {', '.join(near[:2])}" if first else f"nearest: {', '.join(near[:3])}"
         files = f"config/{kind}s*".replace(" or ", "s*, config/")
         message = message.rpartition("known: ")[0] + f"{listed}; all {len(ids)}: {files}"
-    return message + more + (ids.unread if isinstance(ids, Entries) else "")
+    return message + more
 
 
 def check(kind: str, name: object, ids: Collection[str], where: str, more: str = "") -> None:
     """Raise the error of ``name``, requested in ``where``, if it is not in ``ids``; unknown names get ``more``."""
     if name not in ids:
-        mistake = ids.mistake(name) if isinstance(ids, Entries) else None
-        raise ConfigError(mistake or unknown(kind, name, ids, where, more))
+        error = ids.error(name) if isinstance(ids, Entries) else None
+        raise error or ConfigError(unknown(kind, name, ids, where, more))
 
 
 def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Entry:
