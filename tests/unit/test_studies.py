@@ -148,7 +148,7 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
     for (row, column), cell in cells.items():
         assert len(cell.runs) == 10
         for run, other in zip(cell.runs, cells[PAIRS["effects"].get(row, row), column].runs, strict=True):
-            one, base = run.description, other.description
+            one, base = run.config.as_json(), other.config.as_json()
             assert (one["seed"], one["partition"]) == (base["seed"], base["partition"])
             one, base = one["update"]["params"], base["update"]["params"]
             differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]

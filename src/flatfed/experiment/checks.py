@@ -54,7 +54,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
         if related := getattr(split, key):
             lookup.check("split", related, Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
-        graphs.check(partitions.topology(split), split.clients, f"{where}.topology")
+        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split))
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"
@@ -119,9 +119,7 @@ def _check_algorithms(values: dict[str, Any], algorithms: Entries[Algorithm], wh
         settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
 
 
-def _check_patterns(
-    values: dict[str, Any], algorithms: Entries[Algorithm], splits: Entries[Split], where: str
-) -> None:
+def _check_patterns(values: dict[str, Any], algorithms: Entries[Algorithm], splits: Entries[Split], where: str) -> None:
     patterns = [("split", pattern, "targets") for pattern in values.get("targets", {})]
     for name, entry in values["unstated"].items():
         for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, dict) else ():

@@ -1,53 +1,59 @@
-"""Ids -> run: folder, files, and the complete description for the trainer."""
+"""Ids -> run: folder, files, and the complete settings for the trainer."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from dataclasses import replace
 
 from flatfed import models
 from flatfed.experiment.catalog import Catalog
 from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
+from flatfed.runs.run_config import RunConfig
 
 
 def resolve(catalog: Catalog, paths: Paths, ids: RunIds, chosen: Mapping[str, float]) -> Run:
     """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
+    config = _config_of_row(catalog, replace(ids, seed=0), tuple(chosen.items()))
+    weights = config.model.weights
+    return Run(
+        **vars(ids),
+        path=paths.run(ids),
+        analysis_folder=paths.analyses(ids),
+        dataset=config.dataset.name,
+        partition=paths.partition(ids.scale, ids.protocol, ids.split, ids.seed),
+        config=config.model_copy(update={"seed": ids.seed}),
+        weights=paths.weights(weights) if weights else None,
+        paths=paths,
+    )
+
+
+@functools.lru_cache(4096)
+def _config_of_row(catalog: Catalog, ids: RunIds, chosen: tuple[tuple[str, float], ...]) -> RunConfig:
+    """Return the settings that the seeds of a row share."""
     scale, protocol, split = ids.scale, ids.protocol, ids.split
     values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
     resolved_split, model = catalog.split_settings(scale, protocol, split), values["model"]
-    training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
+    training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, dict(chosen))
     length = {}
     if reference := catalog.splits[split].steps_of:  # a round has the steps of the reference split
         federated = catalog.split_settings(scale, protocol, reference)
         length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
     emulated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")
-    description = {
-        "format": 1,
+    return RunConfig(
+        format=1,
         **vars(ids),
-        "dataset": {"name": values["dataset"], **dataset.model_dump(include={"classes", "shape", "mean", "std"})},
-        "partition": resolved_split.partition,
-        "sampling": resolved_split.sampling,
+        dataset={"name": values["dataset"], **dataset.model_dump(include={"classes", "shape", "mean", "std"})},
+        partition=resolved_split.partition,
+        sampling=resolved_split.sampling,
         **({"topology": resolved_split.topology} if resolved_split.topology else {}),
         **length,
-        "model": {
-            "name": model["name"],
-            "options": models.check_options(model["name"], model.get("options", {}), protocol),
-            **({"weights": model["weights"]} if "weights" in model else {}),
-        },
+        model={**model, "options": models.check_options(model["name"], model.get("options", {}), protocol)},
         **training,
-        "update": {"name": ids.algorithm.partition("~")[0], "params": parameters},
-        "evaluation": {key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
+        update={"name": ids.algorithm.partition("~")[0], "params": parameters},
+        evaluation={key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
         **({"probe": values["probe"]} if "probe" in values else {}),
-        "executor": values["executor"],
+        executor=values["executor"],
         **({"emulate_bfloat16": True} if emulated else {}),
-    }
-    return Run(
-        **vars(ids),
-        path=paths.run(ids),
-        analysis_folder=paths.analyses(ids),
-        dataset=values["dataset"],
-        partition=paths.partition(scale, protocol, split, ids.seed),
-        description=description,
-        weights=paths.weights(model["weights"]) if "weights" in model else None,
-        paths=paths,
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from flatfed.files import digest_json
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import DEFAULT_ACCURACY
@@ -287,6 +289,8 @@ def digest(*contents: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, Run):
         return [value.path, value.partition, value.deciding_digest]
+    if isinstance(value, BaseModel):
+        return _plain(dict(value))
     if is_dataclass(value):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
