@@ -37,6 +37,7 @@ from flatfed.engine import weights
 from flatfed.engine.layout import Layout
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
+from flatfed.runs.run_config import SamplingSettings
 
 #: Algorithm -> class of FL-Simulator.
 METHODS = {
@@ -142,7 +143,9 @@ def server_of(
 
     class Ours(kind):
         def _activate_clients_(self, t: int) -> np.ndarray:
-            return active_clients(description["sampling"], options.total_client, int(description["seed"]), t)
+            return active_clients(
+                SamplingSettings(**description["sampling"]), options.total_client, int(description["seed"]), t
+            )
 
         def _test_(self, t: int, selected_clients: np.ndarray) -> None:
             loss, accuracy = self._validate_((self.datasets.test_x, self.datasets.test_y))

@@ -19,6 +19,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine.job import assembly
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
+from flatfed.runs.run_config import RunConfig, SamplingSettings
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor this many times slower than the fastest is dropped
@@ -97,7 +98,7 @@ class Contest:
         took: dict[str, float] = {}
         for name in self.executors or [workload.executor[self.device.type]]:
             try:
-                runs[name] = assembly.simulation(description, dataset, partition, self.device, name)
+                runs[name] = assembly.simulation(RunConfig(**description), dataset, partition, self.device, name)
                 runs[name].advance()
                 took[name] = self.timed(runs[name].advance)
             except Exception as error:  # measure the other executors
@@ -131,7 +132,9 @@ class Contest:
             yardstick = build(kind, description, images, labels, run.members, self.device)
 
             def work(yardstick=yardstick) -> None:
-                clients = active_clients(description["sampling"], run.client_count, run.seed, yardstick.round)
+                clients = active_clients(
+                    SamplingSettings(**description["sampling"]), run.client_count, run.seed, yardstick.round
+                )
                 yardstick.advance(clients.tolist()[:count])
 
             contenders[kind] = (work, workload.active / count)

@@ -114,7 +114,7 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: s
 def gradient_flops(run: Simulation, batch: int) -> float:
     """Return the floating-point operations of an image's gradient in a ``batch``."""
     executor = Sequential(run.model, run.layout)
-    shape = run.description["dataset"]["shape"]
+    shape = run.config.dataset.shape
     images = torch.zeros(1, batch, *shape, dtype=run.dtype, device=run.device)
     labels = torch.zeros(1, batch, dtype=torch.int64, device=run.device)
     with FlopCounterMode(display=False) as counter:
@@ -127,9 +127,9 @@ def floor(run: Simulation, active: int, steps: int, images: int, peak: dict[str,
 
     The larger of ``arithmetic`` (``flops``) and ``memory`` (``bytes`` of :data:`VECTORS`) at peak rates.
     """
-    per_image = gradient_flops(run, run.description["batch_size"])
+    per_image = gradient_flops(run, run.config.batch_size)
     flops = round(active * images * run.algorithm.gradients_per_step * per_image)
-    moved = active * steps * VECTORS[run.description["algorithm"]] * run.layout.size * run.dtype.itemsize
+    moved = active * steps * VECTORS[run.config.algorithm] * run.layout.size * run.dtype.itemsize
     arithmetic, memory = flops / peak["flops"], moved / peak["bytes"]
     return {
         "flops": flops,

@@ -54,7 +54,7 @@ def pack(options: argparse.Namespace) -> None:
             partition.make(spec, dataset, run.partition)
         copy(Path(run.partition), KIT / run.partition)
         # No checkpoints: the GPU host resumes nothing.
-        description = {**run.description, "checkpoint_every": run.description["rounds"]}
+        description = {**run.config.as_json(), "checkpoint_every": run.config.rounds}
         settings = {kind: analyses.options(experiment.catalog, kind, run.scale, run.protocol) for kind in ANALYSES}
         # Few large batches fill a GPU. Runs of a seed share images and random vectors.
         settings["hessian"] += ["--micro-batch", "1024", "--seed", str(run.seed)]

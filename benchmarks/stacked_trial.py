@@ -42,6 +42,7 @@ from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.weights import initial_model
 from flatfed.files import digest_arrays, write_whole
+from flatfed.runs.run_config import RunConfig
 
 VARYING = {"scheme": "bernoulli", "fraction": 0.05, "sampler": "keyed"}
 EVALUATED = {"every": 1, "sets": ["test"], "batch_size": 1000}
@@ -96,7 +97,7 @@ class Trial:
         self, workload: Workload, executor: str, algorithm: str, precision: str, **changes: Any
     ) -> Simulation:
         description = workload.description(algorithm, precision, **changes)
-        return assembly.simulation(description, *workload.data(), self.device, executor)
+        return assembly.simulation(RunConfig(**description), *workload.data(), self.device, executor)
 
     def rounds(self, model: str, executor: str, algorithm: str, precision: str, times: int = 5) -> dict[str, Any]:
         """Seconds of rounds without evaluation, the first with its recording; memory; kernels by total time."""

@@ -18,7 +18,7 @@ from flatfed.commands import run_folders, table_of_runs
 from flatfed.papers.quantity import Reading
 from flatfed.papers.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
-from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, run_name
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.tables.cell import Cell
 from flatfed.tables.compare import agreement
 
@@ -44,9 +44,9 @@ class Run:
     accuracy: pd.Series
 
     def __post_init__(self) -> None:
-        """Read the run's ids from its description."""
-        described = self.record.description
-        self.split, self.algorithm, self.seed = (described[key] for key in ("split", "algorithm", "seed"))
+        """Read the run's ids from its settings."""
+        config = self.record.config
+        self.split, self.algorithm, self.seed = config.split, config.algorithm, config.seed
         self.finished, self.rounds, self.seconds = self.record.ended, self.record.rounds_done, self.record.seconds
         self.precision = "TF32" if self.record.tf32 else self.record.precision
         self.device = self.record.host["gpu"] or "CPU"
@@ -55,13 +55,13 @@ class Run:
     @property
     def changes(self) -> str:
         """Return the differences from the baseline: a variant's label, another batch size than 50."""
-        batch = self.record.description["batch_size"]
+        batch = self.record.config.batch_size
         return ", ".join([*self.algorithm.split("~")[1:], *([f"batches of {batch}"] if batch != 50 else [])])
 
     @property
     def loses_perturbation(self) -> bool:
         """Return whether bfloat16 rounds the weights by more than the radius of the perturbation."""
-        radius = self.record.description["update"]["params"].get("rho", ROUNDING)
+        radius = self.record.config.update.params.get("rho", ROUNDING)
         return self.precision == "bfloat16" and radius < ROUNDING
 
     def final(self, window: int) -> float | None:
@@ -106,7 +106,7 @@ class Results:
             self.runs.append(Run(record, file.parent, accuracy))
         order = [*ROWS, *NAMES]
         self.runs.sort(key=lambda run: (order.index(without_label(run.algorithm)), run.changes, run.seed))
-        self.shown = [run for run in self.runs if run_name(run.record.description) in shown]
+        self.shown = [run for run in self.runs if run.record.name in shown]
 
     def of(self, split: str, algorithm: str | None = None) -> list[Run]:
         """Return the shown runs of a split."""

@@ -33,6 +33,7 @@ from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
 from flatfed.experiment import Experiment, Run, figure_specs, run_specs, scales  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
+from flatfed.runs.run_config import RunConfig  # noqa: E402
 
 FILE = Path(__file__).with_name("golden.json")
 COMMAND = "python tests/golden.py"
@@ -53,36 +54,37 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A run's description and the specifications of its data; a change of one of these changes the ``name``."""
+    """A run's settings and the specifications of its data; a change of one of these changes the ``name``."""
 
     run: str
-    description: dict[str, Any]
+    config: RunConfig
     dataset: dict[str, Any]
     partition: dict[str, Any]
 
     @property
     def name(self) -> str:
         """Name of the run and the first digits of the digest of all that the configuration says of it."""
-        return f"{self.run} {digest_json([self.description, self.dataset, self.partition])[:8]}"
+        return f"{self.run} {digest_json([self.config.as_json(), self.dataset, self.partition])[:8]}"
 
     def with_(self, label: str = "", **changes: Any) -> Case:
-        """Return the case with a label behind its run's name and ``changes`` of the description."""
-        return replace(self, run=f"{self.run}{label}", description={**self.description, **changes})
+        """Return the case with a label behind its run's name and ``changes`` of its settings."""
+        return replace(self, run=f"{self.run}{label}", config=self.config.changed(**changes))
 
 
 def features(run: Run) -> set[str]:
     """Return the features of a run that cases are to cover; numbers are no features."""
-    description, partition, update = run.description, run.description["partition"], run.description["update"]
+    settings = run.config.as_json()
+    partition, update = settings["partition"], settings["update"]
     parts = {
         "algorithm": update["name"],
         **{f"{update['name']}.{key}": value for key, value in update["params"].items() if isinstance(value, str)},
-        **{key: description[key] for key in ("model", "augmentation", "precision")},
+        **{key: settings[key] for key in ("model", "augmentation", "precision")},
         **{key: partition.get(key) for key in ("scheme", "replacement", "sampler", "balanced", "assignment")},
         **{key: key in partition for key in ("images_of", "client_test")},
-        "sampling": description["sampling"]["scheme"],
-        "topology": (description.get("topology") or {}).get("graph"),
-        "evaluation": description["evaluation"]["sets"],
-        **{key: key in description for key in ("probe", "local_steps", "weights")},
+        "sampling": settings["sampling"]["scheme"],
+        "topology": settings.get("topology", {}).get("graph"),
+        "evaluation": settings["evaluation"]["sets"],
+        **{key: key in settings for key in ("probe", "local_steps", "weights")},
     }
     return {f"{key} {json.dumps(value, sort_keys=True)}" for key, value in parts.items()}
 
@@ -91,9 +93,8 @@ def case_of(configuration: Experiment, run: Run) -> Case:
     """Return the case of a preview run: float64, three rounds."""
     partition = run_specs.partition_spec(configuration, "preview", run.protocol, run.split, run.seed)
     name = f"{run.protocol}/{run.split}/{run.algorithm}"
-    return Case(
-        name, {**run.description, **FLOAT64}, run_specs.dataset_spec(configuration.catalog, run.dataset), partition
-    )
+    dataset = run_specs.dataset_spec(configuration.catalog, run.dataset)
+    return Case(name, run.config.changed(**FLOAT64), dataset, partition)
 
 
 def cases() -> list[Case]:
@@ -108,14 +109,14 @@ def cases() -> list[Case]:
     for figure in preview.figures:
         runs |= figure_specs.figure_spec(configuration, "preview", figure).runs
     shipped = [name for name in algorithms.names() if not algorithms.own_file(name)]
-    runs = {path: r for path, r in runs.items() if r.seed == 1 and r.description["update"]["name"] in shipped}
+    runs = {path: r for path, r in runs.items() if r.seed == 1 and r.config.update.name in shipped}
     covers = {path: features(run) for path, run in runs.items()}
     missing, chosen = set().union(*covers.values()), []
     while missing:
         best = max(covers, key=lambda path: (len(covers[path] & missing), path))
         missing -= covers[best]
         chosen.append(runs[best])
-    covered = {run.description["update"]["name"] for run in chosen}
+    covered = {run.config.update.name for run in chosen}
     chosen += [run_specs.run(configuration, "preview", *HOME, name, 1) for name in shipped if name not in covered]
     fedsmoo = case_of(configuration, run_specs.run(configuration, "preview", *HOME, "fedsmoo", 1))
     models = [fedsmoo.with_(f" {label}", **changes) for label, changes in MODELS.items()]
@@ -131,7 +132,7 @@ def simulation(case: Case, folder: Path, executor: str) -> Simulation:
     if not partition.exists():
         partitions.make(case.partition, data, partition)
     places = datasets.load(data), partitions.load(partition), torch.device("cpu"), executor
-    return assembly.simulation(case.description, *places)
+    return assembly.simulation(case.config, *places)
 
 
 def sketch(name: str, tensor: torch.Tensor) -> list[float]:
@@ -148,7 +149,7 @@ def sketch(name: str, tensor: torch.Tensor) -> list[float]:
 
 def values(run: Simulation) -> dict[str, list[float]]:
     """Train ``run`` to its end; return sketches of model, server and client state, and metrics by round and probe."""
-    lines = [run.advance() for _ in range(run.description["rounds"])]
+    lines = [run.advance() for _ in range(run.config.rounds)]
     tensors = {f"model {name}": tensor for name, tensor in run.weights.tensors(run.server["w"][0]).items()}
     tensors |= {f"server {name}": vector for name, vector in run.server.items() if name != "w"}
     tensors |= {f"clients {name}": rows for name, rows in run.state.store.items()}
@@ -167,7 +168,7 @@ def entries(text: str | None = None) -> list[dict[str, Any]]:
 
 def stored(case: Case, among: list[dict[str, Any]]) -> dict[str, list[float]] | None:
     """Return the stored values of a case at its present versions; None where there are none."""
-    key = case.name, versions.of_run(case.description)
+    key = case.name, versions.of_run(case.config)
     return next((entry["values"] for entry in among if (entry["case"], entry["versions"]) == key), None)
 
 
@@ -180,7 +181,7 @@ def main() -> None:
             if stored(case, there) is None:
                 print(case.name, flush=True)
                 found = values(simulation(case, Path(folder), "sequential"))
-                there.append({"case": case.name, "versions": versions.of_run(case.description), "values": found})
+                there.append({"case": case.name, "versions": versions.of_run(case.config), "values": found})
     lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in there)
     part = FILE.with_suffix(".part")
     part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

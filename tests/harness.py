@@ -6,6 +6,7 @@ that acts on half of the gradients, weight decay, a falling learning rate, sever
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+import made
 from flatfed import algorithms, models
 from flatfed.analysis.hessian.measure import KEYS, signs
 from flatfed.data import dataset as datasets
@@ -30,6 +32,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 from flatfed.runs import record as records
+from flatfed.runs.run_config import RunConfig
 
 SIZES = [7, 12, 5, 9, 10, 6]
 DROPOUT = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}  # a model that has some
@@ -88,32 +91,8 @@ def dealt_to(folder: Path, seed: int) -> Path:
 
 def description(name: str, params: dict | None = None, **changes) -> dict:
     """Return a run description of the problem in float64; ``changes`` replace its top-level keys."""
-    base = {
-        "format": 1,
-        "scale": "test",
-        "protocol": "problem",
-        "split": "test",
-        "algorithm": name,
-        "seed": 3,
-        "dataset": {"name": "problem", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
-        "partition": {"scheme": "iid", "clients": len(SIZES)},
-        "sampling": {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"},
-        "model": {"name": "cnn_tiny", "options": {}},
-        "rounds": 4,
-        "batch_size": 4,
-        "local_epochs": 2,
-        "learning_rate": 0.2,
-        "learning_rate_decay": 0.9,
-        "weight_decay": 0.01,
-        "clip_norm": 1.5,
-        "augmentation": "none",
-        "update": {"name": name, "params": params or {}},
-        "evaluation": {"every": 1, "sets": ["test"], "batch_size": 7},
-        "executor": {"cpu": "stacked", "cuda": "stacked"},
-        "precision": "float64",
-        "checkpoint_every": 2,
-    }
-    return {**base, **changes}
+    ids = {"scale": "test", "protocol": "problem", "split": "test", "algorithm": name, "seed": 3}
+    return {**copy.deepcopy(made.SETTINGS), **ids, "update": {"name": name, "params": params or {}}, **changes}
 
 
 def needs(name: str) -> dict:
@@ -137,7 +116,7 @@ def simulation(folder: Path, spec: dict, executor: str = "stacked", **options) -
         write_problem(folder)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
     places = data, dealt, torch.device("cpu"), executor
-    return assembly.simulation(spec, *places, pause=lambda: interruption.check(), **options)
+    return assembly.simulation(RunConfig(**spec), *places, pause=lambda: interruption.check(), **options)
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:
@@ -161,7 +140,7 @@ def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **chan
         write_problem(tmp_path, sizes(name))
     spec = description(name, **{"precision": "float32", **needs(name), **changes})
     given = {"device": "cpu", "weights": weights}
-    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
+    train(RunConfig(**spec), tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
     return tmp_path / out
 
 
@@ -242,8 +221,8 @@ class Reference:
 
 def evaluated(run: Path, data: Path, partition: Path) -> dict[str, float]:
     """Return the scores of the model that the finished run in folder ``run`` ended with, computed on the CPU."""
-    about = records.read_finished(run).description
-    found = assembly.simulation(about, *load_data(about, data, partition), torch.device("cpu"), "sequential")
+    config = records.read_finished(run).config
+    found = assembly.simulation(config, *load_data(config, data, partition), torch.device("cpu"), "sequential")
     taps, tensors = getattr(found.weights, "taps", None), load_file(run / records.MODEL)
     names = found.layout.names if taps is None else taps.full.names
     row = torch.cat([tensors[name].reshape(-1) for name in names]).to(found.weights.initial)

@@ -23,6 +23,7 @@ from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, Hessia
 from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
+from flatfed.runs.run_config import RunConfig
 from flatfed.runs.uncertainty import agreement
 from flatfed.tables.cell import Cell
 
@@ -30,11 +31,37 @@ DIGEST = "0" * 64
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run(folder, columns, *, description=None, **record):
+#: Complete settings of some run.
+SETTINGS = {
+    "format": 1,
+    **{"scale": "paper", "protocol": "p", "split": "s", "algorithm": "fedavg", "seed": 1},
+    "dataset": {"name": "problem", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
+    "partition": {"scheme": "iid", "clients": 6},
+    "sampling": {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"},
+    "model": {"name": "cnn_tiny", "options": {}},
+    **{"rounds": 4, "batch_size": 4, "local_epochs": 2, "learning_rate": 0.2, "learning_rate_decay": 0.9},
+    **{"weight_decay": 0.01, "clip_norm": 1.5, "augmentation": "none"},
+    "update": {"name": "fedavg", "params": {}},
+    "evaluation": {"every": 1, "sets": ["test"], "batch_size": 7},
+    "executor": {"cpu": "stacked", "cuda": "stacked"},
+    **{"precision": "float64", "checkpoint_every": 2},
+}
+
+
+def config(settings):
+    """Return a run's complete settings: ``settings``, JSON, over :data:`SETTINGS`, also inside mappings."""
+    merged = {
+        key: {**SETTINGS[key], **value} if isinstance(SETTINGS.get(key), dict) else value
+        for key, value in settings.items()
+    }
+    return RunConfig(**{**SETTINGS, **merged})
+
+
+def run(folder, columns, *, settings=None, **record):
     """Write metrics.csv with ``columns`` (name -> values) and the record of a run that ended there; return the folder.
 
-    The description's ids are those that the folder is named for, unless ``description`` says otherwise; ``record``
-    holds what else its record says, or says otherwise.
+    The ids are those that the folder is named for, unless the ``settings`` of the run say otherwise; ``record`` holds
+    what else its record says, or says otherwise.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,9 +69,9 @@ def run(folder, columns, *, description=None, **record):
     (folder / records.METRICS).write_text("\n".join(lines) + "\n", encoding="utf-8")
     rounds = columns["round"][-1] if columns.get("round") else 0
     about = {"rounds_done": rounds, "diverged_at": None, "dataset_digest": DIGEST, "partition_digest": DIGEST}
-    described = {**ids(folder), "rounds": rounds, **(description or {})}
+    about["config"] = config({**ids(folder), "rounds": rounds or 1, **(settings or {})})
     files = tuple(folder / name for name in (records.METRICS, records.MODEL) if (folder / name).exists())
-    records.write(folder / records.RECORD, RunRecord(**{"description": described, **about, **record}), files)
+    records.write(folder / records.RECORD, RunRecord(**{**about, **record}), files)
     return str(folder)
 
 
@@ -55,8 +82,8 @@ def partition(path, counts):
     np.savez(path, **dealt, test=np.arange(0), class_counts=counts, spec=np.array("{}"))
 
 
-def timing(path, description, seconds, training=None, **changes):
-    """Write the timing of the run ``description``: so many ``seconds`` of a round, of them of ``training``."""
+def timing(path, settings, seconds, training=None, **changes):
+    """Write the timing of the run with ``settings``: so many ``seconds`` of a round, of them of ``training``."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     training = seconds if training is None else training
@@ -67,7 +94,7 @@ def timing(path, description, seconds, training=None, **changes):
     }
     names = ("seconds_per_round", "training_seconds_per_round", "evaluation_seconds_per_round")
     about |= zip(names, (seconds, training, seconds - training), strict=True)
-    timings.write(path, timings.Timing(**{**about, **changes}, description=description))
+    timings.write(path, timings.Timing(format=timings.FORMAT, config=config(settings), **{**about, **changes}))
     return str(path)
 
 
@@ -189,7 +216,7 @@ def ids(folder):
     protocol, split, algorithm, seed = Path(folder).absolute().parts[-4:]
     number = seed.removeprefix("seed")
     named = {"protocol": protocol, "split": split, "algorithm": algorithm}
-    return {**named, "seed": int(number) if number.isdecimal() else number}
+    return {**named, "seed": int(number) if number.isdecimal() else 1}
 
 
 @dataclass(frozen=True)
@@ -212,15 +239,16 @@ class RunElsewhere(Run):
         return self
 
 
-def requested(folder, description=None, partition=None, hessian=None, timing=None):
-    """Return the run in ``folder`` as the configuration would request it, with the description that its record has."""
+def requested(folder, settings=None, partition=None, hessian=None, timing=None):
+    """Return the run in ``folder`` as the configuration would request it, with the settings that its record has."""
     path = Path(folder, records.RECORD)
-    if description is None:
-        description = records.read(path).description if path.exists() else {"rounds": 2, **ids(folder)}
-    named = {"scale": description.get("scale", "paper"), **ids(folder)}
+    if settings is None:
+        settings = records.read(path).config.as_json() if path.exists() else {"rounds": 2, **ids(folder)}
+    requested_config = config(settings)
+    named = {"scale": requested_config.scale, **ids(folder)}
     files = {"hessian_file": hessian, "timing_file": timing, "analysis_folder": analyses_beside(str(folder))}
     return RunElsewhere(
-        **named, path=str(folder), dataset="data", partition=partition, description=description, **files
+        **named, path=str(folder), dataset="data", partition=partition, config=requested_config, **files
     )
 
 
@@ -243,7 +271,7 @@ def cell_numbers(*, paper=None, **content):
     """Return the numbers of a cell; keys that begin with ``base_`` are of the base row.
 
     ``runs``: folders, one per seed, or several with ``seeds``; ``analyses``: a hessian.json for each; ``timing``: a
-    timing.json, of the first run or of the run ``timed``, a description; ``value``: a number.
+    timing.json, of the first run or of the run ``timed``, settings; ``value``: a number.
     """
     metric = METRICS[content["metric"]]
 
@@ -255,7 +283,7 @@ def cell_numbers(*, paper=None, **content):
         runs = [requested(folder, hessian=file) for folder, file in zip(folders, analyses, strict=True)]
         timed = None
         if found["timing"]:
-            about = found["timed"] or runs[0].description
+            about = found["timed"] or runs[0].config.as_json()
             timed = requested(folders[0] if folders else "p/s/a/seed1", about, timing=found["timing"])
         return runs if metric.needs_runs or metric.source == "analysis" else [], timed
 
@@ -277,14 +305,14 @@ def cell_numbers(*, paper=None, **content):
     ]
 
 
-def so_far(folder, columns, *, description, **record):
+def so_far(folder, columns, *, settings, **record):
     """Leave ``folder`` as a run that is not finished does: lines and record as far as they are, no run.json."""
-    path = Path(run(folder, columns, description=description, **record))
+    path = Path(run(folder, columns, settings=settings, **record))
     lines = path / records.LINES_SO_FAR
     (path / records.METRICS).rename(lines)
     (path / records.RECORD).unlink()
     about = {"rounds_done": columns["round"][-1], "diverged_at": None, **record}
-    whole = {"description": description, "dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
+    whole = {"config": config(settings), "dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
     records.write(path / records.RECORD_SO_FAR, RunRecord(**whole), (lines,))
     return str(path)
 

@@ -94,7 +94,7 @@ def runs(row: str, finals: Sequence[float | None], scale: str = "paper", rounds:
         path.mkdir(parents=True)
         (path / "model.safetensors").write_bytes(row.encode())
         about = {**RECORD, **deal(description), **record}
-        made.run(path, metrics(finals[seed - 1], scale, rounds), description=description, **about)
+        made.run(path, metrics(finals[seed - 1], scale, rounds), settings=description, **about)
 
 
 def metrics(final: float, scale: str, rounds: int | None = None) -> dict[str, list[float]]:
@@ -198,7 +198,7 @@ def fill() -> None:
     shutil.copytree(folder(f"{iid}/fedavg", 1), Path("elsewhere", f"{iid}/fedavg/seed1"))
     (description,) = describe(folder(f"{iid}/fedsam", 1))
     columns = metrics(0.8, "paper", 4)
-    made.so_far(f"elsewhere/{iid}/fedsam/seed1", columns, description=description, **deal(description))
+    made.so_far(f"elsewhere/{iid}/fedsam/seed1", columns, settings=description, **deal(description))
 
 
 def clone(root: Path) -> None:

@@ -19,6 +19,7 @@ from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
+from flatfed.runs.run_config import RunConfig
 from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", list(executors.EXECUTORS))
@@ -28,7 +29,7 @@ NAMES = pytest.mark.parametrize("name", algorithms.names())
 def on_gpu(folder: Path, spec: dict, executor: str) -> Simulation:
     set_up(threads=1)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
-    return assembly.simulation(spec, data, dealt, torch.device("cuda"), executor)
+    return assembly.simulation(RunConfig(**spec), data, dealt, torch.device("cuda"), executor)
 
 
 def written(folder: Path, spec: dict) -> dict:

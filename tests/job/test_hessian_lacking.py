@@ -18,6 +18,7 @@ from flatfed.analysis.hessian.vector_products import Limits, Products
 from flatfed.engine.job.train import train
 from flatfed.errors import Shortage
 from flatfed.runs.curvature import AtOnce
+from flatfed.runs.run_config import RunConfig
 from harness import ERRORS, description, draw_of_signs, seeded, split_images, write_problem
 
 
@@ -25,7 +26,13 @@ from harness import ERRORS, description, draw_of_signs, seeded, split_images, wr
 def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("lacking")
     write_problem(folder)
-    train(description("fedavg", rounds=1), folder / "data", folder / "partition.npz", folder / "run", device="cpu")
+    train(
+        RunConfig(**description("fedavg", rounds=1)),
+        folder / "data",
+        folder / "partition.npz",
+        folder / "run",
+        device="cpu",
+    )
     return folder
 
 
@@ -157,7 +164,7 @@ def test_a_parameter_that_the_loss_does_not_use(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(models, "build", lambda *_: Idle())
     write_problem(tmp_path)
     spec = description("fedavg", rounds=1)
-    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / "run", device="cpu")
+    train(RunConfig(**spec), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "run", device="cpu")
     settings = {"precision": "float64", "images": None, "residual": 1e-6, "vectors": 64}
     found = make(tmp_path, tmp_path / "h.json", pyhessian=True, **settings)
     assert found.about.parameters == 83 and found.pyhessian is found.agreement is None

@@ -29,6 +29,7 @@ from flatfed.files import write_sealed
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Converged, Hessian
+from flatfed.runs.run_config import RunConfig
 from flatfed.tables import readings
 from harness import Reference, description, write_problem
 
@@ -45,7 +46,7 @@ def trained(tmp_path_factory) -> Path:
     write_problem(folder)
     for name, precision in (("run", "float64"), ("single", "float32")):
         spec = description("fedavg", rounds=2, precision=precision)
-        train(spec, folder / "data", folder / "partition.npz", folder / name, device="cpu")
+        train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / name, device="cpu")
     return folder
 
 

@@ -25,6 +25,8 @@ from samples import FEW, sampled
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
 
+from flatfed.runs.run_config import RunConfig
+
 ROWS = 3
 EXECUTORS = ("stacked", "sequential", "products")  # once over all rows, or (sequential) once for each
 GRADIENTS = {"fedavg": 1, "fedadam": 1, "scaffold": 1, "fedsam": 2, "fedsmoo": 2}
@@ -88,7 +90,7 @@ def counted(name: str, executor: str, steps: int, algorithm=None, **changes) -> 
     workload = WORKLOADS["W2-32" if changes else "W3-10"].but(clients=ROWS, steps=steps)
     dataset, partition = workload.data()
     spec = workload.description(name, **changes)
-    run = assembly.simulation(spec, dataset, partition, torch.device("cpu"), executor, algorithm=algorithm)
+    run = assembly.simulation(RunConfig(**spec), dataset, partition, torch.device("cpu"), executor, algorithm=algorithm)
     run.advance()
     with Operations(run.layout.size) as found:
         run.advance()

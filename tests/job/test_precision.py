@@ -15,6 +15,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
+from flatfed.runs.run_config import RunConfig
 from harness import description, simulation, write_problem
 
 
@@ -126,7 +127,7 @@ def stopped(folder, monkeypatch, instructions=UNITS, rounds=2, **changes):
     data, dealt = (folder / "data", folder / "partition.npz") if (folder / "data").exists() else write_problem(folder)
     monkeypatch.setattr(host, "instructions", lambda: instructions)
     spec = description("scaffold", **{"precision": "bfloat16", "rounds": 3, **changes})
-    train(spec, data, dealt, folder / "run", device="cpu", stop_after=rounds)
+    train(RunConfig(**spec), data, dealt, folder / "run", device="cpu", stop_after=rounds)
     return folder / "run"
 
 

@@ -18,6 +18,7 @@ from flatfed.engine import batches, second_stream
 from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded, RecordedScore
+from flatfed.runs.run_config import RunConfig
 from harness import DROPOUT, description, full_rows, needs, simulation, sizes, weights, write_problem
 from samples import sampled
 
@@ -165,7 +166,7 @@ def test_a_device_is_the_same_with_and_without_its_number(tmp_path):
     """Tensors lie on cuda:0 where the device asked for is cuda; here the other way round."""
     write_problem(tmp_path)
     data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
-    run = assembly.simulation(spec_of("fedavg"), data, dealt, torch.device("cpu", 0), "products")
+    run = assembly.simulation(RunConfig(**spec_of("fedavg")), data, dealt, torch.device("cpu", 0), "products")
     assert run.advance()
 
 

@@ -17,6 +17,7 @@ from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.job.train import train
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
+from flatfed.runs.run_config import RunConfig
 from harness import description, write_problem
 from made import recorded
 
@@ -32,7 +33,7 @@ def trained(tmp_path_factory) -> Path:
     write_problem(folder)
     for name, rate in (("good", 0.2), ("wild", 1e200)):
         spec = description("fedavg", rounds=2, learning_rate=rate, clip_norm=None, split=name)
-        train(spec, folder / "data", folder / "partition.npz", folder / name, device="cpu")
+        train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / name, device="cpu")
     assert json.loads((folder / "wild" / "run.json").read_text())["diverged_at"] is not None
     assert not all(tensor.isfinite().all() for tensor in load_file(folder / "wild" / "model.safetensors").values())
     return folder

@@ -18,6 +18,7 @@ from flatfed.analysis.landscape.loss_surface import SurfaceSettings
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
+from flatfed.runs.run_config import RunConfig
 from harness import description, write_problem
 from made import landscape_about, landscape_model, recorded
 
@@ -29,7 +30,7 @@ def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("refusals")
     write_problem(folder)
     spec = description("fedavg", rounds=1)
-    train(spec, folder / "data", folder / "partition.npz", folder / "run", device="cpu")
+    train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / "run", device="cpu")
     return folder
 
 

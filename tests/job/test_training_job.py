@@ -22,6 +22,7 @@ from flatfed.engine.job import checkpoint
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
+from flatfed.runs.run_config import RunConfig
 from harness import description, evaluated, interrupted_job, job, lines, write_problem
 from samples import FEW, sampled
 
@@ -143,7 +144,13 @@ def test_data_of_another_shape_is_refused(tmp_path):
 def test_cuda_asked_for_and_absent_fails_at_once(tmp_path):
     write_problem(tmp_path)
     with pytest.raises(FlatFedError, match="torch sees no GPU"):
-        train(description("fedavg"), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "out", device="cuda")
+        train(
+            RunConfig(**description("fedavg")),
+            tmp_path / "data",
+            tmp_path / "partition.npz",
+            tmp_path / "out",
+            device="cuda",
+        )
 
 
 def no_kernel(monkeypatch, message):
@@ -163,7 +170,13 @@ def test_a_gpu_without_kernels_in_this_build_of_torch_is_refused_at_once(tmp_pat
     write_problem(tmp_path)
     no_kernel(monkeypatch, "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors")
     with pytest.raises(FlatFedError) as refusal:
-        train(description("fedavg"), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "out", device=device)
+        train(
+            RunConfig(**description("fedavg")),
+            tmp_path / "data",
+            tmp_path / "partition.npz",
+            tmp_path / "out",
+            device=device,
+        )
     message = str(refusal.value)
     assert "Tesla V100-SXM2-16GB (compute capability 7.0)" in message and f"torch {torch.__version__}" in message
     assert "https://download.pytorch.org/whl/cu126" in message and "7.5 or later" in message

@@ -16,6 +16,7 @@ from flatfed import cli, models
 from flatfed.data import partition as partitions
 from flatfed.engine.job import train as job
 from flatfed.files import digest_arrays
+from flatfed.runs.run_config import RunConfig
 from harness import dealt_to, description, evaluated, write_problem
 
 EVALUATION = {"every": 2, "sets": ["validation"], "batch_size": 7}
@@ -24,7 +25,7 @@ EVALUATION = {"every": 2, "sets": ["validation"], "batch_size": 7}
 def tuned(folder: Path, out: str = "run", **changes) -> Path:
     """Run a tuning job in float32 on the problem in ``folder``, on the CPU; return its folder."""
     spec = description("fedsmoo", **{"validation": 0.2, "evaluation": EVALUATION, "precision": "float32", **changes})
-    job.train(spec, folder / "data", folder / "partition.npz", folder / out, device="cpu")
+    job.train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / out, device="cpu")
     return folder / out
 
 
@@ -77,7 +78,7 @@ def test_the_test_images_change_nothing(tmp_path):
     seen = []
     for name in ("one", "other"):
         place = tmp_path / name
-        job.train(spec, place / "data", place / "partition.npz", place / "plain", device="cpu")
+        job.train(RunConfig(**spec), place / "data", place / "partition.npz", place / "plain", device="cpu")
         seen.append(lines(place / "plain"))
     assert seen[0] != seen[1], "which an ordinary run would have noticed"
     assert seen[0][-1]["train_loss"] != lines(one)[-1]["train_loss"], "and it trains on more images"
@@ -128,7 +129,7 @@ def test_rounds_in_which_no_node_has_an_image_held_out_lack_that_column(tmp_path
     nodes = {"topology": {"graph": "ring"}, "sampling": {"scheme": "bernoulli", "fraction": 0.2}, "seed": seed}
     sets = {"every": 1, "sets": ["validation", "nodes"], "batch_size": 7}
     spec = description("dfedavg", validation=0.1, evaluation=sets, rounds=8, precision="float32", **nodes)
-    job.train(spec, data, dealt_to(tmp_path, seed), tmp_path / "run", device="cpu")
+    job.train(RunConfig(**spec), data, dealt_to(tmp_path, seed), tmp_path / "run", device="cpu")
     accuracies = [line["node_validation_accuracy"] for line in lines(tmp_path / "run")]
     assert len(accuracies) == 8 and all(text == "" or 0 <= float(text) <= 1 for text in accuracies)
 

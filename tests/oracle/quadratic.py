@@ -18,6 +18,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine.executors import Sequential, Stacked
 from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
+from flatfed.runs.run_config import RunConfig
 from harness import description, needs
 
 
@@ -83,7 +84,7 @@ def quadratic(
         patch.setattr(models, "build", lambda *_: Point(size, clients))
         patch.setattr(models, "initial_weights", lambda *_: torch.tensor(start, dtype=torch.float64))
         data = SimpleNamespace(images=images, labels=labels, train=len(labels), test=0)
-        run = assembly.simulation(spec, data, dealt, torch.device("cpu"), "sequential")
+        run = assembly.simulation(RunConfig(**spec), data, dealt, torch.device("cpu"), "sequential")
     transform = run.algorithm.transform if run.private else None
     run.executor = {"sequential": Sequential, "stacked": Stacked}[executor](run.model, run.layout, transform)
     run.executor.curvature = torch.tensor(curvature, dtype=torch.float64)

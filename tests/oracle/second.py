@@ -13,6 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
+from flatfed.runs.run_config import SamplingSettings, TopologySettings
 from harness import Reference
 
 SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
@@ -42,7 +43,7 @@ class Server(Reference):
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
         for t in range(rounds):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)
+            active = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
             self.round(name, p, t, eta, [int(i) for i in active])
         return self.w
 
@@ -166,11 +167,13 @@ class Peers(Server):
         """Run ``rounds`` rounds; return the mean of the nodes' models."""
         from flatfed.engine.topology import Topology
 
-        graph = Topology(self.spec["topology"], self.m, self.spec["seed"])
+        graph = Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
         self.x_i = {i: self.w.clone() for i in range(self.m)}
         for t in range(rounds):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = [int(i) for i in active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)]
+            active = [
+                int(i) for i in active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
+            ]
             if name == "dpsgd" and p["order"] == "official_code":
                 self.mix(graph.mixing(t))
             before = dict(self.x_i)

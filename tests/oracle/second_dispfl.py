@@ -24,6 +24,7 @@ from second import Server
 from flatfed.data.streams import stream
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
+from flatfed.runs.run_config import SamplingSettings, TopologySettings
 
 
 def densities(shapes: list[tuple[int, ...]], density: float) -> list[float]:
@@ -60,7 +61,7 @@ class SparsePeers(Server):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds; return the plain mean of the nodes' weights, zeros included."""
-        graph = Topology(self.spec["topology"], self.m, self.spec["seed"])
+        graph = Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
         self.own = self.first_masks(p)
         self.worn = {i: mask.clone() for i, mask in self.own.items()}
         self.x_i = {i: self.w * self.own[i] for i in range(self.m)}
@@ -68,7 +69,7 @@ class SparsePeers(Server):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
             matrix = graph.mixing(t)
             self.average({i: [j for j in range(self.m) if matrix[i, j] > 0] for i in range(self.m)})
-            for i in active_clients(self.spec["sampling"], self.m, self.spec["seed"], t):
+            for i in active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t):
                 self.x_i[int(i)], gradient = self.train(int(i), t, eta)
                 self.own[int(i)] = self.next_mask(p, int(i), t, rounds, gradient)
         self.w = sum(self.x_i.values()) / self.m

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from flatfed.engine.sampling import active_clients
+from flatfed.runs.run_config import SamplingSettings
 from harness import Reference
 
 EPSILON = 1e-7  # added to every norm that a perturbation, or FedSMOO's s, is divided by
@@ -238,7 +239,7 @@ class Shipped(Reference):
         return self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
 
     def active(self, t: int) -> list[int]:
-        return active_clients(self.spec["sampling"], self.m, self.spec["seed"], t).tolist()
+        return active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t).tolist()
 
 
 CASES = {

@@ -129,7 +129,7 @@ class Counted:
 def active(run, round_: int) -> np.ndarray:
     from flatfed.engine.sampling import active_clients
 
-    return active_clients(run.description["sampling"], run.client_count, run.seed, round_)
+    return active_clients(run.config.sampling, run.client_count, run.seed, round_)
 
 
 @pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))

@@ -16,6 +16,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly
+from flatfed.runs.run_config import RunConfig
 from harness import Reference, description, needs, simulation, write_problem
 
 
@@ -33,7 +34,9 @@ def test_sets_by_hand(tmp_path):
     spec = description("fedavg", evaluation=evaluation)
     data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
     drawn = [np.asarray(dealt.test)[[i, 3 * i, 3 * i]] for i in range(6)]
-    run = assembly.simulation(spec, data, replace(dealt, client_test=drawn), torch.device("cpu"), "sequential")
+    run = assembly.simulation(
+        RunConfig(**spec), data, replace(dealt, client_test=drawn), torch.device("cpu"), "sequential"
+    )
     line = run.advance()
     logits, labels = outputs(tmp_path, spec, run.server["w"][0])
     right = (logits.argmax(dim=1) == labels).double().numpy()
@@ -57,7 +60,7 @@ def test_clients_on_their_own_validation_images_by_hand(tmp_path):
     held = partitions.hold_out(whole, data.labels, 0.2, 3)
     own = [part for part in held.client_validation[1:] if len(part)]
     held = replace(held, client_validation=[np.arange(0), *own])
-    run = assembly.simulation(spec, data, held, torch.device("cpu"), "sequential")
+    run = assembly.simulation(RunConfig(**spec), data, held, torch.device("cpu"), "sequential")
     line = run.advance()
     logits, labels = outputs(tmp_path, description("fedavg"), run.server["w"][0])
     right = (logits.argmax(dim=1) == labels).double().numpy()
@@ -118,7 +121,7 @@ def test_nodes_on_test_images_of_their_own_by_hand(tmp_path, executor):
     spec = description("dfedavg", **needs("dfedavg"), **NODES)
     data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
     drawn = [np.asarray(dealt.test)[[i, 3 * i, 3 * i, 2 * i + 1]] for i in range(len(dealt.offsets) - 1)]
-    run = assembly.simulation(spec, data, replace(dealt, client_test=drawn), torch.device("cpu"), executor)
+    run = assembly.simulation(RunConfig(**spec), data, replace(dealt, client_test=drawn), torch.device("cpu"), executor)
     reference = Reference(tmp_path, spec)
     models = [trained_by_hand(tmp_path, spec, reference.w, node, 0) for node in range(reference.m)]
     line = run.advance()

@@ -26,7 +26,7 @@ def folder(tmp_path_factory) -> Path:
 
 def case_of(update: str) -> golden.Case:
     """Return the first case of an algorithm."""
-    return next(case for case in CASES if case.description["update"]["name"] == update)
+    return next(case for case in CASES if case.config.update.name == update)
 
 
 def differing(case: golden.Case, folder: Path, executor: str = "sequential") -> list[str]:
@@ -63,7 +63,7 @@ def test_a_step_in_emulated_bfloat16_is_close_to_float32(executor, folder):
 
 
 def test_cases_cover_algorithms_schemes_and_models():
-    descriptions = [case.description for case in CASES]
+    descriptions = [case.config.as_json() for case in CASES]
     assert {each["update"]["name"] for each in descriptions} == set(algorithms.names())
     assert {each["partition"]["scheme"] for each in descriptions} == set(VERSIONS)
     assert {each["model"]["name"] for each in descriptions} == set(models.names()) - UNCOVERED_MODELS

@@ -193,7 +193,7 @@ def test_a_node_that_does_not_train_shares_its_mixed_model(tmp_path):
     store = run.state.store
     for t in range(T):
         run.advance()
-        trained = active_clients(run.description["sampling"], run.client_count, run.seed, t)
+        trained = active_clients(run.config.sampling, run.client_count, run.seed, t)
         assert 0 < len(trained) < run.client_count
         moved = (store["mask"] != store["shared"]).any(dim=1)
         assert np.flatnonzero(moved.numpy()).tolist() == sorted(trained)

@@ -8,6 +8,7 @@ import torch
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
+from flatfed.runs.run_config import SamplingSettings
 from harness import Reference, description, simulation
 
 PULL, KEPT, SERVER = 0.3, 0.5, 0.9
@@ -66,7 +67,7 @@ def by_hand(folder, spec: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
     for round_ in range(spec["rounds"]):
         rate = spec["learning_rate"] * spec["learning_rate_decay"] ** round_
         models = []
-        for client in active_clients(spec["sampling"], problem.m, spec["seed"], round_):
+        for client in active_clients(SamplingSettings(**spec["sampling"]), problem.m, spec["seed"], round_):
             x, pull, last = w.clone(), PULL * (w - anchors[client]), torch.zeros_like(w)
             for index in problem.batches(client, round_):
                 last = problem.gradient(x, index) + pull + KEPT * last

@@ -15,6 +15,7 @@ from flatfed import algorithms
 from flatfed.engine import batches
 from flatfed.engine.job.train import train
 from flatfed.engine.sampling import active_clients
+from flatfed.runs.run_config import RunConfig, SamplingSettings
 from harness import Reference, description, needs, simulation, sizes, write_problem
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
@@ -47,7 +48,7 @@ def test_a_probed_run_writes_the_same_files_and_what_looking_cost(tmp_path):
     write_problem(tmp_path)
     spec = description("fedsam", rounds=3)
     for name, about in (("plain", spec), ("probed", {**spec, "probe": PROBE})):
-        train(about, tmp_path / "data", tmp_path / "partition.npz", tmp_path / name, device="cpu")
+        train(RunConfig(**about), tmp_path / "data", tmp_path / "partition.npz", tmp_path / name, device="cpu")
     plain, probed = tmp_path / "plain", tmp_path / "probed"
     assert (plain / "model.safetensors").read_bytes() == (probed / "model.safetensors").read_bytes()
     tables, records = [], []
@@ -119,7 +120,7 @@ def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
     images = run.probe.images.numpy()
     for round_ in range(2):
         w = run.server["w"][0].clone()
-        active = active_clients(spec["sampling"], 6, 3, round_)
+        active = active_clients(SamplingSettings(**spec["sampling"]), 6, 3, round_)
         run.advance()
         expected = drift_by_hand(reference, w, active, round_, 0.3, images, rate)
         assert len(active) == 3 and 0 < expected < 1
@@ -171,8 +172,10 @@ def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
     spec = {**description("fedlesam", {"rho": 0.1}, sampling=sampling), "probe": {**PROBE, "every": 1}}
     run = simulation(tmp_path, spec)
     run.advance()
-    newcomers = set(active_clients(sampling, 6, 3, 1)) - set(active_clients(sampling, 6, 3, 0))
-    order = batches.longest_first(active_clients(sampling, 6, 3, 1), run.sizes, run.schedule)
+    newcomers = set(active_clients(SamplingSettings(**sampling), 6, 3, 1)) - set(
+        active_clients(SamplingSettings(**sampling), 6, 3, 0)
+    )
+    order = batches.longest_first(active_clients(SamplingSettings(**sampling), 6, 3, 1), run.sizes, run.schedule)
     assert 0 < len(newcomers) < 3
     new, old = (order[[(client in newcomers) == which for client in order]] for which in (True, False))
     assert run.probe.drift(new) == pytest.approx(0.5, abs=1e-12)

@@ -30,6 +30,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
 from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
+from flatfed.runs.run_config import RunConfig
 from harness import ERRORS, Reference, description, write_problem
 from made import recorded
 
@@ -49,7 +50,7 @@ def problem(tmp_path_factory) -> Path:
         ("single", "fedavg", "float32"),
     ):
         spec = description(algorithm, evaluation=EVALUATION, precision=precision)
-        train(spec, folder / "data", folder / "partition.npz", folder / name, device="cpu")
+        train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / name, device="cpu")
     return folder
 
 
@@ -203,6 +204,7 @@ HALTS = """
 import sys, time
 from flatfed import cli
 from flatfed.analysis.landscape import loss_surface
+from flatfed.runs.run_config import RunConfig
 loss_surface.SAVE_INTERVAL, call, calls = 0.0, loss_surface.LossEvaluator.__call__, []
 def halts(self, row):
     calls.append(row)

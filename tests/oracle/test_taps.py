@@ -14,6 +14,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
 from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
+from flatfed.runs.run_config import RunConfig
 from harness import description, evaluated, needs, simulation, sizes, write_problem
 from samples import sampled
 
@@ -128,7 +129,7 @@ def test_files_hold_the_full_model(tmp_path, deep):
     write_problem(tmp_path)
     spec = description("fedsam", precision="float32")
     places = tmp_path / "data", tmp_path / "partition.npz"
-    train(spec, *places, tmp_path / "out", device="cpu")
+    train(RunConfig(**spec), *places, tmp_path / "out", device="cpu")
     weights = load_file(tmp_path / "out/model.safetensors")
     assert {name: tuple(value.shape) for name, value in weights.items()} == {
         name: tuple(value.shape) for name, value in Deep().named_parameters()

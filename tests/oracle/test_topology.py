@@ -9,6 +9,7 @@ from flatfed.engine import topology
 from flatfed.engine.topology import Topology
 from flatfed.errors import ConfigError
 from flatfed.runs.graphs import GRAPHS, STATIC, VARYING, torus
+from flatfed.runs.run_config import TopologySettings
 
 SYMMETRIC = [
     ({"graph": "ring"}, 7, 3),
@@ -35,7 +36,7 @@ def test_every_graph_is_tried():
 @pytest.mark.parametrize("round_", [0, 5])
 def test_symmetric_doubly_stochastic_with_equal_weights(spec, m, size, round_):
     """Every row holds 1 / (degree + 1) for itself and its neighbours, and nothing else."""
-    w = Topology(spec, m, 3).mixing(round_)
+    w = Topology(TopologySettings(**spec), m, 3).mixing(round_)
     assert w.shape == (m, m) and w.dtype == np.float64
     assert (w == w.T).all()
     assert np.abs(w.sum(axis=0) - 1).max() < 1e-15 and np.abs(w.sum(axis=1) - 1).max() < 1e-15
@@ -47,7 +48,8 @@ def test_symmetric_doubly_stochastic_with_equal_weights(spec, m, size, round_):
 def test_who_is_next_to_whom():
     def near(graph, m):
         return [
-            set(np.flatnonzero(row).tolist()) - {i} for i, row in enumerate(Topology({"graph": graph}, m, 0).mixing(0))
+            set(np.flatnonzero(row).tolist()) - {i}
+            for i, row in enumerate(Topology(TopologySettings(graph=graph), m, 0).mixing(0))
         ]
 
     assert near("ring", 5) == [{(i + 1) % 5, (i - 1) % 5} for i in range(5)]
@@ -83,12 +85,12 @@ def test_the_torus_is_as_square_as_possible(m, shape):
 )
 def test_spectral_gaps_in_closed_form(spec, m, eigenvalues):
     others = np.sort(np.abs(eigenvalues), axis=None)[:-1]
-    assert Topology(spec, m, 0).spectral_gap() == pytest.approx(1 - others[-1], abs=1e-12)
+    assert Topology(TopologySettings(**spec), m, 0).spectral_gap() == pytest.approx(1 - others[-1], abs=1e-12)
 
 
 def test_the_ring_of_one_hundred():
     """The gap that DFedSAM, section 3.1, means: (2/3)(1 - cos(2 pi / m)), about 4 pi^2 / (3 m^2)."""
-    gap = Topology({"graph": "ring"}, 100, 0).spectral_gap()
+    gap = Topology(TopologySettings(graph="ring"), 100, 0).spectral_gap()
     assert gap == pytest.approx(2 / 3 * (1 - np.cos(2 * np.pi / 100)), abs=1e-12)
     assert gap == pytest.approx(4 * np.pi**2 / 3 / 100**2, rel=1e-3)
 
@@ -97,9 +99,9 @@ def test_a_random_clique_shrinks_by_its_expectation(monkeypatch):
     """E[W'W] = E[W] for projections: lambda^2 = 1 - (n - 1)/(m - 1)."""
     monkeypatch.setattr(topology, "DRAWS", 4000)
     for n, m in ((2, 6), (5, 10)):
-        found = Topology({"graph": "clique", "neighbours": n}, m, 1).spectral_gap()
+        found = Topology(TopologySettings(graph="clique", neighbours=n), m, 1).spectral_gap()
         assert found == pytest.approx(1 - np.sqrt(1 - (n - 1) / (m - 1)), abs=0.02)
-    assert Topology({"graph": "clique", "neighbours": 6}, 6, 1).spectral_gap() == pytest.approx(1, abs=1e-6)
+    assert Topology(TopologySettings(graph="clique", neighbours=6), 6, 1).spectral_gap() == pytest.approx(1, abs=1e-6)
 
 
 def test_gossip_contracts_by_lambda_at_most():
@@ -107,7 +109,7 @@ def test_gossip_contracts_by_lambda_at_most():
     x = rng.standard_normal((12, 4))
     away = np.linalg.norm(x - x.mean(axis=0), axis=0)
     for graph in ("ring", "grid", "exponential"):
-        made = Topology({"graph": graph}, 12, 0)
+        made = Topology(TopologySettings(graph=graph), 12, 0)
         w, shrink = made.mixing(0), 1 - made.spectral_gap()
         for q in (1, 2, 4):
             mixed = np.linalg.matrix_power(w, q) @ x
@@ -118,7 +120,7 @@ def test_gossip_contracts_by_lambda_at_most():
 
 
 def test_cliques_of_one_round_are_disjoint():
-    made, rounds = Topology(CLIQUE, 10, 3), []
+    made, rounds = Topology(TopologySettings(**CLIQUE), 10, 3), []
     for round_ in range(30):
         cliques = []
         for step in range(3):
@@ -136,7 +138,7 @@ def test_cliques_of_one_round_are_disjoint():
 
 
 def test_random_neighbours_are_others_and_not_mutual():
-    made = Topology(NEIGHBOURS, 8, 3)
+    made = Topology(TopologySettings(**NEIGHBOURS), 8, 3)
     drawn = [made.mixing(round_, step) for round_ in range(10) for step in range(2)]
     for w in drawn:
         assert ((w > 0).sum(axis=1) == 4).all() and (w.diagonal() == 1 / 4).all()
@@ -147,19 +149,19 @@ def test_random_neighbours_are_others_and_not_mutual():
 
 @pytest.mark.parametrize("spec", [CLIQUE, NEIGHBOURS, {"graph": "regular", "neighbours": 3}])
 def test_time_varying_graphs_are_keyed_by_seed_and_round(spec):
-    made = [Topology(spec, 12, 3).mixing(round_) for round_ in range(4)]
-    again = [Topology(spec, 12, 3).mixing(round_) for round_ in (3, 2, 1, 0)]
+    made = [Topology(TopologySettings(**spec), 12, 3).mixing(round_) for round_ in range(4)]
+    again = [Topology(TopologySettings(**spec), 12, 3).mixing(round_) for round_ in (3, 2, 1, 0)]
     assert all((a == b).all() for a, b in zip(made, again[::-1], strict=True))
-    assert all((made[0] != other).any() for other in [*made[1:], Topology(spec, 12, 4).mixing(0)])
-    one = Topology(spec, 12, 3)
+    assert all((made[0] != other).any() for other in [*made[1:], Topology(TopologySettings(**spec), 12, 4).mixing(0)])
+    one = Topology(TopologySettings(**spec), 12, 3)
     assert (one.mixing(0, 0) != one.mixing(0, 1)).any()
 
 
 @pytest.mark.parametrize("graph", STATIC)
 def test_fixed_graphs_stay(graph):
-    made = Topology({"graph": graph}, 12, 3)
+    made = Topology(TopologySettings(graph=graph), 12, 3)
     assert (made.mixing(0) == made.mixing(7, 2)).all()
-    assert (made.mixing(0) == Topology({"graph": graph}, 12, 4).mixing(0)).all()
+    assert (made.mixing(0) == Topology(TopologySettings(graph=graph), 12, 4).mixing(0)).all()
 
 
 @pytest.mark.parametrize(
@@ -180,4 +182,4 @@ def test_fixed_graphs_stay(graph):
 )
 def test_what_does_not_fit_is_refused(spec, m, message):
     with pytest.raises(ConfigError, match=f"^topology: .*{message}"):
-        Topology(spec, m, 0)
+        Topology(TopologySettings(**spec), m, 0)

@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
 from yardsticks import KINDS, YARDSTICKS
 
+from flatfed.runs.run_config import SamplingSettings
+
 RESNET = {"name": "resnet18_gn", "options": WORKLOADS["W1"].options}  # its taps are mostly dead, so ours are cropped
 
 
@@ -39,7 +41,9 @@ def distance(folder: Path, name: str, kind: str, rounds: int = 3, **changes) -> 
     initial = theirs.w.clone()
     for round_ in range(rounds):
         ours.advance()
-        theirs.advance(active_clients(spec["sampling"], ours.client_count, spec["seed"], round_).tolist())
+        theirs.advance(
+            active_clients(SamplingSettings(**spec["sampling"]), ours.client_count, spec["seed"], round_).tolist()
+        )
     found = torch.cat([value.reshape(-1) for value in ours.weights.tensors(ours.server["w"][0]).values()])
     return float((found - theirs.w).abs().max()), float((theirs.w - initial).abs().max())
 

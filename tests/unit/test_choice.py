@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import made
-from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs.tuning_choice import TuningChoice
@@ -19,9 +19,9 @@ def tried(folder: Path, rate: float, accuracies: list[float], **changes) -> dict
     """Write a run that tried a learning rate; return its point of the specification."""
     path = folder / f"learning_rate={rate:g}"
     columns = {"round": list(range(1, len(accuracies) + 1)), "validation_accuracy": accuracies}
-    described = {"rounds": 3, "learning_rate": rate}
-    made.run(path, columns, description=described, **changes)
-    digest = digest_json({**made.ids(path), **described})
+    settings = {"rounds": 3, "learning_rate": rate}
+    made.run(path, columns, settings=settings, **changes)
+    digest = digest_json(made.config({**made.ids(path), **settings}).as_json())
     return {"values": {"learning_rate": rate}, "run": str(path), "description_digest": digest}
 
 
@@ -33,11 +33,21 @@ def spec(points: list[dict], window: int = 1) -> dict:
 
 
 def asked(spec: dict) -> TuningChoice:
-    return forms.read(TuningChoice, spec, "a choice")
+    return TuningChoice.of_json(spec, "a choice")
+
+
+def make(spec: dict, out: Path) -> None:
+    """Choose among the points of ``spec``, whose runs are the requested ones if they have the point's learning rate."""
+    runs = [made.requested(point["run"]) for point in spec["points"]]
+    rates = [point["values"]["learning_rate"] for point in spec["points"]]
+    requested = [
+        replace(run, config=run.config.changed(learning_rate=rate)) for run, rate in zip(runs, rates, strict=True)
+    ]
+    search.make(asked(spec), requested, out)
 
 
 def chosen(folder: Path, points: list[dict], window: int = 1) -> dict:
-    search.make(asked(spec(points, window)), folder / "choice.json")
+    make(spec(points, window), folder / "choice.json")
     return json.loads((folder / "choice.json").read_text())
 
 
@@ -67,7 +77,7 @@ def test_the_accuracy_that_is_asked_for_is_read(tmp_path):
         head, *rest = path.read_text().splitlines()
         path.write_text("\n".join([f"{head},client_validation_accuracy", *(f"{line},{mean}" for line in rest)]) + "\n")
         made.recorded(point["run"])
-    search.make(asked({**spec(points), "accuracy": "client_validation_accuracy"}), tmp_path / "choice.json")
+    make({**spec(points), "accuracy": "client_validation_accuracy"}, tmp_path / "choice.json")
     found = json.loads((tmp_path / "choice.json").read_text())
     assert found["chosen"] == {"learning_rate": 0.03} and [point["accuracy"] for point in found["points"]] == [0.3, 0.5]
 
@@ -96,7 +106,7 @@ def test_where_nothing_can_be_chosen_nothing_is_written(tmp_path):
         ([wild], "fedsam on s of p: all 1 points of the grid diverged"),
         ([good, tried(tmp_path, 0.03, [0.1, 0.2])], "has done 2 of 3 rounds"),
         ([good, {**good, "run": str(tmp_path / "nowhere")}], "nowhere: not a finished run: it has no run.json"),
-        ([{**good, "description_digest": "other"}], "of another run than the grid's point"),
+        ([{**good, "values": {"learning_rate": 0.2}}], "not the requested run: learning_rate is 0.1, here 0.2"),
     ):
         with pytest.raises(DataError, match=message):
             chosen(tmp_path, points)
@@ -111,14 +121,6 @@ def test_points_of_different_data_are_not_compared(tmp_path, key):
 
 
 def test_a_run_of_other_code_is_noted(tmp_path, capsys):
-    point = tried(tmp_path, 0.1, [0.2, 0.9, 0.5])
-    components = {"update": {"name": "fedavg"}, "model": {"name": "cnn"}, "partition": {"scheme": "dirichlet"}}
-
-    def old(record):
-        record["description"].update(components)
-        record["versions"] = {"engine": 0}
-
-    made.recorded(point["run"], old)
-    point["description_digest"] = digest_json(json.loads(Path(point["run"], "run.json").read_text())["description"])
+    point = tried(tmp_path, 0.1, [0.2, 0.9, 0.5], versions={"engine": 0})
     chosen(tmp_path, [point])
     assert f"{point['run']}: engine is version 0, now 1\n" in capsys.readouterr().out

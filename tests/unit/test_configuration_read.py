@@ -168,9 +168,9 @@ def test_a_protocol_without_algorithms_and_targets_has_every_ones_defaults(proje
     for scale in ("preview", "paper"):
         runs = {run.algorithm: run for run in made.table_runs(exp, scale, "plain")}
         declared = algorithms.load("fedsmoo").parameters()
-        params = runs["fedsmoo"].description["update"]["params"]
+        params = runs["fedsmoo"].config.update.params
         assert params == {name: parameter.default for name, parameter in declared.items()}
-        assert runs["fedavg"].description["learning_rate"] == runs["fedsmoo"].description["learning_rate"]
+        assert runs["fedavg"].config.learning_rate == runs["fedsmoo"].config.learning_rate
     rounds = {"metric": "rounds_to_target", "unit": "rounds"}
     own.write_text(yaml.safe_dump({**table, **rounds, "columns": [{**column, **rounds, "targets": ["t1"]}]}))
     with pytest.raises(ConfigError, match=r"no targets for split 'dir0\.6-100'; it has some for: none"):

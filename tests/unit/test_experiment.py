@@ -45,7 +45,7 @@ def test_loading_imports_no_torch() -> None:
 def test_preview_is_small(exp: experiment.Experiment) -> None:
     for table, columns in scales.existing(exp, exp.scale, exp.requested).tables:
         for run in made.table_runs(exp, "preview", table, columns):
-            description, data = run.description, exp.catalog.datasets[run.dataset]
+            description, data = run.config.as_json(), exp.catalog.datasets[run.dataset]
             images = data.train // description["partition"]["clients"]
             steps = description["local_epochs"] * -(-images // description["batch_size"])
             assert description["rounds"] <= 40
@@ -102,7 +102,7 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
     run = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 2)
     assert run.path == "results/paper/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed2"
     assert run.partition == "results/paper/partitions/fedsmoo-cifar10/path3-100/seed2.npz"
-    description = run.description
+    description = run.config.as_json()
     assert json.loads(json.dumps(description)) == description
     own = {"penalty": 0.1, "regulariser": "paper", "rho": 0.1, "s": "official_code", "unpacking": "paper"}
     assert description["update"] == {"name": "fedsmoo", "params": own}
@@ -119,15 +119,15 @@ def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experimen
     for scale in experiment.SCALES:
         for table, _ in scales.all_at(exp, scale)[0]:
             for run in made.table_runs(exp, scale, table):
-                text = json.dumps(run.description, sort_keys=True, allow_nan=False)
-                assert json.loads(text) == run.description
+                text = json.dumps(run.config.as_json(), sort_keys=True, allow_nan=False)
+                assert json.loads(text) == run.config.as_json()
                 assert seen.setdefault(run.path, text) == text
     assert len(set(seen.values())) == len(seen)
 
 
 def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
     def description(protocol: str, algorithm: str) -> dict:
-        return run_specs.run(exp, "paper", protocol, "dir0.6-100", algorithm, 1).description
+        return run_specs.run(exp, "paper", protocol, "dir0.6-100", algorithm, 1).config.as_json()
 
     decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].rows}
     assert {name for name, decay in decays.items() if decay == 0.9995} == {"feddyn", "fedsmoo"}
@@ -156,9 +156,9 @@ def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experime
     plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedavg", 1)
     assert variant.partition == plain.partition
     assert variant.path != plain.path
-    assert variant.description["model"]["name"] == "cnn"
-    assert variant.description["partition"] == plain.description["partition"]
-    assert variant.description["update"] == plain.description["update"]
+    assert variant.config.model.name == "cnn"
+    assert variant.config.partition == plain.config.partition
+    assert variant.config.update == plain.config.update
     cell = made.first_number(exp, "paper", "cifar10_cnn", "path3-100", "fedavg")
     assert (cell.paper.value, cell.compare) == (74.08, "ordering")
 
@@ -171,17 +171,17 @@ def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path)
     found = experiment.load(tmp_path)
     for protocol, said in ((CIFAR10, None), (f"{CIFAR10}~bfloat16", True)):
         assert (
-            run_specs.run(found, "paper", protocol, "path3-100", "fedavg", 1).description.get("emulate_bfloat16")
+            run_specs.run(found, "paper", protocol, "path3-100", "fedavg", 1).config.as_json().get("emulate_bfloat16")
             is said
         )
 
 
 def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) -> None:
     variant = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
-    plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 1).description
-    changed = {key for key, value in variant.description.items() if plain[key] != value}
+    plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 1).config.as_json()
+    changed = {key for key, value in variant.config.as_json().items() if plain[key] != value}
     assert changed == {"algorithm", "update"}
-    assert variant.description["update"] == {"name": "fedsmoo", "params": {**plain["update"]["params"], "rho": 0.05}}
+    assert variant.config.update.as_json() == {"name": "fedsmoo", "params": {**plain["update"]["params"], "rho": 0.05}}
     assert variant.path.endswith("/fedsmoo~rho0.05/seed1")
 
 
@@ -193,7 +193,7 @@ def test_default_parameters_are_the_files(exp: experiment.Experiment) -> None:
     ]
     assert len(served) > 15
     for name in served:
-        params = run_specs.run(exp, "preview", CIFAR10, "dir0.6-100", name, 1).description["update"]["params"]
+        params = run_specs.run(exp, "preview", CIFAR10, "dir0.6-100", name, 1).config.update.params
         assert params.keys() == algorithms.load(name).parameters().keys()
 
 
@@ -212,8 +212,8 @@ def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.
 
 def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None:
     more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3]})
-    before = {run.path: run.description for run in made.table_runs(exp, "preview", T1)}
-    after = {run.path: run.description for run in made.table_runs(more, "preview", T1)}
+    before = {run.path: run.config.as_json() for run in made.table_runs(exp, "preview", T1)}
+    after = {run.path: run.config.as_json() for run in made.table_runs(more, "preview", T1)}
     assert {path: after[path] for path in before} == before
     assert len(after) == len(before) * 3 // 2
 
@@ -295,7 +295,7 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     assert printed["path3-100", "fedavg"].value == 74.08
     assert printed["path3-100", "fedcm~slow"] is None
     assert printed["iid-50", "fedavg"] is None
-    slow = run_specs.run(found, "paper", CIFAR10, "iid-50", "fedcm~slow", 1).description
+    slow = run_specs.run(found, "paper", CIFAR10, "iid-50", "fedcm~slow", 1).config.as_json()
     assert slow["learning_rate"] == 0.01
     assert slow["partition"] == {
         **{"dataset": "cifar10", "classes": 10, "scheme": "iid", "clients": 50},
@@ -314,7 +314,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
             images = exp.catalog.datasets[exp.catalog.settings(scale, protocol).dataset].test
             assert spec["client_test"] == count == images // spec["clients"]
             run = run_specs.run(exp, scale, protocol, "dir0.6-100-p20", "fedsam", 1)
-            assert run.description["partition"]["client_test"] == count
+            assert run.config.partition.client_test == count
     plain = run_specs.partition_spec(exp, "paper", CIFAR10, "dir0.6-100", 1)
     assert "client_test" not in plain, "of protocols that do not look at clients by themselves"
     table = {"cifar10": "fedsam2022_T2", "cifar100": "fedsam2022_T5", "emnist": "fedsam2022_T4"}[data]
@@ -335,7 +335,7 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
     printed = {row: shown[f"{column}.train_accuracy", row].paper.value for row in ("fedavg", "dfedavg")}
     assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
     for run in made.table_runs(exp, scale, table):
-        assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
+        assert run.config.evaluation.sets == ["test", "train", "nodes"]
 
 
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:

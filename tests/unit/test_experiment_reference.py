@@ -180,7 +180,7 @@ def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
 
 def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Experiment) -> None:
     cells = made.first_numbers(exp, "paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
-    served = {cell.row: cell.runs[0].description for cell in cells}
+    served = {cell.row: cell.runs[0].config.as_json() for cell in cells}
     assert {row for row, about in served.items() if "topology" not in about} == {"fedavg", "fedsam"}
     assert served["dfedsam"]["topology"] == {"graph": "clique", "neighbours": 10}
     assert served["dfedsam"]["partition"] == served["fedavg"]["partition"]

@@ -54,9 +54,9 @@ def make_inputs(figure: dict, root: Path) -> None:
         probe = {"images_sha256": made.DIGEST, "seconds": 1}
         probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
         _, scale, _, *ids, seed = run.split("/")
-        about = run_specs.run(EXP, scale, *ids, int(seed.removeprefix("seed"))).description
+        about = run_specs.run(EXP, scale, *ids, int(seed.removeprefix("seed"))).config.as_json()
         columns = {"round": numbers, **dict.fromkeys(COLUMNS, values)}
-        made.run(folder, columns, description=about, probes=probes, seconds=5.0)
+        made.run(folder, columns, settings=about, probes=probes, seconds=5.0)
     for path in map(root.joinpath, figure.inputs):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":

@@ -152,10 +152,10 @@ RUN = ("--run", "description.json", *DATA, "--out", "out")
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
     """In the first second: importing torch takes longer."""
     loaded = experiment.load(Path(__file__).parents[2])
-    described = run_specs.run(loaded, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
+    described = run_specs.run(loaded, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
     about = {"executor": "stacked", "device": "cuda", "threads": 1, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}
-    made.run(tmp_path / "run", {"round": [described["rounds"]]}, description=described, host=host, **about)
+    made.run(tmp_path / "run", {"round": [described["rounds"]]}, settings=described, host=host, **about)
     (tmp_path / "description.json").write_text(json.dumps(described))
     source = str(Path(gpus.__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "CUDA_VISIBLE_DEVICES": ""}

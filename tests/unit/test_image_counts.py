@@ -76,7 +76,7 @@ def test_a_declared_subset_counts_wherever_images_are_counted(tmp_path: Path) ->
     source = images(tmp_path / "part.npz", 600, 20)
     part = loaded(tmp_path, {**source, "images": {"train": 600, "test": 20}})
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
-    steps = [run_specs.run(exp, *ids).description["local_steps"] for exp in (EXP, part)]
+    steps = [run_specs.run(exp, *ids).config.local_steps for exp in (EXP, part)]
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
     with pytest.raises(ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"):
         few = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})

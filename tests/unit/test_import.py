@@ -59,9 +59,11 @@ def machines(data, tmp_path, monkeypatch, experiment):
         folder = Path(run.path)
         folder.mkdir(parents=True)
         (folder / "model.safetensors").write_bytes(row.encode() * 100)
-        code = {"versions": versions.of_run(run.description)}
-        rounds = [1, run.description["rounds"]]
-        made.run(folder, {"round": rounds, "test_accuracy": [0.1, 0.2]}, description=run.description, **digests, **code)
+        code = {"versions": versions.of_run(run.config)}
+        rounds = [1, run.config.rounds]
+        made.run(
+            folder, {"round": rounds, "test_accuracy": [0.1, 0.2]}, settings=run.config.as_json(), **digests, **code
+        )
     return tmp_path / "here", tmp_path / "there"
 
 
@@ -134,8 +136,8 @@ def test_a_run_of_a_removed_executor_is_taken(machines, monkeypatch, capsys):
     _, there = machines
     brought(machines, "brought", "fedavg")
     folder = there.parent / "brought" / run_folder("fedavg")
-    description = {**records.read_finished(folder).description, "executor": {"cpu": "retired", "cuda": "retired"}}
-    changed(folder, description=description, executor="retired")
+    config = records.read_finished(folder).config.changed(executor={"cpu": "retired", "cuda": "retired"})
+    changed(folder, description=config.as_json(), executor="retired")
     monkeypatch.chdir(there)
     assert flatfed("import", "../brought") == 0
     assert "1 runs accepted" in capsys.readouterr().out
@@ -270,7 +272,7 @@ def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypa
     for seed in (2, 3):
         run = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, "fedavg", seed)
         shutil.copytree(here / first.path, there.parent / "made" / str(seed))
-        changed(there.parent / "made" / str(seed), description=run.description)
+        changed(there.parent / "made" / str(seed), description=run.config.as_json())
     shutil.rmtree(there / "resources")
     monkeypatch.chdir(there)
     assert flatfed("import", "../made") == 2

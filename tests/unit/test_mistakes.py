@@ -232,8 +232,8 @@ def test_what_the_configuration_asks_for_is_whole():
         for scale in experiment.SCALES:
             runs += figure_specs.figure_spec(EXP, scale, figure).runs.values()
     for run in runs:
-        keys.check_partition({"seed": run.seed, **run.description["partition"]})
-    assert {run.description["partition"]["scheme"] for run in runs} >= {*SCHEMES, "domain"} - {"central"}
+        keys.check_partition({"seed": run.seed, **run.config.partition.as_json()})
+    assert {run.config.partition.scheme for run in runs} >= {*SCHEMES, "domain"} - {"central"}
     assert set(keys.PARTITIONS) == {*SCHEMES, "domain"} and set(keys.SOURCES) == set(sources.SOURCES)
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import made
 from flatfed import cli, experiment, models
 from flatfed.engine.layout import Layout
 from flatfed.engine.weights import Weights, initial_model
@@ -60,14 +61,12 @@ def test_a_checkpoint_becomes_the_first_row(theirs, tmp_path, names):
 def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_path):
     torch.save(theirs.state_dict(), tmp_path / "in.pth")
     pretrained.make(NAME, tmp_path / "out.safetensors", tmp_path / "in.pth")
-    description = {
-        "seed": 5,
-        "dataset": {"shape": [3, 8, 8], "classes": 4},
-        "model": {"name": "vit_b32", "options": SMALL, "weights": NAME},
-    }
+    channels = {"mean": [0.5] * 3, "std": [0.25] * 3}
+    model = {"name": "vit_b32", "options": SMALL, "weights": NAME}
+    config = made.config({"dataset": {"shape": [3, 8, 8], "classes": 4, **channels}, "model": model})
     rows, path = [], tmp_path / "out.safetensors"
     for seed in (5, 5, 6):
-        weights = Weights(*initial_model({**description, "seed": seed}, path), torch.device("cpu"), torch.float64)
+        weights = Weights(*initial_model(config.changed(seed=seed), path), torch.device("cpu"), torch.float64)
         rows.append(weights.layout.views(weights.initial))
     for name, value in theirs.state_dict().items():
         if name.startswith("heads."):
@@ -150,9 +149,6 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
         return
     found = experiment.load(tmp_path, paths=Paths(resources="elsewhere"))
     run = run_specs.run(found, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
-    assert run.description["model"]["weights"] == "vit_b32-imagenet"
+    assert run.config.model.weights == "vit_b32-imagenet"
     assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"
-    assert (
-        "weights"
-        not in run_specs.run(found, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description["model"]
-    )
+    assert run_specs.run(found, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.model.weights is None

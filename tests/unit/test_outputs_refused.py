@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import shutil
@@ -52,7 +51,7 @@ def digests(**changes: str):
     true = made.digests(
         dataset=found.dataset_digest, partition=found.partition_digest, model=found.files["model.safetensors"]
     )
-    return dataclasses.replace(true, **changes)
+    return true.model_copy(update=changes)
 
 
 def hessian(numbers=(20.0, 200), **about):
@@ -133,7 +132,11 @@ CASES = {
         hessian(digests={"model": "f" * 64}),
         r"hessian\.json: was made with another model \(SHA-256 ffffffffffff, that of .*/seed1 is",
     ),
-    "Hessian without digests": ("eigenvalues", hessian_json("digests", None), r"digests: null is not a mapping"),
+    "Hessian without digests": (
+        "eigenvalues",
+        hessian_json("digests", None),
+        r"digests: null is nothing",
+    ),
     "surface of another run": (
         "surface",
         surface(name="small/iid/fedavg/seed1"),

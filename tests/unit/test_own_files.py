@@ -40,7 +40,7 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
         **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
     }
     assert found.catalog.splits["skewed"].headers == ["Dirichlet 0.3"]
-    about = run_specs.run(found, "paper", "photos", "skewed", "fedavg", 1).description
+    about = run_specs.run(found, "paper", "photos", "skewed", "fedavg", 1).config.as_json()
     assert about["partition"]["clients"] == 10 and about["dataset"]["classes"] == 3 and about["rounds"] == 10
 
 

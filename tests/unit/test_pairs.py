@@ -31,11 +31,11 @@ def project(tmp_path: Path, **splits: str) -> Path:
 def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
     root = project(tmp_path, mine=SPLIT % "clique, neighbours: 10")
     exp = experiment.load(root)
-    wide = run_specs.run(exp, "paper", PROTOCOL, "mine", "dfedsam", 1).description
+    wide = run_specs.run(exp, "paper", PROTOCOL, "mine", "dfedsam", 1).config.as_json()
     assert wide["topology"] == {"graph": "clique", "neighbours": 10} and wide["partition"]["clients"] == 100
-    small = run_specs.run(exp, "preview", PROTOCOL, "mine", "dfedsam", 1).description
+    small = run_specs.run(exp, "preview", PROTOCOL, "mine", "dfedsam", 1).config.as_json()
     assert small["topology"] == {"graph": "clique", "neighbours": 3} and small["partition"]["clients"] == 30
-    assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
+    assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).config.as_json()
 
 
 def test_algorithm_and_split_must_fit(tmp_path):
@@ -55,20 +55,17 @@ def test_algorithm_and_split_must_fit(tmp_path):
             run_specs.run(exp, "paper", PROTOCOL, split, name, 1)
         for word in (PROTOCOL, *words):
             assert word in str(caught.value)
-    assert (
-        run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).description["update"]["name"]
-        == "centralised_sgd"
-    )
+    assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).config.update.name == "centralised_sgd"
 
 
 def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: %s}"
     exp = experiment.load(project(tmp_path, one=one % "dir0.1-100", other=one % "dir0.1-200"))
     # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
-    assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).description["local_steps"] == 10 * 5 * 10
-    assert run_specs.run(exp, "paper", PROTOCOL, "other", "centralised_sam", 1).description["local_steps"] == 10 * 5 * 5
+    assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).config.local_steps == 10 * 5 * 10
+    assert run_specs.run(exp, "paper", PROTOCOL, "other", "centralised_sam", 1).config.local_steps == 10 * 5 * 5
     # CIFAR-100, 200 clients: 250 images in batches of 20 are 13, the last one smaller.
-    cifar100 = run_specs.run(exp, "paper", "fedsmoo-cifar100", "other", "centralised_sgd", 1).description
+    cifar100 = run_specs.run(exp, "paper", "fedsmoo-cifar100", "other", "centralised_sgd", 1).config.as_json()
     assert cifar100["local_steps"] == 10 * 2 * 13
 
 
@@ -81,12 +78,11 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
         theirs = run_specs.partition_spec(exp, scale, PROTOCOL, "dir0.1-100", 1)
         assert plain == {key: value for key, value in mine.items() if key != "images_of"}
         assert keys.pooled(mine) == theirs and (mine["scheme"], mine["clients"]) == ("central", 1)
-        about = [
-            run_specs.run(exp, scale, PROTOCOL, split, "centralised_sgd", 1).description for split in ("one", "other")
-        ]
-        about[1] |= {"split": "one"}
-        told = identity.deciding_differences(about[1], about[0])
-        assert told and all(line.startswith("partition.images_of.") for line in told)
+        one, other = (
+            run_specs.run(exp, scale, PROTOCOL, split, "centralised_sgd", 1).config for split in ("one", "other")
+        )
+        (told,) = identity.deciding_differences(other.changed(split="one"), one)
+        assert told.startswith("partition.images_of is null, here ")
 
 
 MINE = '''from flatfed.algorithms._parameters import Number
@@ -118,13 +114,13 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     config = experiment.load(ROOT).config
     exp = experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
     run = run_specs.run(exp, "preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
-    assert run.description["update"] == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
+    assert run.config.update.as_json() == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
     assert exp.catalog.algorithms["fedsign"].label == "FedSign"
-    before = versions.of_run(run.description)
+    before = versions.of_run(run.config)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
-    assert versions.of_run(run.description) == before, "as imported"
+    assert versions.of_run(run.config) == before, "as imported"
     algorithms.FILES.digests.clear()  # another process
-    changed = versions.of_run(run.description)
+    changed = versions.of_run(run.config)
     assert {key for key in before if changed[key] != before[key]} == {"algorithm"}
 
 
@@ -177,5 +173,5 @@ def test_a_domain_split_may_have_a_topology(tmp_path):
     dealt = "scheme: domain, domain: art, clients_per_domain: 10"
     split = f"{{label: [x], {dealt}, participation: 1, sampling: all, topology: ring}}"
     exp = experiment.load(project(tmp_path, mine=split))
-    about = run_specs.run(exp, "paper", "fedlesam-officehome", "mine", "dfedavg", 1).description
+    about = run_specs.run(exp, "paper", "fedlesam-officehome", "mine", "dfedavg", 1).config.as_json()
     assert about["topology"] == {"graph": "ring"} and about["partition"]["clients"] == 30

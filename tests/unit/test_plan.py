@@ -39,12 +39,12 @@ def here(tmp_path, monkeypatch):
 
 def record(run, seconds: float, **changes) -> None:
     """Write the record of a finished run that took so many seconds a round."""
-    rounds = run.description["rounds"]
+    rounds = run.config.rounds
     about = {
         "rounds_done": rounds, "seconds": seconds * rounds,
         "device": "cpu", "host": {"gpu": None, "processor": "test machine"}, "parameters": 1000,
         "peak_memory_bytes": 3_000_000, "peak_device_memory_bytes": None,
-        "description": run.description, **changes,
+        "settings": run.config.as_json(), **changes,
     }  # fmt: skip
     made.run(run.path, {"round": [about["rounds_done"]]}, **about)
 
@@ -75,9 +75,8 @@ def test_the_nearest_measurements_of_a_run(experiment):
         return run_specs.run(experiment, "paper", protocol, split, row, 1)
 
     def seconds(one, *known):
-        return Measurements([Measured(past.description, pace, **more) for past, pace, more in known], "cpu").seconds(
-            one
-        )
+        past_runs = [Measured(past.config, pace, **more) for past, pace, more in known]
+        return Measurements(past_runs, "cpu").seconds(one)
 
     here, published = {}, {"published": True}
     fedavg, fedsam = (run("fedavg"), 1.0, here), (run("fedsam"), 2.0, published)
@@ -87,11 +86,11 @@ def test_the_nearest_measurements_of_a_run(experiment):
     assert seconds(run("fedavg", "dir0.6-200"), fedavg, (run("fedavg", "dir0.6-200"), 5.0, here)) == 5.0, "of the split"
     assert seconds(run("fedcm"), fedavg, fedsam) == 1.0, "none of its algorithm: those here"
     assert seconds(run("fedavg", protocol="fedsmoo-cifar100"), fedavg) is None
-    model = dict(reversed(fedavg[0].description["model"].items()))
-    reordered = dataclasses.replace(fedavg[0], description={**fedavg[0].description, "model": model})
+    model = dict(reversed(fedavg[0].config.model.as_json().items()))
+    reordered = dataclasses.replace(fedavg[0], config=fedavg[0].config.changed(model=model))
     assert len(model) > 1 and seconds(run("fedavg"), (reordered, 4.0, here)) == 4.0, "whatever the order of keys"
-    edited = {**fedavg[0].description, "batch_size": 7}
-    assert seconds(run("fedavg"), (dataclasses.replace(fedavg[0], description=edited), 1.0, here)) is None
+    edited = fedavg[0].config.changed(batch_size=7)
+    assert seconds(run("fedavg"), (dataclasses.replace(fedavg[0], config=edited), 1.0, here)) is None
 
 
 def test_published_runs_count_where_none_is_here(here, experiment, capsys):
@@ -99,9 +98,9 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
     place = {"device": "cpu", "host": {"gpu": None, "processor": "a CPU"}}
     about = {**place, "seconds": 40.0, "peak_memory_bytes": 5 * 10**6}
-    made.so_far("published/p/runs/s/a/seed1", {"round": [10]}, description=run.description, **about)
+    made.so_far("published/p/runs/s/a/seed1", {"round": [10]}, settings=run.config.as_json(), **about)
     gpu = {**about, "seconds": 1.0, "device": "cuda"}
-    made.so_far("published/q/runs/s/a/seed1", {"round": [10]}, description=run.description, **gpu)
+    made.so_far("published/q/runs/s/a/seed1", {"round": [10]}, settings=run.config.as_json(), **gpu)
     total = plan()["total"]
     assert total["seconds"] == pytest.approx(32 * 800 * 4.0)
     assert (total["memory_bytes"], total["unknown"]) == (5 * 10**6, 0)
@@ -124,7 +123,7 @@ def test_a_plan_by_hand(here, experiment, capsys):
     for seed in (1, 2):
         record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", seed), 1.0)
     old = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedcm", 1)
-    record(old, 3.0, description={**old.description, "rounds": 10}, peak_memory_bytes=4_000_000)
+    record(old, 3.0, settings={**old.config.as_json(), "rounds": 10}, peak_memory_bytes=4_000_000)
     begun = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "feddyn", 1)
     Path(begun.path).mkdir(parents=True)
     Path(begun.path, "checkpoint.part").touch()
@@ -193,8 +192,8 @@ def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
         ("[]", "damaged"),
         ("", "damaged"),
         (None, "damaged"),
+        ('{"description": {}}', "damaged"),
         ({"host": None}, "finished"),
-        ({"description": {}}, "stale"),
     ],
 )
 def test_a_damaged_record_is_named_and_the_others_count(here, experiment, capsys, content, state):

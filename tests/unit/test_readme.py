@@ -15,6 +15,7 @@ import pytest
 from flatfed import experiment
 from flatfed.experiment import run_specs
 from flatfed.runs.identity import deciding_differences
+from flatfed.runs.run_config import RunConfig
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
@@ -39,12 +40,11 @@ def test_published_runs_are_those_the_configuration_describes():
     assert len(records) == 96
     for path in records:
         record = json.loads(path.read_text(encoding="utf-8"))
-        about = record["description"]
-        key = [about[name] for name in ("scale", "protocol", "split", "algorithm", "seed")]
-        assert not deciding_differences(about, run_specs.run(configuration, *key).description)
+        config = RunConfig(**record["description"])
+        assert not deciding_differences(config, run_specs.run(configuration, **vars(config.ids)).config)
         with (path.parent / "metrics.csv").open(encoding="utf-8", newline="") as file:
             last = list(csv.DictReader(file))[-1]
-        assert int(last["round"]) == record["rounds_done"] == about["rounds"]
+        assert int(last["round"]) == record["rounds_done"] == config.rounds
 
 
 def test_published_numbers_are_the_mean_of_their_runs():

@@ -50,7 +50,7 @@ def finished(run, **changes):
     folder = Path(run.path)
     host = {"host": {"processor": "m", "gpu": None}, "parameters": 1000, "peak_memory_bytes": 1}
     about = {"device": "cpu", "seconds": 800.0, **host, "rounds_done": 800, **changes}
-    made.run(folder, {"round": [about["rounds_done"]]}, description=run.description, **about)
+    made.run(folder, {"round": [about["rounds_done"]]}, settings=run.config.as_json(), **about)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def finished(run, **changes):
 def test_the_log_of_a_run_tells_a_failure_from_a_stop(here, text, name):
     run = run_of(here, "fedcm")
     assert state(here, run).name == "waiting"
-    made.so_far(run.path, {"round": [300]}, description=run.description)
+    made.so_far(run.path, {"round": [300]}, settings=run.config.as_json())
     logged(run, text)
     assert state(here, run).name == name
     finished(run)

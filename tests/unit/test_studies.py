@@ -149,7 +149,7 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
         assert len(cell) == 10
         base_cell = cells[column, PAIRS["effects"].get(row, row)]
         for run, other in ((ours.runs[0], base.runs[0]) for ours, base in zip(cell, base_cell, strict=True)):
-            one, base = run.description, other.description
+            one, base = run.config.as_json(), other.config.as_json()
             assert (one["seed"], one["partition"]) == (base["seed"], base["partition"])
             one, base = one["update"]["params"], base["update"]["params"]
             differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]

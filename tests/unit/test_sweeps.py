@@ -41,10 +41,10 @@ def test_points_are_the_same_values_whatever_was_chosen(tmp_path, tune):
     figure = figure_specs.figure_spec(mine, "preview", "fedsam2022_F3")
     assert points(figure, 3) == {row: [0.1, 0.5, 1.0] for row in ("fedcm", "mimelite", "mofedsam")}
     used = figure.runs.values()
-    rates = {run.description["learning_rate"] for run in used}
+    rates = {run.config.learning_rate for run in used}
     assert rates == ({RATES["learning_rate"]} if tune else {0.1}), "what is not swept is as it was chosen"
     for at in figure.panels[3].marks:
-        assert {run.description["update"]["params"]["alpha"] for run in at.runs} == {at.x}
+        assert {run.config.update.params["alpha"] for run in at.runs} == {at.x}
 
 
 def test_a_point_that_trains_what_the_plain_row_does_is_that_run(tmp_path):

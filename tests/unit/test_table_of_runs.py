@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from flatfed.data import manifest
 from flatfed.experiment import numbers, run_specs
 from flatfed.experiment.numbers import Number
 from flatfed.runs import record as records
-from flatfed.runs.record import run_name
 from flatfed.tables import filled_table
 from shipped import EXP
 
@@ -51,7 +49,7 @@ def make(*arguments: str, table: str = "cifar10_cnn") -> int:
 def change(folder: Path, **values) -> None:
     """Write a record anew with other values, with sums of itself and its files."""
     path = folder / records.RECORD
-    records.write(path, replace(records.read(path), **values), (folder / records.METRICS,))
+    records.write(path, records.read(path).model_copy(update=values), (folder / records.METRICS,))
 
 
 def test_what_is_published_is_made_again_byte_for_byte(folder):
@@ -77,8 +75,8 @@ def test_what_is_published_is_made_again_byte_for_byte(folder):
 
 def test_runs_of_a_removed_executor_are_read(folder):
     for path in folder.rglob(records.RECORD):
-        description = {**records.read(path).description, "executor": {"cpu": "retired", "cuda": "retired"}}
-        change(path.parent, executor="retired", description=description)
+        config = records.read(path).config.changed(executor={"cpu": "retired", "cuda": "retired"})
+        change(path.parent, executor="retired", config=config)
     assert make() == 0
     assert Path("out/cifar10_cnn.csv").read_bytes() == (PUBLISHED / "cifar10_cnn.csv").read_bytes()
 
@@ -145,16 +143,15 @@ def cut(folder: Path) -> None:
 
 
 def described(folder: Path) -> None:
-    change(folder / ONE, description={**records.read_finished(folder / ONE).description, "learning_rate": 0.2})
+    change(folder / ONE, config=records.read_finished(folder / ONE).config.changed(learning_rate=0.2))
 
 
 def unnamed(folder: Path) -> None:
-    about = records.read_finished(folder / ONE).description
-    change(folder / ONE, description={**about, "seed": "1"})
+    made.recorded(folder / ONE, lambda record: record["description"].update(seed="1"))
 
 
 def preview(folder: Path) -> None:
-    change(folder / ONE, description={**records.read_finished(folder / ONE).description, "scale": "preview"})
+    change(folder / ONE, config=records.read_finished(folder / ONE).config.changed(scale="preview"))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +160,7 @@ def preview(folder: Path) -> None:
         (edited, ONE, "metrics.csv: is not the file that run.json next to it describes"),
         (cut, ONE, "metrics.csv: ends with round 42, but run.json says rounds_done 45"),
         (described, ONE, "not the requested run: learning_rate is 0.2, here 0.1"),
-        (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)'),
+        (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is a text; expected a whole number)'),
         (lambda folder: change(folder / ONE, partition_digest="0" * 64), ONE, "data: partition_digest is 000000000000"),
         (lambda folder: change(folder / OTHER, dataset_digest="0" * 64), OTHER, "data: dataset_digest is 000000000000"),
         (lambda folder: (folder / ONE / "run.json").write_text("{"), ONE, "run.json: not the record of a run"),
@@ -233,12 +230,12 @@ LOW = {"protocol": "fedsmoo-cifar10~bfloat16", "precision": "bfloat16"}
 
 def at_paper_setting(algorithm: str, accuracies: list[float], folder: str = "copy", seed: int = 1, **changes) -> Path:
     """Write a run of 800 rounds with ``accuracies``, finished if these are as many; return its folder."""
-    about = {**run_specs.run(EXP, "paper", "fedsmoo-cifar10", SPLIT, algorithm, seed).description, **changes}
+    about = {**run_specs.run(EXP, "paper", "fedsmoo-cifar10", SPLIT, algorithm, seed).config.as_json(), **changes}
     rounds = list(range(1, len(accuracies) + 1))
     sent = {name: [1000 * number for number in rounds] for name in ("download_bytes", "upload_bytes")}
     write = made.run if len(rounds) == about["rounds"] else made.so_far
     place = Path(folder, about["protocol"], SPLIT, algorithm, f"seed{seed}")
-    return Path(write(place, {"round": rounds, "test_accuracy": accuracies, **sent}, description=about))
+    return Path(write(place, {"round": rounds, "test_accuracy": accuracies, **sent}, settings=about))
 
 
 @pytest.fixture
@@ -390,10 +387,10 @@ def test_all_columns_with_runs_whatever_the_configuration_selects(so_far):
 def test_a_hessian_is_read_beside_its_run_and_never_of_an_absent_run(tmp_path, monkeypatch, capsys):
     """Errors name the file that was read, cells the place in results/."""
     monkeypatch.chdir(tmp_path)
-    about = run_specs.run(EXP, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1).description
+    config = run_specs.run(EXP, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1).config
     columns = {"round": range(1, 801), **dict.fromkeys(("test_accuracy", "consistency"), [0.5] * 800)}
-    made.run("copy/runs/any", columns, description=about)
-    beside = Path(made.written("copy/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=run_name(about))))
+    made.run("copy/runs/any", columns, settings=config.as_json())
+    beside = Path(made.written("copy/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=config.ids.name)))
     absent = "fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
     made.written(f"results/paper/analysis/{absent}/hessian.json", made.hessian(10.0, 100.0, run=absent))
 
@@ -409,5 +406,5 @@ def test_a_hessian_is_read_beside_its_run_and_never_of_an_absent_run(tmp_path, m
     assert make(table="fedsmoo2023_T2") == 2
     assert "flatfed table: copy/analysis/any/hessian.json: " in capsys.readouterr().err
     beside.unlink()
-    named = f"results/paper/analysis/{run_name(about)}/hessian.json"
+    named = f"results/paper/analysis/{config.ids.name}/hessian.json"
     assert cells()["fedsam"]["problems"] == f"{named} does not exist"

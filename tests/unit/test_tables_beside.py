@@ -34,7 +34,7 @@ def specify(folder: Path, column: str, row: str, paths: list[str]) -> list[Numbe
     spec = {
         "table": "t", "column": column, "row": row, "scale": "paper", "metric": METRICS[column], "unit": "number",
         "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
-        "runs": [make_run(folder / f"run{n}", {"round": [3]}, description=OF) for n in range(len(paths))],
+        "runs": [make_run(folder / f"run{n}", {"round": [3]}, settings=OF) for n in range(len(paths))],
         "analyses": paths,
         "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
     }  # fmt: skip

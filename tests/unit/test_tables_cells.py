@@ -177,7 +177,7 @@ def test_a_run_and_its_base_of_other_data_do_not_pair(two, tmp_path, changed, sa
         cells.summarise(spec)
 
 
-#: Descriptions name these components.
+#: Runs have these components.
 COMPONENTS = {
     **{"rounds": 4, "update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn"}},
     "partition": {"scheme": "dirichlet"},
@@ -190,7 +190,7 @@ def seeds_of(folder: Path, *records: dict) -> list[str]:
     runs = []
     for seed, record in enumerate(records, start=1):
         columns = {"round": [1, 2, 3, 4], "test_accuracy": [0.1, 0.2, 0.3, 0.4 * seed]}
-        runs.append(made.run(folder / f"p/s/a/seed{seed}", columns, description=COMPONENTS, **record))
+        runs.append(made.run(folder / f"p/s/a/seed{seed}", columns, settings=COMPONENTS, **record))
     return runs
 
 
@@ -226,13 +226,13 @@ def test_runs_of_other_code_are_noted(tmp_path, records, notes):
 
 def test_a_present_timing_hides_no_note_on_the_run(tmp_path):
     runs = seeds_of(tmp_path, {"versions": {**NOW, "engine": 0}})
-    description = made.requested(runs[0]).description
-    timing = made.timing(tmp_path / "timing.json", description, 2.0, versions=NOW)
+    settings = made.requested(runs[0]).config.as_json()
+    timing = made.timing(tmp_path / "timing.json", settings, 2.0, versions=NOW)
     spec = specify(runs, metric="compute_time_to_target", unit="s", target=0.3, timing=timing, paper=None)
     assert cells.summarise(spec).outdated == {"p/s/a/seed1": "engine is version 0, now 1"}
 
 
 def test_a_component_that_is_absent_here_is_noted(tmp_path):
-    description = {**COMPONENTS, "update": {"name": "fedgone"}}
-    assert versions.changes(description, NOW).startswith("versions unknown here (")
-    assert versions.changes(description, None) == ""
+    config = made.config({**COMPONENTS, "update": {"name": "fedgone"}})
+    assert versions.changes(config, NOW).startswith("versions unknown here (")
+    assert versions.changes(config, None) == ""

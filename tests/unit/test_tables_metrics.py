@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import algorithms
+from flatfed import algorithms, files
 from flatfed.errors import DataError
 from flatfed.experiment.numbers import Number
 from flatfed.files import digest_file
@@ -41,7 +41,7 @@ def test_smoothed_readings_of_a_straight_line():
 def make_run(folder: Path, test: list[float], **columns: list[float]) -> str:
     """Write a finished run: test accuracies round by round, and whatever other columns."""
     columns = {"round": list(range(1, len(test) + 1)), "test_accuracy": test, **columns}
-    return made.run(folder, columns, description=DESCRIPTION)
+    return made.run(folder, columns, settings=DESCRIPTION)
 
 
 def specify(metric: str, unit: str, runs: list[str], **changes) -> list[Number]:
@@ -72,10 +72,11 @@ def test_seconds_of_another_run_are_refused(make, tmp_path):
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_seconds_that_are_none_are_refused(make, tmp_path, seconds):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9])]
-    with pytest.raises(
-        DataError, match=r"t\.json: not the seconds of a round \(seconds_per_round: \S+ is not a number above 0\)"
-    ):
-        make("seconds_per_round", "s", runs, timing=timing(tmp_path / "t.json", 3.0, seconds))
+    path = timing(tmp_path / "t.json", 3.0, 5.0)
+    made.sealed(path, {**files.read_json(path), "seconds_per_round": seconds})
+    message = r"t\.json: not the seconds of a round \(seconds_per_round: \S+ is not allowed; expected greater than 0\)"
+    with pytest.raises(DataError, match=message):
+        make("seconds_per_round", "s", runs, timing=path)
 
 
 def test_generalization_error_is_train_minus_test_over_the_same_window(make, tmp_path):
@@ -130,7 +131,7 @@ def test_cost_to_target_takes_the_vectors_that_the_paper_counts(tmp_path, name, 
     """One model of 250 parameters each way and two clients: FedLESAM's Tables 5, 7 and 9 count FedLESAM-D twice."""
     columns = {"round": [1, 2], "test_accuracy": [0.2, 0.6], "download_bytes": [2000, 4000]}
     own = {**DESCRIPTION, "rounds": 2, "update": {"name": name, "params": {}}}
-    run = made.run(tmp_path / "a", {**columns, "upload_bytes": columns["download_bytes"]}, description=own)
+    run = made.run(tmp_path / "a", {**columns, "upload_bytes": columns["download_bytes"]}, settings=own)
     spec = specify("communication_cost", "GB_params", [run], target=0.5, rounds=2)
     assert cells.summarise(spec).value == 2 * vectors * 4000 / 4
     uploads = [replace(number, metric="upload_to_target", unit="GB") for number in spec]

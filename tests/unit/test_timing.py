@@ -17,6 +17,7 @@ from flatfed.experiment import run_specs
 from flatfed.files import write_sealed
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
+from flatfed.runs.run_config import SamplingSettings
 from flatfed.tables import cells
 from flatfed.tables.readings import RunReading, read_source
 
@@ -30,10 +31,10 @@ def short(monkeypatch):
     """Have the engine pretend a run with that clock, evaluations taking half a second; return what it is told."""
     told = {}
 
-    def train(description, dataset, partition, out, *, device, threads, weights, full_model):
+    def train(config, dataset, partition, out, *, device, threads, weights, full_model):
         assert full_model, "only some algorithms can leave dead taps out"
-        told.update(description)
-        rounds = description["rounds"]
+        told.update(config.as_json())
+        rounds = config.rounds
         lines = [f"{number + 1},{CLOCK[number]},6" for number in range(rounds)]
         Path(out, "metrics.csv").write_text("\n".join(["round,seconds,clients", *lines]) + "\n")
         record = {
@@ -42,14 +43,14 @@ def short(monkeypatch):
             "peak_memory_bytes": 1, "rounds_done": rounds,
         }  # fmt: skip
         digests = {"dataset_digest": made.DIGEST, "partition_digest": made.DIGEST}
-        about = records.RunRecord(description=description, **digests, **record)
+        about = records.RunRecord(config=config, **digests, **record)
         records.write(Path(out, "run.json"), about, (Path(out, "metrics.csv"),))
 
     monkeypatch.setattr(engine, "train", train)
     return told
 
 
-RUN = run_specs.run(configuration.load(None), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
+RUN = run_specs.run(configuration.load(None), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
 RUN = {
     **{**RUN, "rounds": 800, "checkpoint_every": 10},
     "evaluation": {**RUN["evaluation"], "every": 5},
@@ -57,9 +58,9 @@ RUN = {
 }
 
 
-def time(tmp_path, description=RUN, *more):
+def time(tmp_path, settings=RUN, *more):
     place = ["--dataset", str(tmp_path), "--partition", str(tmp_path / "p.npz"), "--out", str(tmp_path / "timing.json")]
-    return cli.main(["time", "--run", json.dumps(description), *place, "--device", "cpu", *more])
+    return cli.main(["time", "--run", json.dumps(settings), *place, "--device", "cpu", *more])
 
 
 def test_warm_up_is_left_out_and_every_round_ends_with_an_evaluation(tmp_path, short):
@@ -77,7 +78,7 @@ def test_what_is_timed_is_what_the_official_clock_runs_over(tmp_path, short):
     time(tmp_path, RUN, "--rounds", "3")
     assert (short["evaluation"]["every"], short["evaluation"]["sets"]) == (1, ["test", "train"])
     assert short["sampling"] == {**RUN["sampling"], "scheme": "fixed"}
-    drawn = active_clients(short["sampling"], RUN["partition"]["clients"], 1, 0)
+    drawn = active_clients(SamplingSettings(**short["sampling"]), RUN["partition"]["clients"], 1, 0)
     assert len(drawn) == round(RUN["sampling"]["fraction"] * RUN["partition"]["clients"])
     timing = json.loads((tmp_path / "timing.json").read_text())
     assert timing["clients"] == 6 and timing["evaluated"] == {"every": 1, "sets": ["test", "train"]}
@@ -149,9 +150,9 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"format": 2}, "format: 2 is not 4; others hold other seconds"),
-        ({"host": None}, "host: null is not a mapping"),
-        ({"seconds_per_round": 0}, "seconds_per_round: 0 is not a number above 0"),
+        ({"format": 2}, "format: unknown value 2; known: 4"),
+        ({"host": None}, "host: null is nothing (null); expected a mapping"),
+        ({"seconds_per_round": 0}, "seconds_per_round: 0 is not allowed; expected greater than 0"),
     ],
     ids=["an earlier version's", "no host", "no seconds"],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
     found = tuning.search(exp.catalog, *ids)
     path = Path(tuning.choice_path(exp.paths, found))
-    tuning_choice.write(path, replace(tuning.choice_spec(exp.catalog, exp.paths, found), chosen=chosen))
+    tuning_choice.write(path, tuning.choice_spec(exp.catalog, exp.paths, found).model_copy(update={"chosen": chosen}))
     return path
 
 
@@ -83,12 +82,13 @@ def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, 
     assert run.path == f"results/{scale}/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
     assert run.analysis_folder == run.path
     assert (run.partition, run.dataset) == (ordinary.partition, ordinary.dataset)
-    changed = {key for key in run.description if run.description[key] != ordinary.description.get(key)}
+    settings, plain = run.config.as_json(), ordinary.config.as_json()
+    changed = {key for key in settings if settings[key] != plain.get(key)}
     assert changed == {"learning_rate", "update", "evaluation", "validation"}
-    assert run.description["learning_rate"] == 10**-1.5
-    assert run.description["update"]["params"] == {**ordinary.description["update"]["params"], "alpha": 0.2}
-    assert run.description["evaluation"] == {**ordinary.description["evaluation"], "sets": ["validation", "clients"]}
-    assert run.description["validation"] == 0.1 and "validation" not in ordinary.description
+    assert run.config.learning_rate == 10**-1.5
+    assert run.config.update.params == {**ordinary.config.update.params, "alpha": 0.2}
+    assert settings["evaluation"] == {**plain["evaluation"], "sets": ["validation", "clients"]}
+    assert settings["validation"] == 0.1 and "validation" not in plain
     with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
         tuning.run(exp.catalog, exp.paths, found, "learning_rate=0.3")
 
@@ -99,18 +99,18 @@ def test_runs_take_the_recorded_choice(exp, tmp_path):
     record(mine, ids, {"learning_rate": 10**-1.5, "alpha": 0.01})
     for split in (SPLIT, "iid-100-p20"):
         run = run_specs.run(mine, "preview", CIFAR10, split, "mofedsam", 2)
-        plain = run_specs.run(exp, "preview", CIFAR10, split, "mofedsam", 2).description
-        assert (run.description["learning_rate"], run.description["update"]["params"]["alpha"]) == (10**-1.5, 0.01)
+        plain = run_specs.run(exp, "preview", CIFAR10, split, "mofedsam", 2).config.as_json()
+        assert (run.config.learning_rate, run.config.update.params["alpha"]) == (10**-1.5, 0.01)
         params = {**plain["update"]["params"], "alpha": 0.01}
         expected = {**plain, "learning_rate": 10**-1.5, "update": {**plain["update"], "params": params}}
-        assert run.description == expected, "and nothing else"
+        assert run.config.as_json() == expected, "and nothing else"
 
 
 def test_a_choice_of_what_was_there_leaves_the_run_as_it_was(exp, tmp_path):
     mine = load(results=tmp_path, tune=True)
     record(mine, ("preview", CIFAR10, SPLIT, "fedsam"), {"learning_rate": 0.1})
     ids = ("preview", CIFAR10, SPLIT, "fedsam", 1)
-    assert run_specs.run(mine, *ids).description == run_specs.run(exp, *ids).description
+    assert run_specs.run(mine, *ids).config.as_json() == run_specs.run(exp, *ids).config.as_json()
 
 
 def test_variants_take_what_they_do_not_set_themselves(tmp_path):
@@ -127,7 +127,7 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
     record(mine, ("preview", CIFAR10, SPLIT, "mofedsam"), {"learning_rate": 10**-1.5, "alpha": 0.01})
     taken = {}
     for protocol, row in ((f"{CIFAR10}~K1", "mofedsam"), (CIFAR10, "mofedsam~mine"), (f"{CIFAR10}~slow", "mofedsam")):
-        about = run_specs.run(mine, "preview", protocol, SPLIT, row, 1).description
+        about = run_specs.run(mine, "preview", protocol, SPLIT, row, 1).config.as_json()
         taken[protocol, row] = about["learning_rate"], about["update"]["params"]["alpha"]
     assert list(taken.values()) == [(10**-1.5, 0.01), (10**-1.5, 0.7), (0.03, 0.01)]
 
@@ -151,7 +151,7 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
         found = tuning.search(exp.catalog, "preview", protocol, split, row)
         assert tuning.choice_spec(exp.catalog, exp.paths, found).accuracy == accuracy
         point = next(iter(found.combinations()))
-        assert tuning.run(exp.catalog, exp.paths, found, point).description["evaluation"]["sets"] == sets
+        assert tuning.run(exp.catalog, exp.paths, found, point).config.evaluation.sets == sets
 
 
 @pytest.mark.parametrize(

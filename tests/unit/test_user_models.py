@@ -69,10 +69,10 @@ def run(folder, *model):
 
 
 def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
-    description = run(folder).description
-    assert description["model"] == {"name": "perceptron", "options": {"width": 32}}
+    config = run(folder).config
+    assert config.model.as_json() == {"name": "perceptron", "options": {"width": 32}}
     before = torch.random.get_rng_state()
-    (model, first), (_, again), (_, other) = (initial_model({**description, "seed": seed}) for seed in (1, 1, 2))
+    (model, first), (_, again), (_, other) = (initial_model(config.changed(seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.equal(first, again) and not torch.equal(first, other)
     assert len(first) == 64 * 32 + 32 + 32 * 10 + 10 and model(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
@@ -85,7 +85,7 @@ def digest(name):
 
 
 def test_the_digest_of_a_models_file_is_its_version(folder):
-    of = run(folder).description
+    of = run(folder).config
     first = versions.of_run(of)
     (folder / "perceptron.py").write_text(MODEL.replace("One hidden layer", "A remark") + "# a comment\n")
     (folder / "_unrelated.py").write_text("not Python at all")
@@ -132,7 +132,7 @@ def test_all_files_that_a_file_imports_count(folder, monkeypatch, line):
 
 def test_a_run_with_a_digest_of_72abba8b_is_not_stale(folder):
     """Its digest covers all ``_*.py`` of the folder."""
-    of = run(folder).description
+    of = run(folder).config
     now = versions.of_run(of)
     assert models.FILES.earlier_digest("perceptron") == now["model"], "equal without other files"
     (folder / "_unrelated.py").write_text("value = 1\n")
@@ -146,7 +146,7 @@ def test_a_run_with_a_digest_of_72abba8b_is_not_stale(folder):
 def test_a_model_folder_makes_no_other_run_stale(folder):
     ids = ("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1)
     plain, more = run_specs.run(experiment.load(ROOT), *ids), run_specs.run(load(folder), *ids)
-    assert versions.of_run(more.description) == dict.fromkeys(("engine", "algorithm", "model", "partition"), 1)
+    assert versions.of_run(more.config) == dict.fromkeys(("engine", "algorithm", "model", "partition"), 1)
     assert more == plain
 
 

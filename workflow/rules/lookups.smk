@@ -99,8 +99,8 @@ def run_weights(wildcards):
     return run_of(wildcards).weights or []
 
 
-def run_description(wildcards):
-    return as_json(run_of(wildcards).description)
+def run_config(wildcards):
+    return as_json(run_of(wildcards).config.as_json())
 
 
 def run_threads(wildcards):
@@ -113,7 +113,7 @@ def run_versions(wildcards):
     Snakemake does not record parameters that depend on `output`.
     """
     run = run_of(wildcards)
-    return as_json(versions.of_run(run.description, map(versions.recorded, (run.record, run.timing))))
+    return as_json(versions.of_run(run.config, map(versions.recorded, (run.record, run.timing))))
 
 
 @reports_errors

@@ -21,7 +21,7 @@ rule timing:
         runtime=run_minutes,
         mem_mb=run_megabytes,
     params:
-        run=run_description,
+        run=run_config,
         dataset=subpath(input.manifest, parent=True),
         threads=run_threads,
         versions=run_versions,

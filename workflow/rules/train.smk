@@ -24,7 +24,7 @@ rule train:
         runtime=run_minutes,
         mem_mb=run_megabytes,
     params:
-        run=run_description,
+        run=run_config,
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(output.run, parent=True),
         versions=run_versions,

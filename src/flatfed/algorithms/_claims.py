@@ -11,7 +11,7 @@ from typing import Any
 class Reduction:
     """With ``params`` the algorithm equals algorithm ``to`` with ``to_params`` exactly, for all data and participation.
 
-    ``when``: keys of the run description that the identity needs, such as {"sampling": {"scheme": "all"}}.
+    ``when``: settings of the run that the identity needs, such as {"sampling": {"scheme": "all"}}.
     """
 
     params: Mapping[str, Any]

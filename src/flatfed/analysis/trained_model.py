@@ -55,8 +55,13 @@ class TrainedModel:
     @property
     def provenance(self) -> dict[str, Any]:
         """Fields of an analysis file."""
-        ids = {key: self.record.description[key] for key in ("algorithm", "scale")}
-        return {**ids, "digests": self.digests, "diverged_at": self.record.diverged_at}
+        config, diverged_at = self.record.config, self.record.diverged_at
+        return {
+            "algorithm": config.algorithm,
+            "scale": config.scale,
+            "digests": self.digests,
+            "diverged_at": diverged_at,
+        }
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return normalised images (n, channels, height, width) and labels (n,) at the positions ``index`` (n,)."""
@@ -86,23 +91,22 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
     """
     set_up(inputs.threads)  # as in training, including TF32, for the same losses
     record = records.read_finished(run)
-    description = record.description
+    config = record.config
     device = pick_device(inputs.device)
-    data, partition = load_data(description, inputs.dataset, inputs.partition)
+    data, partition = load_data(config, inputs.dataset, inputs.partition)
     for key, digest in (("dataset", data.digest), ("partition", partition.digest)):
         recorded = getattr(record, f"{key}_digest")
         if digest != recorded:
             digests = f"digest {digest[:12]}, but the run was made with {recorded[:12]}"
             raise DataError(f"{getattr(inputs, key)}: not the {key} of {run} ({digests})")
-    dtype = STATE_DTYPES[precision or description["precision"]]
-    spec, dataset = description["model"], description["dataset"]
-    shape = tuple(dataset["shape"])
-    model = products.with_products(models.build(spec["name"], shape, dataset["classes"], spec["options"]), shape)
+    dtype = STATE_DTYPES[precision or config.precision]
+    spec, shape = config.model, tuple(config.dataset.shape)
+    model = products.with_products(models.build(spec.name, shape, config.dataset.classes, spec.options), shape)
     model.to(device, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
     row, digests = _weights(run / records.MODEL, record, model)
-    resident = Resident.of(data, dataset, "none", device, dtype)
+    resident = Resident.of(data, config.dataset, "none", device, dtype)
     return TrainedModel(run, record, model, layout, row.to(device, dtype), resident, partition, digests)
 
 
@@ -118,7 +122,7 @@ def _weights(path: Path, record: RunRecord, model: nn.Module) -> tuple[Tensor, D
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: cannot be read as a model ({error})") from error
     except RuntimeError as error:
-        name, reason = record.description["model"]["name"], " ".join(str(error).split())
+        name, reason = record.config.model.name, " ".join(str(error).split())
         raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {reason}") from None
     for name, tensor in tensors.items():
         infinite = int((~tensor.isfinite()).sum())

@@ -9,7 +9,7 @@ FOR_YOU = {
     "errata": ("errata", "show where the papers contradict themselves"),
     "table": ("make_table", "write a table in four formats, also from a folder of runs"),
     "rerun": ("rerun", "reproduce a run from its run.json and compare"),
-    "describe": ("describe", "print the description of runs, the input of `train`"),
+    "describe": ("describe", "print the settings of runs, the input of `train`"),
     "schema": ("schema", "write JSON schemas of the YAML files for editors"),
     "import": ("import_runs", "accept runs that were trained on another machine"),
 }

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flatfed.commands import kinds
+from flatfed.errors import DataError
 from flatfed.runs.paths import SCALES
+from flatfed.runs.run_config import RunConfig
 
 #: Name and keywords for ``add_argument``.
 Argument = tuple[str, dict[str, Any]]
@@ -34,7 +36,7 @@ def ids(*kinds_of_ids: str) -> list[Argument]:
     return [(kind, {"metavar": kind.upper(), "help": f"id of the {kind}"}) for kind in kinds_of_ids]
 
 
-DESCRIPTION = "run description from `describe`: JSON or a JSON file"
+RUN = required("--run", kinds.json_or_file, "settings of a run, from `describe`: JSON or a JSON file")
 DATASET = required("--dataset", kinds.folder, "dataset folder from `fetch`")
 PARTITION = required("--partition", kinds.file, "the run's partition file from `partition`", metavar="NPZ")
 OUT = required("--out", kinds.file, "file to write")
@@ -53,3 +55,11 @@ DEVICE = [
     argument("--device", ("auto", "cpu", "cuda"), "auto: GPU if available", default="auto"),
     argument("--threads", kinds.count, "CPU threads of torch", default=1),
 ]
+
+
+def run_config(value: dict[str, Any]) -> RunConfig:
+    """Return the value of :data:`RUN` as settings; its DataError also says how to print complete ones."""
+    try:
+        return RunConfig.of_json(value, "--run")
+    except DataError as error:
+        raise DataError(f"{error}. `python -m flatfed describe RUN_FOLDER` prints complete settings") from None

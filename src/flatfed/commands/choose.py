@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     ids = (options.scale or experiment.scale, options.protocol, options.split, options.algorithm)
     catalog, paths = experiment.catalog, experiment.paths
-    choice = tuning.choice_spec(catalog, paths, tuning.search_at(catalog, paths, *ids))
+    query = tuning.search_at(catalog, paths, *ids)
+    choice = tuning.choice_spec(catalog, paths, query)
     configuration.check_digest(options, choice)
-    search.make(choice, options.out)
+    search.make(choice, tuning.runs(catalog, paths, query), options.out)

@@ -1,7 +1,8 @@
 """``flatfed describe``.
 
-Prints one line of JSON per run folder, the input of `train`. The folder need not exist. --script prints a shell script
-that makes data, partitions and runs in a copy of FlatFed without Snakemake; `import` takes the runs back.
+Prints the settings of runs, one line of JSON per folder, the input of `train`. The folder need not exist. --script
+prints a shell script that makes data, partitions and runs in a copy of FlatFed without Snakemake; `import` takes the
+runs back.
 
 example:
   python -m flatfed describe --script results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > runs.sh
@@ -33,11 +34,11 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the descriptions or the script."""
+    """Print the settings or the script."""
     experiment = configuration.load(options.config)
     runs = [run_of(experiment, folder) for folder in options.folders]
-    descriptions = [json.dumps(run.description, sort_keys=True) for run in runs]
-    print("\n".join(script(experiment, runs) if options.script else descriptions))
+    settings = [json.dumps(run.config.as_json(), sort_keys=True) for run in runs]
+    print("\n".join(script(experiment, runs) if options.script else settings))
 
 
 def run_of(experiment: Experiment, folder: str) -> Run:
@@ -57,7 +58,7 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     """Return a shell script, by line, that makes missing data, partitions and runs."""
     lines = [
         "#!/bin/sh",
-        "# Run in a copy of FlatFed where `python` has torch, numpy and safetensors. A second call resumes.",
+        "# Run in a copy of FlatFed where `python` has torch, numpy, safetensors and pydantic. A second call resumes.",
         "set -eu",
         "export PYTHONPATH=src",
     ]
@@ -72,10 +73,10 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
         steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"
         steps[run.partition] = f"partition --spec {partition} --dataset {folder} --out {run.partition}"
         if run.weights:
-            steps[run.weights] = f"weights --name {run.description['model']['weights']} --out {run.weights}"
+            steps[run.weights] = f"weights --name {run.config.model.weights} --out {run.weights}"
         weights = f"--weights {run.weights} " if run.weights else ""
         paths = f"--dataset {folder} --partition {run.partition} {weights}--out {run.path}"
-        steps[run.record] = f"train --run {quoted(run.description)} {paths}"
+        steps[run.record] = f"train --run {quoted(run.config.as_json())} {paths}"
     return lines + [f"[ -e {file} ] || python -m flatfed {command}" for file, command in steps.items()]
 
 

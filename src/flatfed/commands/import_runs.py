@@ -17,7 +17,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, kinds, run_folders
@@ -27,7 +26,6 @@ from flatfed.errors import DataError, FlatFedError, Held
 from flatfed.experiment import Experiment, Run, run_specs
 from flatfed.files import read_json, write_sealed
 from flatfed.runs import identity, lock
-from flatfed.runs.paths import RunIds
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord, read_finished
 
 ARGUMENTS = [
@@ -89,16 +87,16 @@ def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> di
 
 
 def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
-    """Return the run in ``folder``; DataError if it is damaged, unfinished or of another description."""
+    """Return the run in ``folder``; DataError if it is damaged, unfinished or another run."""
     file = folder / RECORD
     record = run_folders.read_checking_metrics(file)
     if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
-    run = run_specs.run(experiment, **vars(RunIds.of_description(record.description)))
-    if different := identity.deciding_differences(record.description, run.description):
+    run = run_specs.run(experiment, **vars(record.config.ids))
+    if different := identity.deciding_differences(record.config, run.config):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
-        raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
+        raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.config.rounds} rounds are done")
     return run, record
 
 
@@ -108,7 +106,7 @@ def check_data_and_code(file: Path, record: RunRecord, partition: str, other_cod
         identity.check_data(str(file), record, partition)
     except DataError as error:
         raise DataError(f"{error}, or make the data again. {run_folders.ORDER_HINT}") from None
-    here = versions.of_run(record.description, [record.versions or {}])
+    here = versions.of_run(record.config, [record.versions or {}])
     if record.versions != here and not other_code:
         was, now = json.dumps(record.versions), json.dumps(here)
         raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")
@@ -118,7 +116,8 @@ def is_same(target: Path, folder: Path) -> bool:
     """Return whether both folders contain the same undamaged run."""
     with contextlib.suppress(OSError, DataError):
         one, other = (run_folders.read_checking_metrics(place / RECORD) for place in (target, folder))
-        return replace(one, imported=None) == replace(other, imported=None)
+        unmarked = {"imported": None}
+        return one.model_copy(update=unmarked) == other.model_copy(update=unmarked)
     return False
 
 
@@ -136,7 +135,7 @@ def copy(folder: Path, target: Path) -> None:
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
     record = read_finished(staged)
-    if versions.changes(record.description, record.versions):
+    if versions.changes(record.config, record.versions):
         write_sealed(staged / RECORD, {**read_json(staged / RECORD), "imported": "other code"})
     try:
         with lock.held(target):

@@ -3,7 +3,7 @@
 Prints a line for each table and figure (with the columns of config.yaml) and for their total: shared runs count once.
 Hours (sum) and memory (per job) are those of unfinished runs, measured for finished runs here, else for published runs.
   begun     has a checkpoint or an unfinished record; it will resume
-  stale     of another description; it will be trained again
+  stale     of other settings; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
   unknown   without a measurement of its protocol; not in the hours
   disk      of all runs, with the kept models (config.yaml: keep_models)
@@ -88,7 +88,7 @@ def summarise(
         sums.update({states[path]: 1, "disk_bytes": _disk(run, path in kept)})
     for run in (run for path, run in need.runs.items() if states[path] != "finished"):
         seconds, memory = measurements.seconds(run), measurements.memory(run)
-        sums.update(seconds=run.description["rounds"] * (seconds or 0.0), unknown=seconds is None)
+        sums.update(seconds=run.config.rounds * (seconds or 0.0), unknown=seconds is None)
         for key, size in zip(("memory_bytes", "device_memory_bytes"), memory, strict=True):
             sums[key] = max(sums[key], size)
     return dict(sums)
@@ -102,12 +102,12 @@ def texts(summary: Mapping[str, float]) -> list[str]:
 
 def _disk(run: Run, model: bool) -> int:
     """Return the bytes of a finished run's folder, with or without its ``model``."""
-    about = run.description
-    rest = round(LINE * about["rounds"] / about["evaluation"]["every"]) + RECORD
+    config = run.config
+    rest = round(LINE * config.rounds / config.evaluation.every) + RECORD
     if not model:
         return rest
-    data, options = about["dataset"], json.dumps(about["model"]["options"], sort_keys=True)
-    return rest + FLOAT * _parameters(about["model"]["name"], options, tuple(data["shape"]), data["classes"])
+    data, options = config.dataset, json.dumps(config.model.options, sort_keys=True)
+    return rest + FLOAT * _parameters(config.model.name, options, tuple(data.shape), data.classes)
 
 
 @functools.cache

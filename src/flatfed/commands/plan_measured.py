@@ -6,7 +6,6 @@ import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flatfed import gpus
 from flatfed.commands import configuration, run_folders
@@ -14,6 +13,7 @@ from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
 from flatfed.files import digest_json
 from flatfed.runs import record as records
+from flatfed.runs.run_config import RunConfig
 
 PUBLISHED = configuration.HOME / "results/published"
 
@@ -22,7 +22,7 @@ PUBLISHED = configuration.HOME / "results/published"
 class Measured:
     """Measurements of one run. ``memory``: peak bytes on host and device, 0 if not measured."""
 
-    description: dict[str, Any]
+    config: RunConfig
     seconds_per_round: float
     machine: str = ""
     memory: tuple[int, int] = (0, 0)
@@ -30,8 +30,8 @@ class Measured:
 
     def similarity(self, run: Run) -> tuple[bool, ...]:
         """Return whether it has the algorithm of ``run``, is not published, and has the split of ``run``."""
-        same = self.description["update"]["name"] == run.description["update"]["name"]
-        return same, not self.published, self.description["split"] == run.split
+        same = self.config.update.name == run.config.update.name
+        return same, not self.published, self.config.split == run.split
 
 
 class Measurements:
@@ -40,11 +40,11 @@ class Measurements:
     def __init__(self, runs: list[Measured], device: str):
         self.device, self.by_settings = device, defaultdict(list)
         for past in runs:
-            self.by_settings[_speed_settings(past.description)].append(past)
+            self.by_settings[_speed_settings(past.config)].append(past)
 
     def nearest(self, run: Run) -> list[Measured]:
         """Return the most similar measurements of the protocol of ``run``."""
-        of_protocol = self.by_settings[_speed_settings(run.description)]
+        of_protocol = self.by_settings[_speed_settings(run.config)]
         best = max((past.similarity(run) for past in of_protocol), default=None)
         return [past for past in of_protocol if past.similarity(run) == best]
 
@@ -59,9 +59,9 @@ class Measurements:
         return tuple(map(max, zip((0, 0), *memories, strict=True)))
 
 
-def _speed_settings(description: dict[str, Any]) -> str:
+def _speed_settings(config: RunConfig) -> str:
     """Return the digest of the protocol and the settings that determine its speed."""
-    return digest_json([description[key] for key in ("protocol", "model", "batch_size", "local_epochs", "precision")])
+    return digest_json(config.model_dump(include={"protocol", "model", "batch_size", "local_epochs", "precision"}))
 
 
 def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str]]:
@@ -79,9 +79,9 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
         name = record.host.get("gpu" if device == "cuda" else "processor")
         # NaN may be slow.
         timed = record.diverged_at is None and record.rounds_done and record.seconds
-        if timed and record.device == device and record.description["scale"] == scale:
+        if timed and record.device == device and record.config.scale == scale:
             pace = record.seconds / (record.together or 1) / record.rounds_done
             memory = record.peak_memory_bytes or 0, record.peak_device_memory_bytes or 0
             machine = (name or "unnamed machine") + " (published)" * published
-            runs.append(Measured(record.description, pace, machine, memory, published))
+            runs.append(Measured(record.config, pace, machine, memory, published))
     return Measurements(runs, device), left_out

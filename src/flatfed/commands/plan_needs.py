@@ -40,7 +40,7 @@ def needs_of(experiment: Experiment, scale: str, requested: Requested) -> dict[s
 def state(run: Run, analysed: bool = False) -> str:
     """Return the state of a run: "finished", "begun", "stale", "damaged" or "missing".
 
-    "stale": of another description; "damaged": run.json is not a record. An ``analysed`` run without model is missing.
+    "stale": of other settings; "damaged": run.json is not a record. An ``analysed`` run without model is missing.
     """
     try:
         record = records.read(run.record)
@@ -51,6 +51,6 @@ def state(run: Run, analysed: bool = False) -> str:
         return "damaged"
     if analysed and not Path(run.model).exists():
         return "missing"
-    if record.description != run.description:
+    if record.config.deciding != run.config.deciding:
         return "stale"
     return "finished" if record.ended else "begun"

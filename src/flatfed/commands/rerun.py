@@ -48,9 +48,9 @@ def run(options: argparse.Namespace) -> int:
     """
     file = run_folders.record_file(options.run)
     record = run_folders.read_checking_metrics(file, *FIELDS)
-    about = record.description
-    dataset = options.dataset or Path(DEFAULT.dataset(about["dataset"]["name"]))
-    weights = about["model"].get("weights")
+    config = record.config
+    dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
+    weights = config.model.weights
     weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
     device = gpus.demanded(options.device or record.device)
     same = options.out.resolve() in (options.run.resolve(), file.resolve().parent)
@@ -66,25 +66,25 @@ def run(options: argparse.Namespace) -> int:
     from flatfed.engine.job.train import train
 
     with lock.held(options.out):
-        partitions.make({**about["partition"], "seed": about["seed"]}, dataset, partition)
+        partitions.make({**config.partition.as_json(), "seed": config.seed}, dataset, partition)
         if partitions.load(partition).digest != record.partition_digest:
             raise DataError(f"{partition}: not the partition of {options.run}: its code differs")
-        about = {**about, "executor": {**about["executor"], device: executor}}
+        config = config.changed(executor={**config.executor.as_json(), device: executor})
         settings = {"weights": weights, "stop_after": options.rounds, "threads": record.threads}
-        finished = train(about, dataset, partition, options.out, device=device, **settings)
+        finished = train(config, dataset, partition, options.out, device=device, **settings)
     new_metrics = options.out / (METRICS if finished else LINES_SO_FAR)
     return compare(before, first_rounds(new_metrics, options.rounds), metrics, new_metrics)
 
 
 def present_executor(record: RunRecord, device: str) -> str:
-    """Return the record's executor; if it was removed, the description's or the default one, with a message."""
+    """Return the record's executor; if it was removed, that of its settings or the default one, with a message."""
     from flatfed.engine.executors import EXECUTORS, REPLACED
 
     if record.executor in EXECUTORS:
         return record.executor
     from flatfed.config.protocol import DEFAULTS
 
-    choices = record.description["executor"][device], DEFAULTS["executor"][device]
+    choices = getattr(record.config.executor, device), DEFAULTS["executor"][device]
     executor = next(name for name in (REPLACED.get(choice, choice) for choice in choices) if name in EXECUTORS)
     commit = record.commit or "unknown"
     repeat = f" (`git checkout {commit}` repeats its digits)" if record.commit and " " not in commit else ""
@@ -103,7 +103,7 @@ def first_rounds(metrics: Path, rounds: int | None) -> list[dict[str, str]]:
 
 def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dict[str, str]]:
     """Return :func:`first_rounds`; DataError if there are fewer rounds, or none was evaluated."""
-    done, total, diverged_at = record.rounds_done, record.description["rounds"], record.diverged_at
+    done, total, diverged_at = record.rounds_done, record.config.rounds, record.diverged_at
     if (rounds or (total if diverged_at is None else done)) > done:
         end = "" if diverged_at is None else f" (it diverged in round {diverged_at})"
         hint = f"; --rounds {done} compares these" if done else ""
@@ -136,7 +136,7 @@ def changes(record: RunRecord, device: str) -> list[str]:
 
     now = machine.machine(machine.pick_device(device), 1)
     here = {"libraries": now["libraries"], "device": device}
-    here["versions"] = versions.of_run(record.description, [record.versions or {}])
+    here["versions"] = versions.of_run(record.config, [record.versions or {}])
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}

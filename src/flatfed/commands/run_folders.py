@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.files import misread
-from flatfed.runs import description
 from flatfed.runs import record as records
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
 
@@ -40,16 +38,12 @@ def read_record(file: Path, *fields: str) -> RunRecord:
     except FileNotFoundError:
         raise DataError(f"{file} is missing: {file.parent} contains no finished run") from None
     record.require(fields, file)
-    try:
-        description.check(record.description, f"{file}: description")
-    except DataError as error:
-        raise misread(file, records.TITLE, error, records.REMEDY) from None
     return record
 
 
 def read_checking_metrics(file: Path, *fields: str) -> RunRecord:
     """Return :func:`read_record`; DataError also if its metrics are damaged or changed."""
-    from flatfed.tables.readings import read_history  # imports pydantic, which a host that only trains may lack
+    from flatfed.tables.readings import read_history  # imports PyYAML, which a host that only trains may lack
 
     record = read_record(file, *fields)
     read_history(file.parent, record, ("round",), metrics_file(file).name, every=True)

@@ -39,7 +39,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     :raises DataError: the folder has no run of the table.
     """
     records, refused = _read(options.runs, options.so_far)
-    seeds = sorted({record.description["seed"] for record in records.values()}) or [1]
+    seeds = sorted({record.config.seed for record in records.values()}) or [1]
     loaded = experiment.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
     protocols = table.protocols(table.columns.values())
@@ -87,7 +87,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
 
 
 def _ids(run: Run | RunRecord) -> RunIds:
-    return RunIds.of_description(run.description)
+    return run.config.ids
 
 
 def _read(top: Path, so_far: bool) -> tuple[dict[str, RunRecord], dict[str, str]]:
@@ -137,11 +137,11 @@ def _select(
         if ids not in requested:
             continue
         data: dict[tuple[Any, ...], str] = {
-            ("dataset_digest", record.description["dataset"]["name"]): record.dataset_digest,
+            ("dataset_digest", record.config.dataset.name): record.dataset_digest,
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
         }
         conflict = next((key for key, digest in data.items() if digests.get(key, digest) != digest), None)
-        if different := identity.deciding_differences(record.description, requested[ids].description):
+        if different := identity.deciding_differences(record.config, requested[ids].config):
             left_out[folder] = f"not the requested run: {'; '.join(different)}"
         elif conflict:
             differs = f"{conflict[0]} is {data[conflict][:12]}, of the shown runs {digests[conflict][:12]}"
@@ -160,7 +160,7 @@ def _select(
 def _of_seeds(cell: list[Number], shown: Mapping[str, RunRecord], so_far: bool) -> list[Number]:
     """Return the numbers of the seeds of ``shown`` runs; ``so_far``: if possible of complete, then of ended ones."""
     runs = runs_of(cell).values()
-    of_table = {record.description["seed"] for record in shown.values()}
+    of_table = {record.config.seed for record in shown.values()}
     seeds = [number.seed for number in cell if number.seed in of_table]
     absent = {run.seed for run in runs if run.absent}
     running = {run.seed for run in runs if not run.absent and not shown[run.path].ended}
@@ -171,9 +171,9 @@ def _of_seeds(cell: list[Number], shown: Mapping[str, RunRecord], so_far: bool) 
 
 
 def _summary(records: Collection[RunRecord]) -> str:
-    done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
+    done, totals = zip(*((record.rounds_done, record.config.rounds) for record in records), strict=True)
     seeds = Counter(_ids(record).row for record in records).values()
-    precisions = " and ".join(sorted({record.description["precision"] for record in records}))
+    precisions = " and ".join(sorted({record.config.precision for record in records}))
     return f"n = {_range(seeds)}; {precisions}; {_range(done)} of {_range(totals)} rounds"
 
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds
-from flatfed.commands.arguments import argument, required
+from flatfed.commands.arguments import argument
 from flatfed.errors import FlatFedError
-from flatfed.runs import description as descriptions
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
@@ -31,7 +30,7 @@ from flatfed.tables.readings import read_history
 KEPT = ("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters")
 
 ARGUMENTS = [
-    required("--run", kinds.json_or_file, arguments.DESCRIPTION),
+    arguments.RUN,
     arguments.DATASET,
     arguments.PARTITION,
     arguments.WEIGHTS,
@@ -48,8 +47,7 @@ def run(options: argparse.Namespace) -> None:
     Evaluates all training and test (or validation) images after every round, as the official code does. Every round has
     the expected number of clients. All algorithms train all weights, also dead taps (:mod:`flatfed.engine.speed.live`).
     """
-    description, total = options.run, options.warm_up + options.rounds
-    descriptions.check_from_user(description, "--run")
+    config, total = arguments.run_config(options.run), options.warm_up + options.rounds
     settings = {"device": gpus.demanded(options.device), "threads": options.threads, "weights": options.weights}
     from flatfed.engine.job import train as engine
 
@@ -57,14 +55,12 @@ def run(options: argparse.Namespace) -> None:
     busy = f"the machine was busy (load {load:.1f} on {cores} cores)" if load > cores * 0.75 else None
     if busy:
         print(f"{busy}: the seconds may be too long", file=sys.stderr)
-    evaluated = {"every": 1, "sets": ["validation" if "validation" in description else "test", "train"]}
-    short = {
-        **{key: value for key, value in description.items() if key != "probe"},
-        **{"rounds": total, "checkpoint_every": total + 1},
-        "evaluation": {**description["evaluation"], **evaluated},
-    }
-    if description["sampling"]["scheme"] == "bernoulli":
-        short["sampling"] = {**description["sampling"], "scheme": "fixed"}
+    evaluated = {"every": 1, "sets": ["test" if config.validation is None else "validation", "train"]}
+    evaluation, sampling = {**config.evaluation.as_json(), **evaluated}, config.sampling.as_json()
+    if config.sampling.scheme == "bernoulli":
+        sampling["scheme"] = "fixed"
+    changes = {"rounds": total, "checkpoint_every": total + 1, "evaluation": evaluation, "sampling": sampling}
+    short = config.changed("probe", **changes)
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, options.dataset, options.partition, folder, **settings, full_model=True)
         record = records.read_finished(folder)
@@ -74,7 +70,8 @@ def run(options: argparse.Namespace) -> None:
     seconds = [after - before for before, after in pairwise([0.0, *lines["seconds"]])][options.warm_up :]
     training, evaluation = statistics.fmean(seconds), record.seconds_evaluation / total
     timing = Timing(
-        description=description,
+        format=timings.FORMAT,
+        config=config,
         rounds=options.rounds,
         warm_up=options.warm_up,
         clients=int(lines["clients"][-1]),

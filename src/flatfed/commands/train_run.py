@@ -2,7 +2,7 @@ r"""``flatfed train``.
 
 Writes metrics.csv, model.safetensors and, last, run.json. A second call resumes a stopped training from its checkpoint.
 While another process trains the run, it waits; then it accepts the finished run, or resumes.
-Needs torch, numpy and safetensors, but neither Snakemake nor a configuration.
+Needs torch, numpy, safetensors and pydantic, but neither Snakemake nor a configuration.
 
 example:
   RUN=results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1
@@ -22,10 +22,10 @@ from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import required
 from flatfed.engine.job import interruption
-from flatfed.runs import description, lock
+from flatfed.runs import lock
 
 ARGUMENTS = [
-    required("--run", kinds.json_or_file, arguments.DESCRIPTION),
+    arguments.RUN,
     arguments.DATASET,
     arguments.PARTITION,
     arguments.WEIGHTS,
@@ -35,10 +35,10 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train or resume; DataError if the description is wrong."""
-    description.check_from_user(options.run, "--run")
-    algorithms.load(options.run["update"]["name"])
-    models.card(options.run["model"]["name"])
+    """Train or resume; DataError if the settings are wrong."""
+    config = arguments.run_config(options.run)
+    algorithms.load(config.update.name)
+    models.card(config.model.name)
     settings = {"threads": options.threads, "weights": options.weights, "device": gpus.demanded(options.device)}
     since = float(os.environ.get(lock.CALLED, time.time()))
     with contextlib.ExitStack() as held:
@@ -48,4 +48,4 @@ def run(options: argparse.Namespace) -> None:
             held.enter_context(gpus.claimed())
         from flatfed.engine.job.train import train
 
-        train(options.run, options.dataset, options.partition, options.out, since=since, **settings)
+        train(config, options.dataset, options.partition, options.out, since=since, **settings)

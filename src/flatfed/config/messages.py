@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union
 from pydantic import BaseModel, Tag
 from pydantic.fields import FieldInfo
 
-from flatfed.errors import shortened_json, unknown
+from flatfed.errors import missing_message, shortened_json, unknown
 
 #: Types of our own errors.
 ABSENT, MISTAKE, TWICE = "absent", "mistake", "twice"
@@ -57,10 +57,12 @@ Key = str | int
 def message(errors: Sequence[Any], kind: Any, where: str, under: Sequence[str]) -> str:
     """Return the message for the most relevant of pydantic's ``errors`` of type ``kind``, or for all missing keys."""
     error = min(errors, key=lambda error: RANKS.get(error["type"], 1))
-    if RANKS.get(error["type"]) == 2:
-        return _missing_keys(dict(_missing(errors, kind, under)), where)
     keys, place, description = _walk(kind, error["loc"])
     at, value, context = [*under, *keys], error["input"], error.get("ctx", {})
+    if error["type"] == "missing" and _walk(kind, error["loc"][:-1])[1].model_config["extra"] != "forbid":
+        return missing_message("key", at[-1], value, _location(where, at[:-1]))  # unknown keys may be misspelt ones
+    if RANKS.get(error["type"]) == 2:
+        return _missing_keys(dict(_missing(errors, kind, under)), where)
     allowed = f"; {description}" if description else ""
     match error["type"]:
         case "extra_forbidden":
@@ -122,7 +124,8 @@ def _walk(kind: Any, loc: Sequence[Key]) -> tuple[list[Key], Any, str]:
         above, origin, arguments = place, typing.get_origin(place), typing.get_args(place)
         keys.append(part)
         if isinstance(place, type) and issubclass(place, BaseModel):
-            field = place.model_fields.get(part)
+            fields = {field.alias or name: field for name, field in place.model_fields.items()}
+            field = fields.get(part)
             place, description = (None, "") if field is None else _bare(field.annotation, field.description or "")
         elif origin in (list, dict):
             place, description = _bare(arguments[-1], "")
@@ -138,7 +141,8 @@ def _bare(kind: Any, description: str) -> tuple[Any, str]:
     if typing.get_origin(kind) in UNIONS and not any(map(_tags, typing.get_args(kind))):
         (kind, *_) = (part for part in typing.get_args(kind) if part is not type(None))  # a value or null
         return _bare(kind, description)
-    if not description and isinstance(kind, type) and issubclass(kind, BaseModel) and "__doc__" in vars(kind):
+    of_yaml = isinstance(kind, type) and issubclass(kind, BaseModel) and kind.model_config["extra"] == "forbid"
+    if not description and of_yaml and "__doc__" in vars(kind):
         words = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
         description = words[:1].lower() + words[1:]
     return kind, description

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, WrapValidator
+from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
@@ -13,6 +13,7 @@ from flatfed.config import messages
 MOST, LARGEST, LAST_SEED = 1_000_000_000, 1_000_000, 2**32 - 1
 
 Count = Annotated[int, Field(ge=1, le=MOST)]
+Natural = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=1, le=LAST_SEED, description="a whole number from 1 up")]
 #: A number stays as the file has it: 1 is not 1.0 in the JSON of a run.
 as_given = WrapValidator(lambda value, validate: (validate(value), value)[1])
@@ -20,6 +21,8 @@ Positive = Annotated[float, Field(gt=0, le=LARGEST), as_given]
 NotNegative = Annotated[float, Field(ge=0, le=LARGEST), as_given]
 Fraction = Annotated[float, Field(ge=0, le=1), as_given]
 Share = Annotated[float, Field(gt=0, le=1), as_given]
+#: Any finite number.
+Number = Annotated[float, as_given]
 
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 Text = Annotated[str, Field(min_length=1)]
@@ -55,3 +58,6 @@ Seeds = Annotated[list[Seed], NotEmpty, Different]
 
 #: Selects the alternative of a union by the type of a value: "text", "mapping" (also a document), "list" or "flag".
 by_type = Discriminator(lambda value: "mapping" if isinstance(value, BaseModel) else messages.TAGS.get(type(value)))
+#: A version of the code, or the digest of a user's file.
+Version = Annotated[Annotated[int, Tag("number")] | Annotated[str, Tag("text")], by_type]
+Device = Literal["cpu", "cuda"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
-from flatfed import forms
+from flatfed.config.json_document import JsonDocument
 from flatfed.files import read_json, write_json
 
 NAME = "dataset.json"
@@ -14,8 +13,7 @@ NAME = "dataset.json"
 PATHS = ("path", "order")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
+class Manifest(JsonDocument):
     """A dataset of ``train`` and ``test`` images of ``shape`` (C, H, W) uint8, ``bytes`` in total.
 
     ``domains``: their names, or None. ``source``: without :data:`PATHS`, because a moved file must not cause a new
@@ -35,9 +33,9 @@ class Manifest:
 
 def write(path: str | os.PathLike[str], manifest: Manifest) -> None:
     """Write ``manifest`` to ``path``, atomically."""
-    write_json(path, forms.plain(manifest))
+    write_json(path, manifest.as_json())
 
 
 def read(path: str | os.PathLike[str]) -> Manifest:
     """Return the manifest in ``path``; OSError or DataError if it is unreadable."""
-    return forms.read(Manifest, read_json(path), str(path))
+    return Manifest.of_json(read_json(path), str(path))

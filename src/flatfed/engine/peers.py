@@ -20,7 +20,7 @@ class PeerSimulation(Simulation):
 
     def __init__(self, *parts: Any):
         super().__init__(*parts)
-        self.topology = Topology(self.description["topology"], self.client_count, self.seed)
+        self.topology = Topology(self.config.topology, self.client_count, self.seed)
         models = self.state.store["model"]
         models[:] = self.weights.initial
         self.algorithm.begin(models, self._context_of_all())

@@ -8,29 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
 from flatfed.errors import FlatFedError
 from flatfed.runs import host
+from flatfed.runs.run_config import RunConfig
 
 STATE_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # for float32 products on a GPU
 
 
-def bfloat16_units(description: dict[str, Any], device: torch.device) -> list[str] | None:
+def bfloat16_units(config: RunConfig, device: torch.device) -> list[str] | None:
     """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision."""
-    if description["precision"] != "bfloat16":
+    if config.precision != "bfloat16":
         return None
     if device.type != "cpu":
         return ["a GPU"]
     return [name for name in host.BFLOAT16 if name in host.instructions()]
 
 
-def check_units(description: dict[str, Any], device: torch.device) -> None:
+def check_units(config: RunConfig, device: torch.device) -> None:
     """Refuse bfloat16 on a CPU without (known) units for it, unless ``emulate_bfloat16`` is set."""
-    if bfloat16_units(description, device) != [] or description.get("emulate_bfloat16"):
+    if bfloat16_units(config, device) != [] or config.emulate_bfloat16:
         return
     reason = "has no units for it" if host.instructions() else "does not report whether it has units for it"
     raise FlatFedError(

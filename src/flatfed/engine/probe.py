@@ -19,6 +19,7 @@ from flatfed.data.streams import stream
 from flatfed.engine import batches
 from flatfed.engine.full_gradient import full_gradient
 from flatfed.files import digest_arrays
+from flatfed.runs.run_config import ProbeSettings
 
 if TYPE_CHECKING:
     from flatfed.engine.context import Context, Gradient
@@ -62,11 +63,11 @@ class Probe:
     and for centralised training.
     """
 
-    def __init__(self, spec: dict[str, Any], simulation: Simulation):
-        self.every, self.rho, self.m = spec["every"], spec["rho"], spec["m"]
+    def __init__(self, settings: ProbeSettings, simulation: Simulation):
+        self.every, self.rho, self.m = settings.every, settings.rho, settings.m
         self.run = simulation
         members = np.concatenate(simulation.members)
-        count = min(spec["images"], len(members))
+        count = min(settings.images, len(members))
         images = np.sort(stream(simulation.seed, "subset").choice(members, count, replace=False))
         self.digest = digest_arrays(images=images)
         self.images = torch.from_numpy(images).to(simulation.device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from flatfed.data import augment
 from flatfed.data.dataset import Dataset
 from flatfed.engine.transfer import to_device
+from flatfed.runs.run_config import DatasetSettings
 
 
 @dataclass
@@ -27,10 +27,10 @@ class Resident:
 
     @classmethod
     def of(
-        cls, data: Dataset, description: dict[str, Any], scheme: str, device: torch.device, dtype: torch.dtype
+        cls, data: Dataset, settings: DatasetSettings, scheme: str, device: torch.device, dtype: torch.dtype
     ) -> Resident:
-        """Return ``data`` on ``device``, with ``mean`` and ``std`` from the ``description``."""
-        mean, std = (torch.tensor(description[name], dtype=dtype, device=device) for name in ("mean", "std"))
+        """Return ``data`` on ``device``, with ``mean`` and ``std`` from the run's ``settings``."""
+        mean, std = (torch.tensor(numbers, dtype=dtype, device=device) for numbers in (settings.mean, settings.std))
         labels = torch.from_numpy(np.asarray(data.labels)).to(device)
         return cls(placed(data.images, device), labels, mean, std, dtype, scheme)
 

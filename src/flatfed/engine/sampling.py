@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from flatfed.data.streams import stream
+from flatfed.runs.run_config import SamplingSettings
 
 
-def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -> np.ndarray:
+def active_clients(spec: SamplingSettings, clients: int, seed: int, round_: int) -> np.ndarray:
     """Return the sorted ids (n,) of the clients active in round ``round_`` (from 0).
 
     Schemes of ``spec``: all; bernoulli (each client with probability ``fraction``, redrawn if nobody is active;
     official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without replacement; DFedSAM).
-    Samplers: keyed (FlatFed's streams); official (the official code's legacy generator with seed + round; for fixed
-    with the round alone, so all seeds draw the same clients).
+    Samplers: keyed (FlatFed's streams; the default); official (the official code's legacy generator with seed + round;
+    for fixed with the round alone, so all seeds draw the same clients).
     """
-    scheme, fraction = spec["scheme"], float(spec.get("fraction", 1.0))
+    scheme, fraction = spec.scheme, float(spec.fraction or 1.0)
     if scheme == "all":
         return np.arange(clients)
-    official = spec.get("sampler", "keyed") == "official"
+    official = spec.sampler == "official"
     if scheme == "fixed":
         size = max(1, round(fraction * clients))
         rng = np.random.RandomState(round_) if official else stream(seed, "sampling", round_)
@@ -34,7 +34,7 @@ def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -
             return active
 
 
-def most_participants(spec: dict[str, Any], clients: int, seed: int, rounds: int) -> int:
+def most_participants(spec: SamplingSettings, clients: int, seed: int, rounds: int) -> int:
     """Return the largest number of clients active in one of the first ``rounds`` rounds."""
-    varies = spec["scheme"] == "bernoulli"
+    varies = spec.scheme == "bernoulli"
     return max(len(active_clients(spec, clients, seed, round_)) for round_ in range(rounds if varies else 1))

@@ -28,6 +28,7 @@ from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.transfer import to_device
 from flatfed.engine.weights import Weights
+from flatfed.runs.run_config import RunConfig
 
 Vectors = dict[str, Tensor]  # name -> (rows, parameters)
 
@@ -74,7 +75,7 @@ class Simulation(ABC):
 
     def __init__(
         self,
-        description: dict[str, Any],
+        config: RunConfig,
         partition: Partition,
         algorithm: Algorithm,
         weights: Weights,
@@ -82,19 +83,18 @@ class Simulation(ABC):
         home: Callable[[int], str],
         pause: Callable[[], None],
     ):
-        self.description, self.algorithm, self.weights, self.pause = description, algorithm, weights, pause
+        self.config, self.algorithm, self.weights, self.pause = config, algorithm, weights, pause
         self.local_update = local_update
         self.executor, self.data = local_update.plain.executor, local_update.plain.feed.data
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
-        self.seed = int(description["seed"])
+        self.seed = config.seed
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
-        sets, size = description["evaluation"]["sets"], description["evaluation"]["batch_size"]
+        sets, size = config.evaluation.sets, config.evaluation.batch_size
         self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, pause)
-        training = description["batch_size"], description["local_epochs"], description.get("local_steps")
-        self.schedule = batches.Schedule(*training)
-        self.private = algorithm.private_size(tuple(description["dataset"]["shape"]))
+        self.schedule = batches.Schedule(config.batch_size, config.local_epochs, config.local_steps)
+        self.private = algorithm.private_size(tuple(config.dataset.shape))
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
@@ -111,7 +111,7 @@ class Simulation(ABC):
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(self.device)
         self.probes: list[dict[str, Any]] = []
-        self.probe = Probe(description["probe"], self) if "probe" in description else None
+        self.probe = Probe(config.probe, self) if config.probe else None
 
     def advance(self) -> dict[str, float] | None:
         """Run one round; return its line of metrics.csv, or None for a round without evaluation.
@@ -138,7 +138,7 @@ class Simulation(ABC):
         # 4. Evaluate.
         if self.pending is None:
             return None
-        if self.probe is not None and self.round == self.description["rounds"]:
+        if self.probe is not None and self.round == self.config.rounds:
             self.probe.measure()
         line = lines.evaluated(self, self.pending)
         self.pending = None
@@ -146,7 +146,7 @@ class Simulation(ABC):
 
     def sample(self, ahead: int = 0) -> np.ndarray:
         """Return the clients of the round that is ``ahead``, those with most local steps first."""
-        clients = active_clients(self.description["sampling"], self.client_count, self.seed, self.round + ahead)
+        clients = active_clients(self.config.sampling, self.client_count, self.seed, self.round + ahead)
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
@@ -208,18 +208,18 @@ class Simulation(ABC):
             steps=column([self.schedule.count(count) for count in self.sizes[clients].tolist()]),
             nominal_steps=column([self.schedule.nominal(int(self.sizes[0]))] * len(clients)),
             round=round_,
-            rounds=self.description["rounds"],
+            rounds=self.config.rounds,
             client_count=self.client_count,
             layout=self.layout,
             uniform=uniform,
         )
 
     def learning_rate(self) -> float:
-        return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
+        return self.config.learning_rate * self.config.learning_rate_decay**self.round
 
     def evaluates(self) -> bool:
         number = self.round + 1
-        return number == self.description["rounds"] or number % self.description["evaluation"]["every"] == 0
+        return number == self.config.rounds or number % self.config.evaluation.every == 0
 
     def plan(self, clients: np.ndarray, ahead: int = 0) -> batches.RoundPlan:
         """Return the plan of ``clients`` in the round that is ``ahead``."""
@@ -231,7 +231,7 @@ class Simulation(ABC):
 
     def plan_ahead(self) -> None:
         """Make the plan of the next round, if its clients train together: meanwhile, a GPU still trains this round."""
-        if self.round + 1 == self.description["rounds"]:
+        if self.round + 1 == self.config.rounds:
             return
         clients = self.sample(ahead=1)
         if self.block(len(clients)) == len(clients):

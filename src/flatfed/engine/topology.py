@@ -7,12 +7,12 @@ W[i, j] > 0 only between neighbours and on the diagonal; rows sum to one. Weight
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from flatfed.data.streams import sequence, stream
 from flatfed.runs.graphs import STATIC, check, check_steps, torus
+from flatfed.runs.run_config import TopologySettings
 
 DRAWS = 100  # rounds in the expectation of a time-varying topology's spectral gap
 
@@ -32,10 +32,9 @@ class Topology:
     :raises ConfigError: an unknown graph, or one that does not fit the number of clients.
     """
 
-    def __init__(self, spec: dict[str, Any], clients: int, seed: int):
-        check(spec, clients, "topology")
-        self.graph, self.clients, self.seed = spec["graph"], clients, seed
-        self.neighbours = spec.get("neighbours", 0)
+    def __init__(self, spec: TopologySettings, clients: int, seed: int):
+        check(clients, "topology", spec.graph, spec.neighbours)
+        self.graph, self.neighbours, self.clients, self.seed = spec.graph, spec.neighbours, clients, seed
         self._fixed = _weights(_adjacency(self.graph, clients)) if self.graph in STATIC else None
 
     def mixing(self, round_: int, step: int = 0) -> np.ndarray:
@@ -47,7 +46,7 @@ class Topology:
             return self._fixed
         near = np.zeros((self.clients, self.clients))
         if self.graph == "clique":
-            check_steps({"graph": "clique", "neighbours": self.neighbours}, self.clients, step + 1, "topology")
+            check_steps(self.clients, step + 1, "topology", self.graph, self.neighbours)
             order = stream(self.seed, "topology", round_, 0).permutation(self.clients)
             members = order[step * self.neighbours : (step + 1) * self.neighbours]
             near[np.ix_(members, members)] = 1

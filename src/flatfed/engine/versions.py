@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from flatfed import algorithms, models
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import read_json
 from flatfed.runs.identity import differences
 from flatfed.runs.record import RunRecord
+from flatfed.runs.run_config import RunConfig
 
 #: Version of rounds, client sampling, batches, augmentation, evaluation and topologies.
 ENGINE = 1
@@ -23,20 +23,20 @@ ENGINE = 1
 Versions = dict[str, int | str]
 
 
-def of_run(description: dict[str, Any], recorded: Iterable[Versions] = ()) -> Versions:
-    """Return the versions of a run ``description``'s components. A run is stale if one of them differs.
+def of_run(config: RunConfig, recorded: Iterable[Versions] = ()) -> Versions:
+    """Return the versions of a run's components. A run is stale if one of them differs.
 
     A digest in ``recorded`` by the rule of commit 72abba8b is kept if it is right, so its run is not stale. Only user's
     files have digests: for others, ``recorded`` is not read.
     """
     from flatfed.data.schemes import VERSIONS
 
-    names = {"algorithm": description["update"]["name"], "model": description["model"]["name"]}
+    names = {"algorithm": config.update.name, "model": config.model.name}
     now = {
         "engine": ENGINE,
         "algorithm": of_algorithm(names["algorithm"]),
         "model": of_model(names["model"]),
-        "partition": VERSIONS[description["partition"]["scheme"]],
+        "partition": VERSIONS[config.partition.scheme],
     }
     folders = {"algorithm": algorithms.FILES, "model": models.FILES}
     digests = {key: digest for key, files in folders.items() if (digest := files.digest(names[key]))}
@@ -71,10 +71,10 @@ def recorded(path: str | os.PathLike[str]) -> Versions:
     return {}
 
 
-def changes(description: dict[str, Any], recorded: Versions | None) -> str:
+def changes(config: RunConfig, recorded: Versions | None) -> str:
     """Return "algorithm is version 1, now 2", "" if the versions are the present ones, or unknown."""
     try:
-        different = differences(recorded, of_run(description, [recorded])) if recorded else ()
+        different = differences(recorded, of_run(config, [recorded])) if recorded else ()
     except ConfigError as error:
         return f"versions unknown here ({error})"
     texts = (f"{key} is version {was!s:.12}, now {now!s:.12}" for key, was, now in different if None not in (was, now))
@@ -91,7 +91,7 @@ def check_same(records: Iterable[RunRecord], where: str) -> None:
         other = first.setdefault(record.name.rpartition("/")[0], record)
         if record.versions == other.versions:
             continue
-        texts = {run.name: changes(run.description, run.versions) for run in (other, record)}
+        texts = {run.name: changes(run.config, run.versions) for run in (other, record)}
         if any(texts.values()):
             runs = " and ".join(f"{name} ({text or 'the present code'})" for name, text in texts.items())
             remedy = "train them again, or accept one: flatfed import --replace --other-code FOLDER"

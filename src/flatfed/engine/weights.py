@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,20 +11,19 @@ from flatfed import models
 from flatfed.data.streams import torch_seed
 from flatfed.engine.layout import Layout
 from flatfed.models import pretrained
+from flatfed.runs.run_config import RunConfig
 
 
-def initial_model(
-    description: dict[str, Any], pretrained_file: str | os.PathLike[str] | None = None
-) -> tuple[nn.Module, Tensor]:
-    """Return a description's model and its initial weights (parameters,), float32, drawn with the seed's key.
+def initial_model(config: RunConfig, pretrained_file: str | os.PathLike[str] | None = None) -> tuple[nn.Module, Tensor]:
+    """Return a run's model and its initial weights (parameters,), float32, drawn with the seed's key.
 
     ``pretrained_file``: initial weights to use instead.
     """
-    spec, data = description["model"], description["dataset"]
-    seed = torch_seed(int(description["seed"]), "weights")
+    spec, data = config.model, config.dataset
+    seed = torch_seed(config.seed, "weights")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        model = models.build(spec["name"], tuple(data["shape"]), data["classes"], spec["options"])
+        model = models.build(spec.name, tuple(data.shape), data.classes, spec.options)
     models.refuse_layers(model)
     initial = models.initial_weights(model, torch.Generator().manual_seed(seed))
     if pretrained_file is not None:

@@ -20,6 +20,7 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> ResolvedProtocol:
     return lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
 
 
+@functools.lru_cache(4096)
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that does not fit the datasets of protocol ``name``; ``where`` requests it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
@@ -52,7 +53,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
             if wrong:
                 raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")
         if resolved_split.topology is not None:
-            graphs.check(resolved_split.topology, clients, f"{location}.topology")
+            graphs.check(clients, f"{location}.topology", **resolved_split.topology)
 
 
 @functools.lru_cache(4096)
@@ -76,7 +77,8 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             scheme = content.scheme
             raise ConfigError(f"{at}: it needs all data in one client, as in splits of scheme central, not {scheme}")
         if topology is not None:
-            graphs.check_steps(topology, resolved_split.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
+            clients = resolved_split.partition["clients"]
+            graphs.check_steps(clients, kind.gossip_steps, f"{at}: gossip_steps", **topology)
 
 
 def training_split(protocol: str, algorithm: str, split: str, pattern: str, catalog: Catalog, where: str) -> str:

@@ -174,7 +174,7 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
     if figure.kind == "surface":
         return [replace(row, files=[row.runs[0].surface(figure.document.set)]) for row in rows]
     if figure.document.across == "communications":
-        return [replace(row, steps=row.runs[0].description["update"]["params"].get("gossip_steps", 1)) for row in rows]
+        return [replace(row, steps=row.runs[0].config.update.params.get("gossip_steps", 1)) for row in rows]
     return rows
 
 
@@ -226,7 +226,7 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
                 f"{key}; give each point a variant that sets {key}"
             )
     plain = run_specs.resolved(experiment, RunIds(*ids, run.algorithm.partition("~")[0], run.seed))
-    return plain if {**run.description, "algorithm": plain.algorithm} == plain.description else run
+    return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
 
 
 def _label(label: str, run: Run) -> str:
@@ -235,9 +235,9 @@ def _label(label: str, run: Run) -> str:
 
 
 def _value(parameter: str, run: Run) -> float:
-    training = {key: run.description[key] for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
-    clients = {"clients": run.description["partition"]["clients"], "fraction": run.description["sampling"]["fraction"]}
-    values = {**run.description["update"]["params"], **training, **clients}
+    training = {key: getattr(run.config, key) for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
+    clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
+    values = {**run.config.update.params, **training, **clients}
     compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
     try:
         return compute(values)

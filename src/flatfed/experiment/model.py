@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Run):
         return [value.path, value.partition, value.deciding_digest]
     if isinstance(value, BaseModel):
-        return value.model_dump(exclude_unset=True)
+        return _plain(dict(value))
     if is_dataclass(value):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):

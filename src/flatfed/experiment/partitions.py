@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """A split as in a run description: ``partition`` without seed, client ``sampling``, and ``topology`` or None.
+    """A split as in a run's settings: ``partition`` without seed, client ``sampling``, and ``topology`` or None.
 
     ``images``: the number of training images.
     """

@@ -13,6 +13,7 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.figures import Figure
 from flatfed.runs import graphs
+from flatfed.runs.run_config import TopologySettings
 
 #: Keys of a protocol without effect on training.
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
@@ -132,6 +133,6 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
 
         detail = f" of {graph.get('neighbours')}"
         if graph["graph"] in graphs.STATIC:
-            detail = f" (spectral gap {Topology(graph, clients, 0).spectral_gap():.4f})"
+            detail = f" (spectral gap {Topology(TopologySettings(**graph), clients, 0).spectral_gap():.4f})"
         parts["graph"] = f"decentralised rows: {graph['graph']}{detail}"
     return parts

@@ -6,6 +6,7 @@ chooses the point with the best validation accuracy, pooled or averaged as the p
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import sys
@@ -18,6 +19,7 @@ from flatfed.experiment import compatibility, descriptions, lookup
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.files import digest_json
+from flatfed.runs import record as records
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.record import RECORD
@@ -113,21 +115,26 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     lookup.check("point", point, points, source.folder(paths))
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
     plain = descriptions.resolve(catalog, paths, ids, points[point])
-    description = {key: value for key, value in plain.description.items() if key != "probe"}
     accuracy = catalog.settings(source.scale, source.protocol).accuracy
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
-    description["evaluation"] = {**description["evaluation"], "sets": ["validation", *client_sets]}
-    description["validation"] = source.validation
+    evaluation = {**plain.config.evaluation.as_json(), "sets": ["validation", *client_sets]}
+    config = plain.config.changed("probe", evaluation=evaluation, validation=source.validation)
     folder = f"{source.folder(paths)}/{point}"
-    return replace(plain, path=folder, analysis_folder=folder, description=description)
+    return replace(plain, path=folder, analysis_folder=folder, config=config)
+
+
+def runs(catalog: Catalog, paths: Paths, source: Search) -> list[Run]:
+    """Return the runs of a search, in the order of its points."""
+    return [run(catalog, paths, source, name) for name in source.combinations()]
 
 
 def choice_spec(catalog: Catalog, paths: Paths, source: Search) -> TuningChoice:
     """Return the input of ``flatfed choose``: the search and its runs."""
-    settings, points = catalog.settings(source.scale, source.protocol), []
-    for name, point in source.combinations().items():
-        tried = run(catalog, paths, source, name)
-        points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
+    settings, tried = catalog.settings(source.scale, source.protocol), runs(catalog, paths, source)
+    points = [
+        Point(values=point, run=of_point.path, description_digest=digest_json(of_point.config.as_json()))
+        for point, of_point in zip(source.combinations().values(), tried, strict=True)
+    ]
     accuracy = settings.accuracy.replace("test", "validation")
     return TuningChoice(**vars(source), window=settings.evaluation.window, accuracy=accuracy, points=points)
 
@@ -158,20 +165,29 @@ def _recorded(catalog: Catalog, paths: Paths, *ids: str) -> dict[str, float]:
         ) from None
     except DataError as error:
         raise ConfigError(str(error)) from error
-    expected = choice_spec(catalog, paths, query)
+    expected, tried = choice_spec(catalog, paths, query), runs(catalog, paths, query)
     keys = ("grid", "seed", "validation", "window", "accuracy")
     if key := next((key for key in keys if getattr(recorded, key) != getattr(expected, key)), None):
         had, now = (json.dumps(getattr(choice, key)) for choice in (recorded, expected))
         problem = f"was chosen with {key} {had}, but the configuration has {now}"
-    elif [p.description_digest for p in recorded.points] != [p.description_digest for p in expected.points]:
+    elif not all(map(_was_tried, recorded.points, tried)):
         problem = f"was chosen in another set-up than that of {query.protocol}"
     elif recorded.chosen not in query.combinations().values():
         problem = f"chosen is {json.dumps(recorded.chosen)}, which is no point of the grid"
     else:
-        first = run(catalog, paths, query, next(iter(query.combinations()))).description
         made_by = (versions.recorded(f"{point.run}/{RECORD}") for point in recorded.points)
-        if texts := dict.fromkeys(filter(None, (versions.changes(first, code) for code in made_by))):
+        if texts := dict.fromkeys(filter(None, (versions.changes(tried[0].config, code) for code in made_by))):
             warning = f"{path}: of runs of other code than the present: {'; '.join(texts)}"
             print(f"flatfed: warning: {warning}; to choose again, remove its folder and call: {again}", file=sys.stderr)
         return recorded.chosen
     raise ConfigError(f"{path}: {problem}; rerun: {again}")
+
+
+def _was_tried(point: Point, run: Run) -> bool:
+    """Return whether the ``point`` of a choice was trained with the settings that decide the numbers of ``run``."""
+    if point.description_digest == digest_json(run.config.as_json()):
+        return True
+    with contextlib.suppress(OSError, DataError):
+        config = records.read(run.record).config
+        return point.description_digest == digest_json(config.as_json()) and config.deciding == run.config.deciding
+    return False

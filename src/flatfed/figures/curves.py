@@ -119,7 +119,7 @@ def _check_images(where: str, records: dict[str, RunRecord]) -> None:
     for folder, record in records.items():
         for probe in record.probes[:1]:
             images = record.dataset_digest, probe["images_sha256"]
-            first, first_images = firsts.setdefault(record.description["seed"], (folder, images))
+            first, first_images = firsts.setdefault(record.config.seed, (folder, images))
             if images != first_images:
                 raise DataError(
                     f"{where}: the probes of {folder} use other images (SHA-256 of their positions {images[1][:12]}) "

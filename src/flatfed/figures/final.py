@@ -39,7 +39,7 @@ class FinalNumbers:
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
     def _final(self, run: Run, window: int) -> float | None:
-        of_run = read_run(run, run.description["rounds"], (self.metric,))
+        of_run = read_run(run, run.config.rounds, (self.metric,))
         self.diverged += of_run.diverged
         self.absent += of_run.reading is None
         if of_run.reading is None or of_run.diverged:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from flatfed.config.json_document import JsonDocument
 from flatfed.runs.record import RunRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class Digests:
+class Digests(JsonDocument):
     """SHA-256 digests of a run's description (may be unknown), model file, dataset and partition."""
 
     run: str | None
@@ -23,8 +21,7 @@ class Digests:
         return cls(run=record.description_digest, model=model, **data)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnalysedModel:
+class AnalysedModel(JsonDocument):
     """The model of the run ``name``, ``<protocol>/<split>/<algorithm>/seed<k>``."""
 
     name: str

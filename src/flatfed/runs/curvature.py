@@ -11,18 +11,18 @@ maximal and the average element-wise adaptive sharpness of Kwon, Kim, Park and C
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from flatfed import forms
+from pydantic import Field
+
+from flatfed.config.json_document import JsonDocument
+from flatfed.config.values import NotEmpty, Number
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Form, some
 from flatfed.runs.analysed_model import AnalysedModel, Digests
 from flatfed.runs.uncertainty import Agreement, Difference, RelativeErrors
 
 FORMAT = 3
-READABLE = Form(f"{FORMAT}", lambda value: type(value) is int and value == FORMAT)
 
 
 class HessianMetric(NamedTuple):
@@ -42,15 +42,14 @@ METRICS = {
 SCALED = "scaled by the weights: "
 
 
-@dataclass(frozen=True, kw_only=True)
-class HessianSetUp:
+class HessianSetUp(JsonDocument):
     """Model, images and settings of the estimates; none exist if the run diverged.
 
     ``images`` of the ``images_of`` images of the ``set`` are drawn by ``seed``, and split into ``parts`` for their
     sampling error (0: all images are used).
     """
 
-    format: Annotated[int, READABLE] = FORMAT
+    format: Literal[FORMAT] = FORMAT
     run: str
     algorithm: str
     scale: str
@@ -68,56 +67,51 @@ class HessianSetUp:
     diverged_at: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class AtOnce:
+class AtOnce(JsonDocument):
     """Images and vectors of a graph: fewer than requested if memory ran out."""
 
     images: int
     vectors: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Converged:
+class Converged(JsonDocument):
     """Whether each estimate met its stopping rule."""
 
     eigenvalues: bool
     trace: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimates:
+class Estimates(JsonDocument):
     """Estimates of one Hessian H; ``eigenvalues`` (k,) are the largest, falling, with ``residuals`` ||H v - lambda v||.
 
     An ``images_error`` is the standard error of image sampling, 0 if all images are used.
     """
 
-    top_eigenvalue: float
-    trace: float
-    eigenvalues: Annotated[list[float], some(float)]
-    residuals: Annotated[list[float], some(float)]
-    trace_standard_error: float
+    top_eigenvalue: Number
+    trace: Number
+    eigenvalues: Annotated[list[Number], NotEmpty]
+    residuals: Annotated[list[Number], NotEmpty]
+    trace_standard_error: Number
     trace_vectors: int
-    top_eigenvalue_images_error: float | None = None
-    trace_images_error: float | None = None
+    top_eigenvalue_images_error: Number | None = None
+    trace_images_error: Number | None = None
     converged: Converged
 
 
-@dataclass(frozen=True, kw_only=True)
-class PyHessian:
+class PyHessian(JsonDocument):
     """PyHessian's estimates of H; ``residual`` is ||H v - lambda v|| of its eigenvalue."""
 
     version: str
-    top_eigenvalue: float
-    residual: float
+    top_eigenvalue: Number
+    residual: Number
     eigenvalue_converged: bool
-    trace: float
-    trace_standard_error: float
+    trace: Number
+    trace_standard_error: Number
     trace_vectors: int
     trace_converged: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hessian:
+class Hessian(JsonDocument):
     """A hessian.json, with ``about`` and ``unscaled`` at its top level; only ``about`` if the run diverged.
 
     ``scaled`` is None in a converted file, ``pyhessian`` if it was not requested or for the reason
@@ -131,7 +125,7 @@ class Hessian:
     pyhessian: PyHessian | None = None
     pyhessian_absent: str | None = None
     agreement: Agreement | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
 
     @property
     def model(self) -> AnalysedModel:
@@ -171,9 +165,9 @@ class Hessian:
 
 def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
     """Write ``hessian`` with its seal to ``path``, atomically."""
-    content = asdict(hessian)
+    content = hessian.model_dump()
     set_up = {**content.pop("about"), "at_once": content.pop("at_once")}
-    unscaled = content.pop("unscaled") or dict.fromkeys(estimate.name for estimate in fields(Estimates))
+    unscaled = content.pop("unscaled") or dict.fromkeys(Estimates.model_fields)
     write_sealed(path, {**set_up, **unscaled, **content})
 
 
@@ -186,10 +180,10 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 
 
 def _parsed(content: Any, where: str) -> Hessian:
-    about = forms.read(HessianSetUp, content, where)
+    about = HessianSetUp.of_json(content, where)
     if about.diverged_at is not None:
         return Hessian(about=about)
-    hessian = forms.read(Hessian, {**content, "about": content, "unscaled": content}, where)
+    hessian = Hessian.of_json({**content, "about": content, "unscaled": content}, where)
     if hessian.pyhessian and not hessian.agreement:
         raise DataError("without the agreement of PyHessian's estimates with ours")
     return hessian

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from flatfed.errors import ConfigError
 
@@ -12,10 +11,9 @@ VARYING = ("clique", "neighbours", "regular")  # a new graph every round; they n
 GRAPHS = (*STATIC, *VARYING)
 
 
-def check(spec: dict[str, Any], clients: int, where: str) -> None:
+def check(clients: int, where: str, graph: str, neighbours: int | None = None) -> None:
     """Refuse a topology that does not fit the number of ``clients``."""
-    graph, n = spec["graph"], spec.get("neighbours")
-    if (n is None) != (graph in STATIC):
+    if (neighbours is None) != (graph in STATIC):
         needs = "takes no neighbours" if graph in STATIC else "needs neighbours, the number of clients that average"
         raise ConfigError(f"{where}: {graph} {needs}; only {', '.join(VARYING)} have them")
     fewest = 2 if graph == "full" else 3
@@ -27,17 +25,17 @@ def check(spec: dict[str, Any], clients: int, where: str) -> None:
         allowed = f"a product of two numbers from 3 up, such as {near[0]} or {near[1]}, not {clients}"
         raise ConfigError(f"{where}: grid (a torus) needs a number of clients that is {allowed}")
     least, most = 1 if graph == "neighbours" else 2, clients if graph == "clique" else clients - 1
-    if n is not None and not least <= n <= most:
-        raise ConfigError(f"{where}: {graph} of {n} of {clients} clients is not possible; {least} to {most}")
-    if graph == "regular" and n * clients % 2:
-        raise ConfigError(f"{where}: regular: {n} neighbours times {clients} clients must be even")
+    if neighbours is not None and not least <= neighbours <= most:
+        raise ConfigError(f"{where}: {graph} of {neighbours} of {clients} clients is not possible; {least} to {most}")
+    if graph == "regular" and neighbours * clients % 2:
+        raise ConfigError(f"{where}: regular: {neighbours} neighbours times {clients} clients must be even")
 
 
-def check_steps(spec: dict[str, Any], clients: int, steps: int, where: str) -> None:
+def check_steps(clients: int, steps: int, where: str, graph: str, neighbours: int | None = None) -> None:
     """Refuse more gossip steps a round than there are disjoint cliques."""
-    if spec["graph"] == "clique" and steps * spec["neighbours"] > clients:
-        allowed = f"{clients} clients allow at most {clients // spec['neighbours']}"
-        raise ConfigError(f"{where}: {steps} gossip steps need disjoint cliques of {spec['neighbours']}; {allowed}")
+    if graph == "clique" and steps * neighbours > clients:
+        allowed = f"{clients} clients allow at most {clients // neighbours}"
+        raise ConfigError(f"{where}: {steps} gossip steps need disjoint cliques of {neighbours}; {allowed}")
 
 
 def torus(clients: int) -> tuple[int, int]:

@@ -8,12 +8,7 @@ from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.runs.record import RunRecord
-
-#: Keys of a description that change the numbers of a run by rounding at most.
-EXECUTION_KEYS = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
-
-#: Keys without effect on the numbers: a run may resume after they change.
-NEUTRAL_KEYS = frozenset({"checkpoint_every", "emulate_bfloat16"})
+from flatfed.runs.run_config import RunConfig
 
 REMEDY = "remove the run's folder, and the next call trains the run again"
 
@@ -32,34 +27,20 @@ def difference_texts(recorded: Any, requested: Any, label: str = "here") -> list
     return [f"{key} is {json.dumps(a)}, {label} {json.dumps(b)}" for key, a, b in differences(recorded, requested)]
 
 
-def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
-    """Return {dotted key: value} of the values, not None, that decide the run's numbers."""
-    leaves = _leaves(description)
-    return {key: value for key, value in leaves if not EXECUTION_KEYS & {key, key.partition(".")[0]}}
+def deciding_differences(recorded: RunConfig, requested: RunConfig) -> list[str]:
+    """Return :func:`difference_texts` of the settings that decide the numbers of two runs."""
+    return difference_texts(recorded.deciding, requested.deciding)
 
 
-def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{above}{name}.")
-        elif value is not None:
-            yield f"{above}{name}", value
-
-
-def deciding_differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
-    """Return :func:`difference_texts` of the :func:`deciding_values` of two descriptions."""
-    return difference_texts(deciding_values(recorded), deciding_values(requested))
-
-
-def check_description(where: str, record: RunRecord, requested: dict[str, Any]) -> None:
+def check_config(where: str, record: RunRecord, requested: RunConfig) -> None:
     """Raise DataError with every different key if ``record``, in file ``where``, is of another run."""
-    if texts := deciding_differences(record.description, requested):
+    if texts := deciding_differences(record.config, requested):
         raise DataError(f"{where}: not the requested run: {'; '.join(texts)}; {REMEDY}")
 
 
-def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
+def check_partition(where: str, spec: dict[str, Any], config: RunConfig) -> None:
     """Raise DataError with every different key if ``spec``, of file ``where``, is not the run's partition."""
-    requested = {**description["partition"], "seed": description["seed"]}
+    requested = {**config.partition.as_json(), "seed": config.seed}
     actual = {key: value for key, value in spec.items() if key != "dataset_digest"}
     if texts := difference_texts(actual, requested, "the run has"):
         raise DataError(f"{where}: not the partition of the run: {'; '.join(texts)}; delete the file to rebuild it")
@@ -70,7 +51,7 @@ def check_data(where: str, record: RunRecord, partition: str) -> None:
     from flatfed.data import partition as partitions  # imports NumPy
 
     current = partitions.load(partition)
-    check_partition(partition, current.spec, record.description)
+    check_partition(partition, current.spec, record.config)
     digests = {"partition_digest": current.digest, "dataset_digest": current.spec.get("dataset_digest")}
     for key, digest in digests.items():
         recorded = getattr(record, key)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flatfed.data.manifest import NAME as MANIFEST
 from flatfed.errors import DataError
@@ -26,11 +25,6 @@ class RunIds:
     split: str
     algorithm: str
     seed: int
-
-    @classmethod
-    def of_description(cls, description: Mapping[str, Any]) -> RunIds:
-        """Return the ids of the run with this ``description``."""
-        return cls(*(description[field.name] for field in fields(cls)))
 
     @classmethod
     def of_folder(cls, scale: str, folder: str) -> RunIds:

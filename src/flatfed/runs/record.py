@@ -6,15 +6,16 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from flatfed import forms
+from pydantic import ConfigDict, Field
+
+from flatfed.config.json_document import JsonDocument
+from flatfed.config.values import Count, Device, Natural, Number, Version
 from flatfed.errors import DataError, missing_message
 from flatfed.files import digest_file, misread, read_sealed, write_sealed
-from flatfed.forms import named, whole
+from flatfed.runs.run_config import RunConfig
 
 Result = TypeVar("Result")
 
@@ -31,76 +32,77 @@ TITLE = "the record of a run"
 REMEDY = "restore the original file, or train the run again"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class RunRecord(JsonDocument):
     """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
-    Seconds are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
+    Positive are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
     results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at conversion" for published runs
     that got their digests later. ``imported``: "other code", if ``flatfed import --other-code`` accepted its versions.
     ``together``: number of seeds that share the seconds, in records of earlier versions of FlatFed.
     """
 
-    description: dict[str, Any]
-    rounds_done: Annotated[int, whole(0)]
-    diverged_at: Annotated[int, whole(1)] | None
+    model_config = ConfigDict(populate_by_name=True)
+
+    config: RunConfig = Field(alias="description")
+    rounds_done: Natural
+    diverged_at: Count | None
     dataset_digest: str
     partition_digest: str
     description_digest: str | None = None
-    versions: dict[str, int | str] | None = None
+    versions: dict[str, Version] | None = None
     weights_digest: str | None = None
     images: dict[str, int] | None = None
     probes: list[dict[str, Any]] | None = None
     executor: str | None = None
-    rows: Annotated[int, whole(1)] | None = None
-    row: Annotated[int, whole(1)] | None = None
+    rows: Count | None = None
+    row: Count | None = None
     precision: str | None = None
-    parameters: Annotated[int, whole(1)] | None = None
-    local_steps: Annotated[int, whole(0)] | None = None
-    gradient_evaluations: Annotated[int, whole(0)] | None = None
-    stored_vectors: Annotated[int, whole(0)] | None = None
-    spectral_gap: float | None = None
-    seconds: float | None = None
-    seconds_training: float | None = None
-    seconds_evaluation: float | None = None
-    peak_memory_bytes: Annotated[int, whole(0)] | None = None
-    peak_device_memory_bytes: Annotated[int, whole(0)] | None = None
+    parameters: Count | None = None
+    local_steps: Natural | None = None
+    gradient_evaluations: Natural | None = None
+    stored_vectors: Natural | None = None
+    spectral_gap: Number | None = None
+    seconds: Number | None = None
+    seconds_training: Number | None = None
+    seconds_evaluation: Number | None = None
+    peak_memory_bytes: Natural | None = None
+    peak_device_memory_bytes: Natural | None = None
     client_state: str | None = None
-    device: Annotated[str, named("device", ("cpu", "cuda"))] | None = None
-    threads: Annotated[int, whole(1)] | None = None
+    device: Device | None = None
+    threads: Count | None = None
     tf32: bool | None = None
     libraries: dict[str, str] | None = None
     host: dict[str, Any] | None = None
     commit: str | None = None
-    sessions: list[dict[str, Any]] = field(default_factory=list)
-    also: dict[str, Any] = field(default_factory=dict)
+    sessions: list[dict[str, Any]] = Field(default_factory=list)
+    also: dict[str, Any] = Field(default_factory=dict)
     finished: str | None = None
     written: str | None = None
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
     sealed: str | None = None
     imported: str | None = None
-    together: Annotated[int, whole(1)] | None = None
+    together: Count | None = None
 
     @property
     def name(self) -> str:
-        return run_name(self.description)
+        return self.config.ids.name
 
     @property
     def ended(self) -> bool:
         """Whether the run is complete or diverged."""
-        return self.diverged_at is not None or self.rounds_done >= self.description["rounds"]
+        return self.diverged_at is not None or self.rounds_done >= self.config.rounds
 
     @property
     def image_counts(self) -> dict[str, dict[str, int]]:
         """{dataset: {"train": images, "test": images}}, empty if the record lacks them."""
-        return {self.description["dataset"]["name"]: self.images} if self.images else {}
+        return {self.config.dataset.name: self.images} if self.images else {}
 
     def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
         """Refuse a record without one of the optional fields ``names``; raises DataError."""
         for name in names:
             if getattr(self, name) is None:
-                raise misread(where, TITLE, missing_message("key", name, forms.plain(self), str(where)), REMEDY)
+                raise misread(where, TITLE, missing_message("key", name, self.as_json(), str(where)), REMEDY)
 
     def check_files(self, folder: str | os.PathLike[str], *names: str) -> None:
         """Check the digests of the files ``names`` in ``folder``; DataError if a file differs or is unreadable."""
@@ -120,20 +122,15 @@ class RunRecord:
                 )
 
 
-def run_name(description: dict[str, Any]) -> str:
-    """Return ``<protocol>/<split>/<algorithm>/seed<k>``."""
-    return "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
-
-
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...]) -> None:
     """Write ``record`` to ``path``, atomically, with its seal and the digests of ``files``."""
-    record = replace(record, files={file.name: digest_file(file) for file in files})
-    write_sealed(path, forms.plain(record))
+    record = record.model_copy(update={"files": {file.name: digest_file(file) for file in files}})
+    write_sealed(path, record.as_json())
 
 
 def read(path: str | os.PathLike[str]) -> RunRecord:
     """Return the record in ``path``; FileNotFoundError without it, DataError for a damaged or edited file."""
-    return read_sealed(partial(forms.read, RunRecord), path, TITLE, REMEDY)
+    return read_sealed(RunRecord.of_json, path, TITLE, REMEDY)
 
 
 def read_finished(folder: str | os.PathLike[str]) -> RunRecord:

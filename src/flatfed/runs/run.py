@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.files import digest_json
@@ -14,6 +13,7 @@ from flatfed.runs import record as records
 from flatfed.runs.analysed_model import AnalysedModel, Digests
 from flatfed.runs.paths import DEFAULT, Paths, RunIds
 from flatfed.runs.record import METRICS, MODEL, RECORD, RunRecord
+from flatfed.runs.run_config import RunConfig
 from flatfed.runs.timing import TIMING
 
 
@@ -21,8 +21,8 @@ from flatfed.runs.timing import TIMING
 class Run(RunIds):
     """A run: protocol x split x algorithm x seed, one folder, one training job.
 
-    ``path`` is its folder, ``analysis_folder`` that of its Hessian and surfaces, ``description`` plain JSON: all that
-    the trainer reads. ``partition`` and ``weights`` (of pre-training) are files; ``partition`` is None for published
+    ``path`` is its folder, ``analysis_folder`` that of its Hessian and surfaces, ``config`` all that the trainer
+    reads. ``partition`` and ``weights`` (of pre-training) are files; ``partition`` is None for published
     runs, whose data are not checked. ``absent``: not in the folder of runs that a table reads, so no file is read.
     """
 
@@ -30,7 +30,7 @@ class Run(RunIds):
     analysis_folder: str
     dataset: str
     partition: str | None
-    description: dict[str, Any]
+    config: RunConfig
     weights: str | None = None
     absent: bool = False
     paths: Paths = field(default=DEFAULT, repr=False)
@@ -67,7 +67,7 @@ class Run(RunIds):
 
     @cached_property
     def deciding_digest(self) -> str:
-        return digest_json(identity.deciding_values(self.description))
+        return digest_json(self.config.deciding)
 
     def surface(self, images: str | None = None) -> str:
         """Return the file of the surface on the set ``images`` (None: that of the protocol's ``analysis:``)."""
@@ -88,7 +88,7 @@ class Run(RunIds):
             record = records.read(path)
         except FileNotFoundError:
             return None
-        identity.check_description(str(path), record, self.description)
+        identity.check_config(str(path), record, self.config)
         if self.partition is not None:
             identity.check_data(str(path), record, self.partition)
         return record
@@ -99,7 +99,7 @@ class Run(RunIds):
         if record is None:
             return None
         remedy = f"rebuild it: snakemake --cores 1 -R {file} -- {file}"
-        scale = record.description["scale"]
+        scale = record.config.scale
         if (model.name, model.scale) != (record.name, scale):
             expected = f"{record.name} at {scale} scale"
             raise DataError(f"{file}: is of another run: {model.name} at {model.scale} scale, not {expected}; {remedy}")

@@ -3,44 +3,47 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, Literal
 
-from flatfed import forms
+from pydantic import ConfigDict, Field
+
+from flatfed.config.json_document import JsonDocument
+from flatfed.config.values import Count, Device, Natural, Number, Positive, Version
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Form, above, named, whole
+from flatfed.runs.run_config import RunConfig
 
 TIMING = "timing.json"
 
 FORMAT = 4
-READABLE = Form(f"{FORMAT}; others hold other seconds", lambda value: type(value) is int and value == FORMAT)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timing:
+class Timing(JsonDocument):
     """Wall seconds of a round: means over ``rounds`` after ``warm_up`` rounds; other fields as in ``RunRecord``.
 
-    ``seconds_per_round`` includes training, loading and evaluation; ``training_seconds`` lists the rounds. ``clients``:
-    per round. ``evaluated``: the evaluation of this measurement. ``warning``: the machine was busy before.
+    ``format``: files of others hold other seconds. ``seconds_per_round`` includes training, loading and evaluation;
+    ``training_seconds`` lists the rounds. ``clients``: per round. ``evaluated``: the evaluation of this measurement.
+    ``warning``: the machine was busy before.
     """
 
-    format: Annotated[int, READABLE] = FORMAT
-    description: dict[str, Any]
-    rounds: Annotated[int, whole(1)]
-    warm_up: Annotated[int, whole(0)]
-    clients: Annotated[int, whole(1)]
+    model_config = ConfigDict(populate_by_name=True)
+
+    format: Literal[FORMAT]
+    config: RunConfig = Field(alias="description")
+    rounds: Count
+    warm_up: Natural
+    clients: Count
     evaluated: dict[str, Any]
-    seconds_per_round: Annotated[float, above(0)]
-    training_seconds_per_round: Annotated[float, above(0)]
-    evaluation_seconds_per_round: float
-    training_seconds: list[float]
+    seconds_per_round: Positive
+    training_seconds_per_round: Positive
+    evaluation_seconds_per_round: Number
+    training_seconds: list[Number]
     warning: str | None = None
-    versions: dict[str, int | str] | None = None
-    device: Annotated[str, named("device", ("cpu", "cuda"))]
-    threads: Annotated[int, whole(1)]
+    versions: dict[str, Version] | None = None
+    device: Device
+    threads: Count
     executor: str
     precision: str
-    parameters: Annotated[int, whole(1)]
+    parameters: Count
     host: dict[str, Any]
     libraries: dict[str, str] | None = None
 
@@ -53,10 +56,10 @@ class Timing:
 
 def write(path: str | os.PathLike[str], timing: Timing) -> None:
     """Write ``timing`` with its seal to ``path``, atomically."""
-    write_sealed(path, {"format": timing.format, **forms.plain(timing)})
+    write_sealed(path, timing.as_json())
 
 
 def read(path: str | os.PathLike[str]) -> Timing:
     """Return the timing in ``path``; FileNotFoundError without it, DataError for another or an edited file."""
     remedy = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
-    return read_sealed(forms.reader(Timing), path, "the seconds of a round", remedy)
+    return read_sealed(Timing.of_json, path, "the seconds of a round", remedy)

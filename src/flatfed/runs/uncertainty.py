@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from flatfed.config.json_document import JsonDocument
+from flatfed.config.values import Number
 
 if TYPE_CHECKING:
     from flatfed.runs.curvature import Estimates, Hessian, PyHessian
@@ -15,17 +18,15 @@ if TYPE_CHECKING:
 ALLOWED = 0.99865
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(JsonDocument):
     """PyHessian's estimate minus ours, and whether it is ``within`` its ``error`` up to rounding."""
 
-    difference: float
-    error: float
+    difference: Number
+    error: Number
     within: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
+class Agreement(JsonDocument):
     """Differences between PyHessian's estimates and ours (:func:`agreement`)."""
 
     top_eigenvalue: Difference
@@ -100,7 +101,7 @@ def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | 
     ours = statistics.fmean(hessian.value(metric) for hessian in hessians)
     error = statistics.fmean(hessian.difference(metric).error for hessian in hessians)
     spread = statistics.stdev(values) if len(values) > 1 else None
-    difference = asdict(_difference(mean, ours, error))
+    difference = _difference(mean, ours, error).as_json()
     return OtherEstimate(by="PyHessian", value=mean, spread=spread, values=values, **difference)
 
 

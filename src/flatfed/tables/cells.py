@@ -13,7 +13,6 @@ from flatfed.errors import DataError
 from flatfed.experiment.numbers import Number, runs_of
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.runs import uncertainty
-from flatfed.runs.record import run_name
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding
 
@@ -82,7 +81,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     sources = [made for run in readings for made in (run.record, run.timing) if made]
-    by_run = ((run_name(made.description), versions.changes(made.description, made.versions)) for made in sources)
+    by_run = ((made.config.ids.name, versions.changes(made.config, made.versions)) for made in sources)
     outdated = {name: text for name, text in by_run if text}
     complete = all(run.reading is not None for run in readings)
     seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
@@ -152,7 +151,7 @@ def _check_paired(number: Number, runs: list[RunReading], base_runs: list[RunRea
         record, base = run.record, base_run.record
         if record is None or base is None:
             continue
-        same_split = record.description.get("split") == base.description.get("split")
+        same_split = record.config.split == base.config.split
         for name, differ in (
             ("data", record.dataset_digest != base.dataset_digest),
             ("partitions", same_split and record.partition_digest != base.partition_digest),

@@ -71,7 +71,7 @@ def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: 
             target=number.target,
             accuracy=number.accuracy,
             timing=timing.reading.timing,
-            algorithm=algorithms.build(**run.description["update"]) if metric.declares else None,
+            algorithm=algorithms.build(run.config.update.name, run.config.update.params) if metric.declares else None,
         )
         measured = ("warning", "made_on", "executor", "timing")
         return replace(of_run, reading=reading, **{name: getattr(timing, name) for name in measured})
@@ -97,14 +97,14 @@ def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> lis
 
 def _timing(run: Run) -> RunReading:
     """Read timing.json, which all seeds share."""
-    path, description = Path(run.timing), run.description
+    path = Path(run.timing)
     try:
         timing = timings.read(path)
     except FileNotFoundError:
         reason = "does not exist; seconds come only from a separate, undisturbed run: flatfed time"
         return RunReading(None, problem=f"{path} {reason}")
-    same_seed = {**timing.description, "seed": description["seed"]}
-    if different := [key for key, _, _ in identity.differences(same_seed, description)]:
+    configs = ({**config.deciding_seconds, "seed": run.seed} for config in (timing.config, run.config))
+    if different := [key for key, _, _ in identity.differences(*configs)]:
         again = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""

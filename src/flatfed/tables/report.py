@@ -99,7 +99,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         states=Counter(run.state.split(" ")[0] for run in runs),
         environments=reported_runs.environments(records),
         settings=reported_runs.settings(runs),
-        datasets=sorted({(record.description["dataset"]["name"], record.dataset_digest) for record in records}),
+        datasets=sorted({(record.config.dataset.name, record.dataset_digest) for record in records}),
         groups=groups,
         address=address,
         trained=reported_runs.days_and_chips(records),

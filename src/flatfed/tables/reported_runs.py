@@ -17,8 +17,8 @@ from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_history
 
-#: Keys of a description that identify the run or vary with split and seed.
-NOT_SETTINGS = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
+#: Settings that identify the run or vary with split and seed.
+NOT_SETTINGS = {"format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset"}
 
 #: Accuracies in metrics.csv; the report shows the first one of a run.
 ACCURACIES = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_accuracy")
@@ -119,7 +119,7 @@ def settings(runs: Iterable[ReportedRun]) -> list[tuple[str, dict[str, str], lis
     protocols: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     for run in runs:
         if run.record:
-            flat = flatten({k: v for k, v in run.record.description.items() if k not in NOT_SETTINGS})
+            flat = flatten(run.record.config.model_dump(exclude_defaults=True, exclude=NOT_SETTINGS))
             protocols[run.ids.protocol].setdefault(run.ids.algorithm, flat)
     result = []
     for protocol, algorithms in sorted(protocols.items()):

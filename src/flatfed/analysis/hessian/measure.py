@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
             print(f"{about.run}: diverged in round {about.diverged_at}: there is no Hessian", file=sys.stderr)
             curvature.write(out, Hessian(about=about))
             return
-        stages = Stages(out, {**asdict(about), "torch": torch.__version__}, trained.row.device)
+        stages = Stages(out, {**about.model_dump(), "torch": torch.__version__}, trained.row.device)
         with full_precision():
             estimated = estimate(about, *_products(trained, index, parts, settings), settings, stages)
         curvature.write(out, estimated)
@@ -189,7 +189,7 @@ def estimate(
         pyhessian_absent=reason,
         agreement=agreement(ours, theirs) if theirs else None,
     )
-    result = replace(result, warnings=summary.warnings(result, settings))
+    result = result.model_copy(update={"warnings": summary.warnings(result, settings)})
     for sentence in result.warnings:
         print(f"{about.run}: warning: {sentence}", file=sys.stderr)
     return result

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from flatfed import forms
+from flatfed.config.json_document import JsonDocument
+from flatfed.config.values import Number
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed_model import AnalysedModel
@@ -31,7 +32,6 @@ REMEDY = "delete it; the next call rebuilds it"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SurfaceModel(AnalysedModel):
     """The model of a surface; its losses are NaN if its run diverged, in the round ``diverged_at``."""
 
@@ -39,8 +39,7 @@ class SurfaceModel(AnalysedModel):
     diverged_at: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class LandscapeSetUp:
+class LandscapeSetUp(JsonDocument):
     """``SurfaceSettings``, the models, and the digest of the sorted positions of the images."""
 
     models: list[SurfaceModel]
@@ -49,7 +48,7 @@ class LandscapeSetUp:
     images_sha256: str
     seed: int
     grid: int
-    range: float
+    range: Number
     device: str
     precision: str
 
@@ -68,7 +67,7 @@ class Landscape:
 def write(path: Path, landscape: Landscape) -> None:
     """Write ``landscape`` to ``path``, atomically."""
     arrays = {name: getattr(landscape, name) for name in ARRAYS}
-    about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
+    about = np.array(json.dumps(landscape.about.model_dump(), sort_keys=True))
     content = {"format": np.array(FORMAT), "kind": np.array(KIND), "about": about, **arrays}
     with write_whole(path) as file:
         np.savez_compressed(file, **content, sha256=np.array(digest_arrays(**content)))
@@ -84,7 +83,7 @@ def read(path: str | Path) -> Landscape:
             content = dict(file)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
-        about = forms.read(LandscapeSetUp, json.loads(str(content["about"])), "about")
+        about = LandscapeSetUp.of_json(json.loads(str(content["about"])), "about")
         landscape = Landscape(about, **{name: content[name] for name in ARRAYS})
         if content.pop("sha256", None) != digest_arrays(**content):
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")

@@ -55,7 +55,7 @@ class LossEvaluator:
 
     def __init__(self, trained: TrainedModel, index: Tensor):
         self.trained, self.index = trained, index
-        size = trained.record.description["evaluation"]["batch_size"]
+        size = trained.record.config.evaluation.batch_size
         self.size = min(size, len(index), CPU_BATCH if index.device.type == "cpu" else size)
         fits = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= CACHE_BYTES
         self.cached = list(self._batches()) if fits else None
@@ -107,7 +107,7 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
             x, y = divmod(point, grid)
             return row + steps[x] * along_x + steps[y] * along_y
 
-        unfinished = UnfinishedSurface(out, {"kind": landscape_file.KIND, **asdict(about)}, grid * grid)
+        unfinished = UnfinishedSurface(out, {"kind": landscape_file.KIND, **about.model_dump()}, grid * grid)
         label = f"{name}: surface"
         if trained.record.diverged_at is None:
             _evaluate(LossEvaluator(trained, index), weights, unfinished, label)

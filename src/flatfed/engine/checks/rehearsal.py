@@ -22,6 +22,7 @@ from flatfed.engine.context import Context, no_draws
 from flatfed.engine.memory.shortage import is_shortage
 from flatfed.engine.weights import Weights
 from flatfed.errors import ConfigError, FlatFedError
+from flatfed.runs.run_config import RunConfig
 
 CLIENTS = 2  # in the local steps
 AGGREGATED = 1 << 30  # largest size in bytes of the aggregated models
@@ -33,9 +34,7 @@ def private_size(algorithm: Algorithm, shape: tuple[int, int, int]) -> int:
     return _call(algorithm, "private_size", shape)
 
 
-def rehearse(
-    algorithm: Algorithm, description: dict[str, Any], weights: Weights, private: int, participants: int
-) -> None:
+def rehearse(algorithm: Algorithm, config: RunConfig, weights: Weights, private: int, participants: int) -> None:
     """Call every hook of a copy of ``algorithm`` as a round does, on copies of the initial ``weights``.
 
     ``private``: private coordinates of a client; ``participants`` in the first round.
@@ -59,7 +58,7 @@ def rehearse(
         return initial.new_full((CLIENTS, CLIENTS), 1 / CLIENTS)
 
     if private:
-        images = initial.new_zeros(CLIENTS, *description["dataset"]["shape"])
+        images = initial.new_zeros(CLIENTS, *config.dataset.shape)
         _call(algorithm, "transform", images, initial.new_zeros(private))
     models = initial.repeat(CLIENTS, 1)
     server = {"w": initial[None].clone(), **filled(1, algorithm.server_state)}
@@ -73,7 +72,7 @@ def rehearse(
         steps=steps,
         nominal_steps=steps,
         round=0,
-        rounds=description["rounds"],
+        rounds=config.rounds,
         client_count=CLIENTS,
         layout=weights.layout,
         uniform=uniform,
@@ -87,8 +86,8 @@ def rehearse(
     step = replace(ctx, uniform=no_draws)
     e = _call(algorithm, "perturbation", w, gradient, step)
     if e is not None:
-        if description["precision"] == "bfloat16":
-            _check_rounding(algorithm, description["model"]["name"], initial[: weights.layout.tensor_size], e)
+        if config.precision == "bfloat16":
+            _check_rounding(algorithm, config.model.name, initial[: weights.layout.tensor_size], e)
         _call(algorithm, "update_dual", e, step)
     d = _call(algorithm, "correct", gradient(w), w, step)
     before, version = w.clone(), w._version

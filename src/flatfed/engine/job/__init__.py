@@ -1,1 +1,1 @@
-"""One training as a process: description in, metrics, model and record out; checkpoint, interruption, progress."""
+"""One training as a process: settings in, metrics, model and record out; checkpoint, interruption, progress."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -28,10 +27,11 @@ from flatfed.engine.speed.fused_update import FusedUpdate
 from flatfed.engine.speed.recording import CudaGraphs, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
+from flatfed.runs.run_config import RunConfig
 
 
 def simulation(
-    description: dict[str, Any],
+    config: RunConfig,
     dataset: Dataset,
     partition: Partition,
     device: torch.device,
@@ -42,24 +42,24 @@ def simulation(
     pause: Callable[[], None] = lambda: None,
     full_model: bool = False,
 ) -> Simulation:
-    """Return the run of a ``description`` before its first round, with gradients from ``executor``.
+    """Return the run of a ``config`` before its first round, with gradients from ``executor``.
 
-    ``algorithm``: replaces the description's. ``pretrained_file``: initial weights. ``full_model``: keep dead taps.
+    ``algorithm``: replaces the run's. ``pretrained_file``: initial weights. ``full_model``: keep dead taps.
 
-    :raises ConfigError: parts of the description are incompatible, or the executor cannot run the model.
+    :raises ConfigError: settings are incompatible, or the executor cannot run the model.
     :raises FlatFedError: a hook of the algorithm breaks its contract.
     """
-    shape, precision = tuple(description["dataset"]["shape"]), description["precision"]
-    algorithm = algorithm or algorithms.build(**description["update"])
+    shape, precision = tuple(config.dataset.shape), config.precision
+    algorithm = algorithm or algorithms.build(config.update.name, config.update.params)
     dtype = STATE_DTYPES[precision]
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.row_layers
-    weights = live.weights(*initial_model(description, pretrained_file), *options)
+    weights = live.weights(*initial_model(config, pretrained_file), *options)
     private = rehearsal.private_size(algorithm, shape)
     clients = len(partition.offsets) - 1
-    requirements.check(algorithm, description, clients, private)
+    requirements.check(algorithm, config, clients, private)
 
-    data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
+    data = Resident.of(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
     gradients = kind(weights.model, weights.layout, transform, layer_dtype)
@@ -68,26 +68,26 @@ def simulation(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
         )
-    participants = len(active_clients(description["sampling"], clients, int(description["seed"]), 0))
+    participants = len(active_clients(config.sampling, clients, config.seed, 0))
     try:
-        rehearsal.rehearse(algorithm, description, weights, private, participants)
+        rehearsal.rehearse(algorithm, config, weights, private, participants)
         trial_batch.check(gradients, shape, private, dtype, device)
     except (RuntimeError, MemoryError) as error:
         if not shortage.is_shortage(error):  # a round can need less memory than the checks
             raise
     shortage.release()  # before client state chooses its home
-    decay, clip = float(description["weight_decay"]), description["clip_norm"]
+    decay, clip = float(config.weight_decay), config.clip_norm
     local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
         algorithm, gradients, Feed(data, weights.model), decay, clip, pause
     )
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
-        largest = most_participants(description["sampling"], clients, int(description["seed"]), description["rounds"])
+        largest = most_participants(config.sampling, clients, config.seed, config.rounds)
         local_update = Recorded(local_update, record, largest)
 
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
     choose = partial(home.choose, device=device)
-    run = simulation_class(description, partition, algorithm, weights, local_update, choose, pause)
+    run = simulation_class(config, partition, algorithm, weights, local_update, choose, pause)
     if gradients.records_steps and device.type == "cuda":  # recorded evaluations share the steps' memory
         run.evaluate.score = RecordedScore(run.evaluate.score, record, [run.evaluate.images, run.evaluate.train])
     return run

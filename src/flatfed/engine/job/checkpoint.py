@@ -5,19 +5,20 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from flatfed import forms
 from flatfed.engine.client_state import ClientState
 from flatfed.engine.job import interruption
 from flatfed.engine.job.inputs import Identity
 from flatfed.engine.job.journal import MANIFEST, Damaged, Journal
 from flatfed.engine.simulation import Simulation
-from flatfed.runs.identity import NEUTRAL_KEYS, difference_texts
+from flatfed.runs.identity import difference_texts
+from flatfed.runs.run_config import RunConfig
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
@@ -39,25 +40,26 @@ class Checkpoint:
         self,
         out: Path,
         identity: Identity,
-        description: dict[str, Any] | None = None,
+        config: RunConfig | None = None,
         units: list[str] | None = None,
     ):
-        self.out, self.identity, self.units = out, forms.plain(identity), units
+        self.out, self.identity, self.units = out, asdict(identity), units
         self.speed, self.written = SPEED, time.monotonic()
         try:
             self.journal = Journal.read(out / FOLDER)
-            if differences := self._differences(self.journal.about, description or {}):
+            if differences := self._differences(self.journal.about, config):
                 raise Damaged(f"it is of another run: {differences}")
         except Damaged as reason:
             self.set_aside(reason)
 
-    def _differences(self, about: dict[str, Any], description: dict[str, Any]) -> str:
+    def _differences(self, about: dict[str, Any], config: RunConfig | None) -> str:
         """Return the differences between the run of the checkpoint ``about`` and this run."""
         identity = about.get("identity", self.identity)
         different = {key for key in {**identity, **self.identity} if identity.get(key) != self.identity.get(key)}
         words = []
         if "description_digest" in different:
-            words = difference_texts(*(_without_free_keys(each) for each in (about["description"], description)))
+            settings = about["description"], config.as_json() if config else {}
+            words = difference_texts(*({k: v for k, v in of.items() if k not in RunConfig.NEUTRAL} for of in settings))
             different.remove("description_digest")
         words = [*(f"another {key.removesuffix('_digest')}" for key in sorted(different)), *words]
         hardware = about.get("units"), self.units
@@ -122,7 +124,7 @@ class Checkpoint:
         fresh = self._fresh(vectors, state)
         about = {
             "identity": self.identity,
-            "description": simulation.description,
+            "description": simulation.config.as_json(),
             **({} if self.units is None else {"units": self.units}),
             "executor": simulation.executor.name,
             "clients": np.flatnonzero(state.touched).tolist(),
@@ -148,11 +150,6 @@ class Checkpoint:
     def discard(self) -> None:
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)
-
-
-def _without_free_keys(description: dict[str, Any]) -> dict[str, Any]:
-    """Return a description without the keys that change no number."""
-    return {key: value for key, value in description.items() if key not in NEUTRAL_KEYS}
 
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:

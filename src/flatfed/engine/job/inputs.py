@@ -9,6 +9,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.errors import DataError
 from flatfed.runs.identity import check_partition
+from flatfed.runs.run_config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -25,36 +26,34 @@ class Identity:
     weights_digest: str | None = None
 
 
-def load_data(
-    description: dict[str, Any], dataset: Any, partition: Any
-) -> tuple[datasets.Dataset, partitions.Partition]:
-    """Return dataset and partition, checked against the description, the dataset's digest and each other.
+def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets.Dataset, partitions.Partition]:
+    """Return dataset and partition, checked against the run's settings, the dataset's digest and each other.
 
-    With ``validation`` in the description, that share of the partition is held out and the test images are removed.
+    With ``validation``, that share of the partition is held out and the test images are removed.
     """
     data, members = datasets.load(dataset), partitions.load(partition)
-    _check(description, data, members, str(dataset), str(partition))
+    _check(config, data, members, str(dataset), str(partition))
     datasets.verify(dataset)
     partitions.check(members, data, str(partition))
-    if "validation" in description:
-        members = partitions.hold_out(members, data.labels, description["validation"], int(description["seed"]))
+    if config.validation is not None:
+        members = partitions.hold_out(members, data.labels, config.validation, config.seed)
     return data, members
 
 
 def _check(
-    description: dict[str, Any], data: datasets.Dataset, members: partitions.Partition, dataset: str, partition: str
+    config: RunConfig, data: datasets.Dataset, members: partitions.Partition, dataset: str, partition: str
 ) -> None:
-    expected, shape = description["dataset"], list(data.images.shape[1:])
+    expected, shape = config.dataset, list(data.images.shape[1:])
     for what, found in (("shape", shape), ("classes", data.classes)):
-        if found != expected[what]:
-            run = f"dataset {expected['name']!r} of the run has {expected[what]}"
+        if found != (requested := getattr(expected, what)):
+            run = f"dataset {expected.name!r} of the run has {requested}"
             raise DataError(f"{dataset}: {what} {found}, but {run}")
     if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
         raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
-    check_partition(partition, members.spec, description)
+    check_partition(partition, members.spec, config)
     clients = len(members.offsets) - 1
-    if clients != description["partition"]["clients"]:
-        raise DataError(f"{partition}: {clients} clients, but the run has {description['partition']['clients']}")
+    if clients != config.partition.clients:
+        raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
     digest = members.spec.get("dataset_digest", data.digest)
     if digest != data.digest:
         raise DataError(

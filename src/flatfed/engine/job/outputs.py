@@ -8,7 +8,6 @@ import datetime
 import os
 import resource
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from flatfed.files import remove_parts, write_whole
 from flatfed.runs import record as records
 from flatfed.runs.identity import deciding_differences
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
+from flatfed.runs.run_config import RunConfig
 
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 
@@ -57,14 +57,14 @@ class Outputs:
         with write_whole(self.out / MODEL) as file:
             file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
         also = {name: run.evaluate(models[name][0]) for name in further} if diverged is None else {}
-        record = replace(self._record(run, diverged), also=also, finished=now("microseconds"))
+        record = self._record(run, diverged).model_copy(update={"also": also, "finished": now("microseconds")})
         records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))
         self.forget_so_far()
 
     def write_so_far(self, run: Simulation) -> None:
         """Write the lines and the record so far; after a crash the run may repeat some of these rounds."""
         self._write_lines(LINES_SO_FAR, run)
-        record = replace(self._record(run, None), written=now())
+        record = self._record(run, None).model_copy(update={"written": now()})
         records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))
 
     def forget_so_far(self) -> None:
@@ -75,13 +75,13 @@ class Outputs:
         """Return whether ``out`` has the finished run with this identity."""
         return (record := self._complete()) is not None and not self._differences(record)
 
-    def finished_since(self, time: float, description: dict[str, Any]) -> bool:
+    def finished_since(self, time: float, config: RunConfig) -> bool:
         """Return whether ``out`` has a run with this identity and deciding settings that finished after ``time``."""
         record = self._complete()
         if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
             return False
         finished = datetime.datetime.fromisoformat(record.finished).timestamp()
-        return finished > time and not deciding_differences(record.description, description)
+        return finished > time and not deciding_differences(record.config, config)
 
     def _complete(self) -> RunRecord | None:
         """Return the record of the finished run in ``out``, None if there is none or a file is damaged."""
@@ -131,7 +131,7 @@ class Outputs:
         seconds, counts = run.clock.seconds, run.cost.counts
         session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
         return RunRecord(
-            description=run.description,
+            config=run.config,
             **vars(self.identity),
             images=self.images,
             rounds_done=self.lines[-1]["round"] if self.lines else 0,
@@ -140,7 +140,7 @@ class Outputs:
             executor=run.executor.name,
             rows=run.row_limit,
             row=run.layout.size,
-            precision=run.description["precision"],
+            precision=run.config.precision,
             parameters=run.weights.parameters,
             local_steps=counts["local_steps"],
             gradient_evaluations=counts["gradient_evaluations"],

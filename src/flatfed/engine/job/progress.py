@@ -9,11 +9,12 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed import forms
+from pydantic import ConfigDict
+
+from flatfed.config.json_document import JsonDocument
 from flatfed.errors import DataError
 from flatfed.files import read_json
 
@@ -27,13 +28,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-@dataclass
-class Progress:
+class Progress(JsonDocument):
     """``round`` of ``rounds`` of the run with label ``run`` are done.
 
     ``accuracy`` (0 to 1): the last one on ``unseen`` images ("test", "validation"); ``pace``: seconds per round of this
     session. All are None before the first value.
     """
+
+    model_config = ConfigDict(frozen=False)
 
     run: str
     round: int
@@ -53,7 +55,7 @@ class Progress:
 def read(folder: Path) -> Progress | None:
     """Return the progress of the training in ``folder``, if any."""
     try:
-        return forms.read(Progress, read_json(folder / PROGRESS_FILE), "it")
+        return Progress.of_json(read_json(folder / PROGRESS_FILE), "it")
     except (OSError, DataError):  # removed, or empty because the disk is full
         return None
 
@@ -90,7 +92,7 @@ class Reporter:
         self.began = time.monotonic()
         self.logged = self.noted = float("-inf")
         self.terminal = sys.stderr.isatty()
-        self.progress = Progress(label, done, rounds, None, None, None)
+        self.progress = Progress(run=label, round=done, rounds=rounds, pace=None, accuracy=None, unseen=None)
 
     def __enter__(self) -> Reporter:
         self._note()
@@ -124,5 +126,5 @@ class Reporter:
         part = self.folder / f".{PROGRESS_FILE}.part"
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(forms.plain(self.progress)), encoding="utf-8")
+            part.write_text(json.dumps(self.progress.as_json()), encoding="utf-8")
             part.replace(self.folder / PROGRESS_FILE)

@@ -1,6 +1,6 @@
-"""One training job: it reads a run description and writes ``metrics.csv``, ``model.safetensors`` and ``run.json``.
+"""One training job: it reads the settings of a run and writes ``metrics.csv``, ``model.safetensors`` and ``run.json``.
 
-It needs torch, numpy and safetensors, and networkx for decentralised runs.
+It needs torch, numpy, safetensors and pydantic, and networkx for decentralised runs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
-from flatfed.runs.record import RECORD, RECORD_SO_FAR, run_name
+from flatfed.runs.record import RECORD, RECORD_SO_FAR
+from flatfed.runs.run_config import RunConfig
 
 PULSE = 30.0  # least seconds between two writings of the lines so far, without checkpoints
 
 
 def train(
-    description: dict[str, Any],
+    config: RunConfig,
     dataset: str | os.PathLike[str],
     partition: str | os.PathLike[str],
     out: str | os.PathLike[str],
@@ -49,9 +50,9 @@ def train(
     full_model: bool = False,
     since: float = math.inf,
 ) -> bool:
-    """Train the run ``description`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
+    """Train the run ``config`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
-    ``weights``: file of the pre-trained weights, if the description names some. ``stop_after``: stop after this number
+    ``weights``: file of the pre-trained weights, if the run has some. ``stop_after``: stop after this number
     of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. ``since``: accept the run that another
     process finished after this time. Returns whether the run is finished.
 
@@ -60,54 +61,54 @@ def train(
     step or evaluation batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it continues
     with fewer clients at a time (``rows`` in run.json, also after a resume), or stops with a checkpoint.
 
-    :raises DataError: data or partition do not fit the description.
+    :raises DataError: data or partition do not fit the run.
     :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16; Shortage and Stopped.
     """
-    named = description["model"].get("weights")
+    named = config.model.weights
     if (named is None) != (weights is None):
         argument = f"there is the file {weights}" if weights is not None else "their file is missing (--weights FILE)"
         raise DataError(f"model.weights of the run is {named!r}, but {argument}")
     torch_device = pick_device(device)
     set_up(threads)
-    precision.check_units(description, torch_device)
-    data, members = load_data(description, dataset, partition)
+    precision.check_units(config, torch_device)
+    data, members = load_data(config, dataset, partition)
     recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
-        description_digest=digest_json(description),
+        description_digest=digest_json(config.as_json()),
         partition_digest=members.digest,
         dataset_digest=data.digest,
-        versions=versions.of_run(description, recorded),
+        versions=versions.of_run(config, recorded),
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
-    if outputs.finished_since(since, description):
-        print(f"{run_name(description)}: finished already", file=sys.stderr)
+    if outputs.finished_since(since, config):
+        print(f"{config.ids.name}: finished already", file=sys.stderr)
         outputs.touch()
         return True
-    checkpoint = Checkpoint(Path(out), identity, description, precision.bfloat16_units(description, torch_device))
+    checkpoint = Checkpoint(Path(out), identity, config, precision.bfloat16_units(config, torch_device))
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
-    assemble = partial(assembly.simulation, description, data, members, torch_device, **options)
-    return Job(description, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
+    assemble = partial(assembly.simulation, config, data, members, torch_device, **options)
+    return Job(config, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
 
 
 @dataclass
 class Job:
     """One run: its simulation, which ``assemble`` makes for an executor, and its files."""
 
-    description: dict[str, Any]
+    config: RunConfig
     device: torch.device
     outputs: Outputs
     checkpoint: Checkpoint
     assemble: Callable[[str], Simulation]
 
     def __post_init__(self):
-        self.label = run_name(self.description)
+        self.label = self.config.ids.name
         self.simulation, resumed = self._first_state()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
     def run(self, session: dict[str, Any], stop_after: int | None) -> bool:
         """Train to the end, or until ``stop_after`` rounds; return whether the run is finished."""
-        run, rounds, sessions = self.simulation, self.description["rounds"], self.outputs.sessions
+        run, rounds, sessions = self.simulation, self.config.rounds, self.outputs.sessions
         sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
         goal = min(rounds, stop_after or rounds)
         where = f"{session['host']['gpu'] or 'cpu'}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
@@ -143,7 +144,7 @@ class Job:
         return simulation, False
 
     def _begin(self) -> Simulation:
-        executor = self.checkpoint.executor or self.description["executor"][self.device.type]
+        executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
             raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
@@ -152,7 +153,7 @@ class Job:
 
     def _rounds(self, reporter: Reporter, goal: int) -> int | None:
         """Train to the end of round ``goal``; return the round that diverged, if any."""
-        run, interval = self.simulation, self.description["checkpoint_every"]
+        run, interval = self.simulation, self.config.checkpoint_every
         watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
         written = time.monotonic()
         while run.round < goal or run.pending is not None:

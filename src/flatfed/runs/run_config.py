@@ -1,0 +1,167 @@
+"""The resolved settings of a run: plain values with nothing left to look up, all that the trainer reads.
+
+The code that looks up an algorithm, model or executor checks its name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from flatfed.config.document import mistake
+from flatfed.config.json_document import JsonDocument
+from flatfed.config.values import Count, Natural, Number, Share
+from flatfed.runs.graphs import GRAPHS
+from flatfed.runs.paths import RunIds
+
+
+class RunSettings(JsonDocument):
+    """Settings of a run, in the order of the sorted keys in its run.json.
+
+    Unknown keys stay, because they may decide results. Absent keys are None.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+
+class DatasetSettings(RunSettings):
+    classes: Count
+    mean: list[Number]
+    name: str
+    shape: Annotated[list[Count], Field(min_length=3, max_length=3, description="[channels, height, width]")]
+    std: list[Number]
+
+    @model_validator(mode="after")
+    def _has_a_number_per_channel(self) -> Self:
+        for key in ("mean", "std"):
+            numbers, channels = getattr(self, key), self.shape[0]
+            if len(numbers) != channels:
+                raise mistake([key], f"{len(numbers)} numbers for {channels} channels")
+        return self
+
+
+class PartitionSettings(RunSettings):
+    """The specification of a partition, without its seed.
+
+    :mod:`flatfed.data.keys` has the keys of each scheme.
+    """
+
+    clients: Count
+    scheme: str
+
+
+class SamplingSettings(RunSettings):
+    fraction: Share = None
+    sampler: Literal["keyed", "official"] = None
+    scheme: Literal["all", "bernoulli", "fixed"]
+
+
+class TopologySettings(RunSettings):
+    graph: Literal[*GRAPHS]
+    neighbours: Count = None
+
+
+class ModelSettings(RunSettings):
+    """``weights``: name of pre-trained weights."""
+
+    name: str
+    options: dict[str, Any]
+    weights: str = None
+
+
+class UpdateSettings(RunSettings):
+    """An algorithm and its hyper-parameters."""
+
+    name: str
+    params: dict[str, Any]
+
+
+class EvaluationSettings(RunSettings):
+    """``sets``: "validation" are the held-out training images."""
+
+    batch_size: Count
+    every: Count
+    sets: list[Literal["test", "train", "clients", "nodes", "validation"]]
+
+
+class ProbeSettings(RunSettings):
+    every: Count
+    images: Count
+    m: Count
+    rho: Number
+
+
+class ExecutorSettings(RunSettings):
+    """Device -> executor."""
+
+    cpu: str
+    cuda: str
+
+
+class RunConfig(RunSettings):
+    """The settings of one run.
+
+    ``validation``: the held-out share of each client's training images.
+    """
+
+    #: Fields that change the numbers of a run by rounding at most: they never refuse a finished run.
+    EXECUTION: ClassVar = {
+        **dict.fromkeys(("format", "checkpoint_every", "executor", "emulate_bfloat16"), True),
+        "evaluation": {"batch_size"},
+    }
+    #: Those without effect on numbers and seconds: a run may resume after they change.
+    NEUTRAL: ClassVar = {"checkpoint_every", "emulate_bfloat16"}
+
+    algorithm: str
+    augmentation: Literal["none", "crop_flip_half"]
+    batch_size: Count
+    checkpoint_every: Count
+    clip_norm: Number | None
+    dataset: DatasetSettings
+    emulate_bfloat16: bool = None
+    evaluation: EvaluationSettings
+    executor: ExecutorSettings
+    format: int = None
+    learning_rate: Number
+    learning_rate_decay: Number
+    local_epochs: Count
+    local_steps: Count = None
+    model: ModelSettings
+    partition: PartitionSettings
+    precision: Literal["float32", "float64", "bfloat16"]
+    probe: ProbeSettings = None
+    protocol: str
+    rounds: Count
+    sampling: SamplingSettings
+    scale: str
+    seed: Natural
+    split: str
+    topology: TopologySettings = None
+    update: UpdateSettings
+    validation: Share = None
+    weight_decay: Number
+
+    @model_validator(mode="after")
+    def _evaluates_what_it_holds_out(self) -> Self:
+        if ("validation" in self.evaluation.sets) != (self.validation is not None):
+            raise mistake(["evaluation", "sets"], "it has 'validation' if, and only if, `validation` is a share")
+        return self
+
+    @property
+    def ids(self) -> RunIds:
+        return RunIds(self.scale, self.protocol, self.split, self.algorithm, self.seed)
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide the run's numbers, as JSON."""
+        return self.model_dump(exclude_defaults=True, exclude=self.EXECUTION)
+
+    @property
+    def deciding_seconds(self) -> dict[str, Any]:
+        """The settings that decide numbers or seconds, as JSON."""
+        return self.model_dump(exclude_defaults=True, exclude=self.NEUTRAL)
+
+    def changed(self, *removed: str, **changes: Any) -> Self:
+        """Return the settings without the keys ``removed``, and with ``changes``, JSON by key."""
+        return type(self)(**{key: value for key, value in self.as_json().items() if key not in removed} | changes)
