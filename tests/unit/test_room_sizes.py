@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 556,
+    "": 458,
     "algorithms": 999,
-    "analysis": 861,
-    "config": 1129,
-    "commands": 1332,
-    "data": 1100,
-    "engine": 3523,
-    "experiment": 2254,
+    "analysis": 859,
+    "config": 1164,
+    "commands": 1330,
+    "data": 1110,
+    "engine": 3520,
+    "experiment": 2271,
     "figures": 826,
     "models": 446,
     "papers": 464,
-    "runs": 806,
+    "runs": 831,
     "tables": 1498,
     "workflow": 233,
 }
