@@ -37,7 +37,7 @@ from flatfed.engine import weights
 from flatfed.engine.layout import Layout
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
-from flatfed.runs.run_config import SamplingSettings
+from flatfed.runs.run_config import DatasetSettings, RunConfig
 
 #: Algorithm -> class of FL-Simulator.
 METHODS = {
@@ -63,29 +63,29 @@ FIXED = {
 LARGE = 10**8
 
 
-def values(description: dict[str, Any], clients: int, rounds: int, out: Path) -> argparse.Namespace:
+def values(config: RunConfig, clients: int, rounds: int, out: Path) -> argparse.Namespace:
     """Return the options of FL-Simulator's train.py for a run; DataError if it has no option for a value."""
-    update = description["update"]
-    declared = algorithms.load(update["name"]).parameters()
-    ours = {**{key: description[key] for key in FIXED}, **update["params"]}
+    update, settings = config.update, config.as_json()
+    declared = algorithms.load(update.name).parameters()
+    ours = {**{key: settings[key] for key in FIXED}, **update.params}
     theirs = {**FIXED, **{name: parameter.default for name, parameter in declared.items() if name not in PARAMETERS}}
     for key, value in theirs.items():
         if ours[key] != value:
             raise DataError(f"{key}: the run has {ours[key]!r}, FL-Simulator has only {value!r}")
-    named = {PARAMETERS[name]: value for name, value in update["params"].items() if name in PARAMETERS}
+    named = {PARAMETERS[name]: value for name, value in update.params.items() if name in PARAMETERS}
     defaults = {"lamb": 0.1, "rho": 0.1, "alpha": 0.1, "global_learning_rate": 1.0}
     return argparse.Namespace(
-        method=METHODS[update["name"]],
+        method=METHODS[update.name],
         dataset="CIFAR10",
         model="ResNet18",
         non_iid=True,
         total_client=clients,
         comm_rounds=rounds,
-        local_epochs=description["local_epochs"],
-        batchsize=description["batch_size"],
-        weight_decay=description["weight_decay"],
-        local_learning_rate=description["learning_rate"],
-        lr_decay=description["learning_rate_decay"],
+        local_epochs=config.local_epochs,
+        batchsize=config.batch_size,
+        weight_decay=config.weight_decay,
+        local_learning_rate=config.learning_rate,
+        lr_decay=config.learning_rate_decay,
         seed=20,
         gamma=1.0,
         use_RI=False,
@@ -98,9 +98,8 @@ def values(description: dict[str, Any], clients: int, rounds: int, out: Path) ->
 class RunData:
     """A run's images in FL-Simulator's form: normalised float32 arrays."""
 
-    def __init__(self, description: dict[str, Any], data: dataset.Dataset, split: partition.Partition):
-        spec = description["dataset"]
-        mean, std = (np.array(spec[key], np.float32)[:, None, None] for key in ("mean", "std"))
+    def __init__(self, settings: DatasetSettings, data: dataset.Dataset, split: partition.Partition):
+        mean, std = (np.array(numbers, np.float32)[:, None, None] for numbers in (settings.mean, settings.std))
 
         def images(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             pixels = np.asarray(data.images[positions], np.float32) / np.float32(255)
@@ -133,9 +132,7 @@ def tables_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def server_of(
-    description: dict[str, Any], data: RunData, options: argparse.Namespace, device: str, lines: csv.writer
-) -> Any:
+def server_of(config: RunConfig, data: RunData, options: argparse.Namespace, device: str, lines: csv.writer) -> Any:
     """Return FL-Simulator's server with FlatFed's initial weights and client sampling."""
     network = importlib.import_module("models").client_model
     kind = getattr(importlib.import_module("server"), options.method)
@@ -143,26 +140,24 @@ def server_of(
 
     class Ours(kind):
         def _activate_clients_(self, t: int) -> np.ndarray:
-            return active_clients(
-                SamplingSettings(**description["sampling"]), options.total_client, int(description["seed"]), t
-            )
+            return active_clients(config.sampling, options.total_client, config.seed, t)
 
         def _test_(self, t: int, selected_clients: np.ndarray) -> None:
             loss, accuracy = self._validate_((self.datasets.test_x, self.datasets.test_y))
             self.test_perf[t] = [loss, accuracy]
             lines.writerow((t + 1, f"{accuracy:.4f}", f"{time.monotonic() - began:.0f}"))
 
-    model, initial = weights.initial_model(description)
+    model, initial = weights.initial_model(config)
     tensors = Layout.of(model).views(initial)
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)
-    initial_model = network(options.model, description["dataset"]["classes"])
+    initial_model = network(options.model, config.dataset.classes)
     with torch.no_grad():
         for name, tensor in initial_model.named_parameters():
             tensor.copy_(tensors[name.removeprefix("model.")])
     return Ours(
         device=torch.device(device),
-        model_func=lambda: network(options.model, description["dataset"]["classes"]),
+        model_func=lambda: network(options.model, config.dataset.classes),
         init_model=initial_model,
         init_par_list=torch.cat([tensor.detach().reshape(-1) for tensor in initial_model.parameters()]),
         datasets=data,
@@ -184,13 +179,13 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     sys.path.insert(0, str(options.folder))
-    description = json.loads(options.run.read_text(encoding="utf-8"))
-    clients = description["partition"]["clients"]
+    config = RunConfig.of_json(json.loads(options.run.read_text(encoding="utf-8")), str(options.run))
+    clients = config.partition.clients
     try:
-        theirs = values(description, clients, options.rounds, options.out.with_suffix(".out"))
+        theirs = values(config, clients, options.rounds, options.out.with_suffix(".out"))
     except DataError as error:
         parser.error(f"{options.run}: {error}")
-    data = RunData(description, dataset.load(options.dataset), partition.load(options.partition))
+    data = RunData(config.dataset, dataset.load(options.dataset), partition.load(options.partition))
     with (
         tempfile.TemporaryDirectory(dir=options.out.parent) as folder,
         tables_in(Path(folder)),
@@ -199,7 +194,7 @@ def main() -> None:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("round", "test_accuracy", "seconds"))
         theirs.out_file = str(Path(folder) / "out")
-        server_of(description, data, theirs, options.device, lines).train()
+        server_of(config, data, theirs, options.device, lines).train()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine.job import assembly
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
-from flatfed.runs.run_config import RunConfig, SamplingSettings
+from flatfed.runs.run_config import RunConfig
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor this many times slower than the fastest is dropped
@@ -47,15 +47,15 @@ class Contest:
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
         """Return the results of a row; ``fewer_rows``: clients per block, if memory was short."""
-        description = workload.description(algorithm, self.precision)
+        config = workload.config(algorithm, self.precision)
         dataset, partition = workload.data()
-        ours, failed = self.ours(workload, description, dataset, partition)
+        ours, failed = self.ours(workload, config, dataset, partition)
         if not ours:
             raise RuntimeError(f"no executor can run {workload.name} with {algorithm}: {failed}")
         reference = next(iter(ours.values()))
         contenders: dict[str, Contender] = {name: (run.advance, 1.0) for name, run in ours.items()}
         if kind == "round":
-            contenders |= self.yardsticks(workload, description, dataset, reference)
+            contenders |= self.yardsticks(workload, config, dataset, reference)
         seconds = self.turns(contenders)
         summary = _summary(seconds)
         medians = {name: values["median"] for name, values in summary.items()}
@@ -90,7 +90,7 @@ class Contest:
         return (*KINDS, AUTOCAST) if self.precision == "bfloat16" else KINDS
 
     def ours(
-        self, workload: Workload, description: dict, dataset: Dataset, partition: Partition
+        self, workload: Workload, config: RunConfig, dataset: Dataset, partition: Partition
     ) -> tuple[dict[str, Simulation], dict[str, str]]:
         """Return executor -> simulation, and executor -> reason for dropping it."""
         runs: dict[str, Simulation] = {}
@@ -98,7 +98,7 @@ class Contest:
         took: dict[str, float] = {}
         for name in self.executors or [workload.executor[self.device.type]]:
             try:
-                runs[name] = assembly.simulation(RunConfig(**description), dataset, partition, self.device, name)
+                runs[name] = assembly.simulation(config, dataset, partition, self.device, name)
                 runs[name].advance()
                 took[name] = self.timed(runs[name].advance)
             except Exception as error:  # measure the other executors
@@ -121,20 +121,18 @@ class Contest:
         return {"images": count, "seconds": took, "share": full / (full + seconds * workload.shrunk)}
 
     def yardsticks(
-        self, workload: Workload, description: dict, dataset: Dataset, run: Simulation
+        self, workload: Workload, config: RunConfig, dataset: Dataset, run: Simulation
     ) -> dict[str, Contender]:
         """Return all yardsticks, with the first clients of ``run``."""
         count = min(self.yardstick_clients or workload.active, workload.active)
         images, labels = torch.from_numpy(dataset.images), torch.from_numpy(dataset.labels)
         contenders = {}
         for kind in self.kinds:
-            build = YARDSTICKS[description["algorithm"]]
-            yardstick = build(kind, description, images, labels, run.members, self.device)
+            build = YARDSTICKS[config.algorithm]
+            yardstick = build(kind, config, images, labels, run.members, self.device)
 
             def work(yardstick=yardstick) -> None:
-                clients = active_clients(
-                    SamplingSettings(**description["sampling"]), run.client_count, run.seed, yardstick.round
-                )
+                clients = active_clients(config.sampling, run.client_count, run.seed, yardstick.round)
                 yardstick.advance(clients.tolist()[:count])
 
             contenders[kind] = (work, workload.active / count)

@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ from PIL import Image
 
 FOLDER = Path(".short_gpu")
 KIT, DATA, RESULTS = FOLDER / "kit", FOLDER / "data", FOLDER / "results"
-PLAN, PACKAGES = KIT / "plan.json", KIT / "packages"
+PLAN, PACKAGES, PYDANTIC = KIT / "plan.json", KIT / "packages", KIT / "pydantic"  # .zip
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of a GPU host
 HALVES = FOLDER / "images.0.npz", FOLDER / "images.1.npz"
 TALLEST = 16383  # pixels of a WebP picture
 ANALYSES = {"surface": ("surface.npz", 90), "hessian": ("hessian.json", 150)}  # output, limit in seconds
@@ -31,7 +34,7 @@ MARGIN = 1.1  # a round with a new number of clients takes longer
 
 
 def pack(options: argparse.Namespace) -> None:
-    """Write descriptions, partitions and PyHessian to KIT, and the images to HALVES."""
+    """Write settings, partitions, PyHessian and pydantic to KIT, and the images to HALVES."""
     from flatfed.commands import configuration, describe
     from flatfed.data import partition, sources
     from flatfed.experiment import analyses, run_specs
@@ -54,12 +57,12 @@ def pack(options: argparse.Namespace) -> None:
             partition.make(spec, dataset, run.partition)
         copy(Path(run.partition), KIT / run.partition)
         # No checkpoints: the GPU host resumes nothing.
-        description = {**run.config.as_json(), "checkpoint_every": run.config.rounds}
+        config = run.config.changed(checkpoint_every=run.config.rounds)
         settings = {kind: analyses.options(experiment.catalog, kind, run.scale, run.protocol) for kind in ANALYSES}
         # Few large batches fill a GPU. Runs of a seed share images and random vectors.
         settings["hessian"] += ["--micro-batch", "1024", "--seed", str(run.seed)]
-        runs.append({"ids": ids, "description": description, "partition": run.partition, "analyses": settings})
-    if len({run["description"]["dataset"]["name"] for run in runs}) != 1:
+        runs.append({"ids": ids, "config": config.as_json(), "partition": run.partition, "analyses": settings})
+    if len({run["config"]["dataset"]["name"] for run in runs}) != 1:
         sys.exit(f"{options.queue}: needs unpublished runs, all on the same dataset")
     for file in dataset.iterdir():
         if file.name != "images.npy":
@@ -67,12 +70,28 @@ def pack(options: argparse.Namespace) -> None:
     for file in importlib.metadata.files("pyhessian"):
         if file.suffix != ".pyc":
             copy(file.locate(), PACKAGES / file)
+    pack_pydantic()
     measured = str(options.queue.with_suffix(".measured.json"))
     PLAN.write_text(json.dumps({"measured": measured, "commit": source_code.commit(), "runs": runs}, indent=1))
     write_halves(np.load(dataset / "images.npy", mmap_mode="r"))
     for path in (*HALVES, KIT):
         size = sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
         print(f"{path}: {size / 2**20:.1f} MiB")
+
+
+def pack_pydantic() -> None:
+    """Write pydantic and the packages that it needs to an archive, with a compiled file for each of PYTHONS."""
+    requirement = f"pydantic=={importlib.metadata.version('pydantic')}"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", requirement]
+    command += ["--platform", "manylinux2014_x86_64"]
+    with tempfile.TemporaryDirectory() as folder:
+        options = [["--python-version", version, "--dest", f"{folder}/{version}"] for version in PYTHONS]
+        downloads = [subprocess.Popen([*command, *of_version]) for of_version in options]
+        if any([download.wait() for download in downloads]):
+            sys.exit(f"pip could not download {requirement} for the Python of the GPU host, {' or '.join(PYTHONS)}")
+        for wheel in Path(folder).glob("*/*.whl"):
+            zipfile.ZipFile(wheel).extractall(f"{folder}/packages")
+        shutil.make_archive(PYDANTIC, "zip", f"{folder}/packages")
 
 
 def copy(file: Path, target: Path) -> None:
@@ -139,7 +158,7 @@ def queue(options: argparse.Namespace) -> None:
     os.environ["FLATFED_COMMIT"] = plan["commit"] or "unknown"
     for index, run in enumerate(plan["runs"]):
         protocol, _, algorithm, *_ = run["ids"]
-        clients, rounds = run["description"]["partition"]["clients"], run["description"]["rounds"]
+        clients, rounds = run["config"]["partition"]["clients"], run["config"]["rounds"]
         kind, label = f"{gpu}, {protocol}, {clients} clients, {algorithm}", " ".join(filter(None, run["ids"]))
         if (RESULTS / published(run["ids"], "runs") / "run.json").exists():
             continue  # trained by an earlier call on this host
@@ -174,7 +193,7 @@ def measure(index: int, device: str, end: float) -> dict[str, float]:
 def train(run: dict[str, Any], end: float, device: str) -> dict[str, float]:
     """Return the seconds of a round and of the start; empty if the training did not finish."""
     began, folder = time.monotonic(), RESULTS / published(run["ids"], "runs")
-    words = ["-m", "flatfed", "train", "--run", json.dumps(run["description"]), "--out", folder]
+    words = ["-m", "flatfed", "train", "--run", json.dumps(run["config"]), "--out", folder]
     if call(end, *words, *inputs_of(run, device)) is None:
         return {}
     record = json.loads((folder / "run.json").read_text())
@@ -213,16 +232,19 @@ def print_round(options: argparse.Namespace) -> None:
     """Print the seconds of a round: of its training and its evaluation, means over the second and the third round."""
     from flatfed.engine.job import assembly, inputs, machine
     from flatfed.engine.memory import shortage
+    from flatfed.runs.run_config import RunConfig
 
     run = json.loads(PLAN.read_text())["runs"][options.index]
-    description = run["description"]
-    if description["sampling"]["scheme"] == "bernoulli":
-        description["sampling"]["scheme"] = "fixed"  # the first round with another number of clients takes longer
-    every, description["evaluation"]["every"] = description["evaluation"]["every"], 1
+    config = RunConfig(**run["config"])
+    evaluation, sampling = config.evaluation.as_json(), config.sampling.as_json()
+    every, evaluation["every"] = evaluation["every"], 1
+    if sampling["scheme"] == "bernoulli":
+        sampling["scheme"] = "fixed"  # the first round with another number of clients takes longer
+    config = config.changed(evaluation=evaluation, sampling=sampling)
     machine.set_up(threads=1)
     device, clock = machine.pick_device(options.device), []
-    data = inputs.load_data(description, DATA, KIT / run["partition"])
-    simulation = assembly.simulation(description, *data, device, description["executor"][device.type])
+    data = inputs.load_data(config, DATA, KIT / run["partition"])
+    simulation = assembly.simulation(config, *data, device, getattr(config.executor, device.type))
     for _ in range(3):
         shortage.advance(simulation)
         clock.append(dict(simulation.clock.seconds))

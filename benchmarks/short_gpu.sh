@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs for a GPU that is free for minutes, on a host without a network. `python3` has FlatFed's packages at home, and torch,
-# numpy, safetensors, pillow, pytest and pytest-xdist on the GPU host.
+# numpy, safetensors, pillow, pytest and pytest-xdist on the GPU host. The kit has pydantic for Python 3.10 to 3.13 on Linux, x86-64.
 #
 #   benchmarks/short_gpu.sh pack QUEUE [--config K=V] [--scale preview]   at home
-#   benchmarks/short_gpu.sh trial OUT SECONDS                             first call: copy the sources and .short_gpu/images.0.npz
-#   benchmarks/short_gpu.sh queue OUT SECONDS [--device cpu]              second call: copy the sources, .short_gpu/kit and
-#                                                                         .short_gpu/images.1.npz; the host keeps images.0.npz
+#   benchmarks/short_gpu.sh trial OUT SECONDS                             first call: copy the sources, .short_gpu/kit and
+#                                                                         .short_gpu/images.0.npz
+#   benchmarks/short_gpu.sh queue OUT SECONDS [--device cpu]              second call: copy the sources and .short_gpu/images.1.npz;
+#                                                                         the host keeps the rest
 #   tar -xzf OUT/runs.tar.gz                                              at home, in FlatFed's folder
 #
 # QUEUE has one run per line: protocol, split, algorithm, seed, perhaps a folder of results/published/<protocol> for a second precision,
@@ -23,7 +24,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH="src:.short_gpu/kit/packages:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
 
+# A host without pydantic takes that of the kit.
+provide_pydantic() {
+    if ! python3 -c "import flatfed.runs.run_config" 2> /dev/null; then
+        python3 -m zipfile -e .short_gpu/kit/pydantic.zip .short_gpu/pydantic
+        export PYTHONPATH=".short_gpu/pydantic:$PYTHONPATH"
+    fi
+}
+
 trial() {
+    provide_pydantic
     local end=$((SECONDS + $2))
     timeout 60 python3 -m pytest tests/gpu -q -n 8 --maxfail 3 --tb short -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
     python3 benchmarks/stacked_trial.py --device cuda --out "$1" --budget $((end - SECONDS)) 2>&1 | tee "$1/trial.txt"
@@ -32,6 +42,6 @@ trial() {
 case ${1:-} in
     pack) python3 benchmarks/short_gpu.py "$@" ;;
     trial) trial "$2" "$3" ;;
-    queue) python3 benchmarks/short_gpu.py "$@" 2>&1 | tee "$2/queue.txt" ;;
+    queue) provide_pydantic && python3 benchmarks/short_gpu.py "$@" 2>&1 | tee "$2/queue.txt" ;;
     *) sed -n '2,/^set/{/^#/p}' "$0" && exit 2 ;;
 esac

@@ -42,7 +42,6 @@ from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.weights import initial_model
 from flatfed.files import digest_arrays, write_whole
-from flatfed.runs.run_config import RunConfig
 
 VARYING = {"scheme": "bernoulli", "fraction": 0.05, "sampler": "keyed"}
 EVALUATED = {"every": 1, "sets": ["test"], "batch_size": 1000}
@@ -96,8 +95,8 @@ class Trial:
     def simulation(
         self, workload: Workload, executor: str, algorithm: str, precision: str, **changes: Any
     ) -> Simulation:
-        description = workload.description(algorithm, precision, **changes)
-        return assembly.simulation(RunConfig(**description), *workload.data(), self.device, executor)
+        config = workload.config(algorithm, precision, **changes)
+        return assembly.simulation(config, *workload.data(), self.device, executor)
 
     def rounds(self, model: str, executor: str, algorithm: str, precision: str, times: int = 5) -> dict[str, Any]:
         """Seconds of rounds without evaluation, the first with its recording; memory; kernels by total time."""
@@ -129,7 +128,7 @@ class Trial:
         """Return the relative errors of gradients: the norm of their difference from Sequential's in float64."""
         workload, algorithm = self.workloads[model], algorithms.build("fedavg", {})
         rows, images = (10, 50) if self.cuda else (2, 4)
-        network, initial = initial_model(workload.description("fedavg"))
+        network, initial = initial_model(workload.config("fedavg"))
         draws = torch.Generator().manual_seed(0)
         noise = 0.01 * torch.randn(rows, len(initial), generator=draws)
         pixels = torch.randn(rows, images, *workload.shape, generator=draws)
@@ -208,7 +207,7 @@ class Trial:
         np.savez(folder / "partition.npz", **values, class_counts=counts, spec=np.array(json.dumps(spec)))
         changes = {"sampling": VARYING, "evaluation": EVALUATED, "rounds": ROUNDS if self.cuda else 2}
         changes["partition"] = {"scheme": "iid", "clients": workload.total}
-        run = json.dumps(workload.description("fedavg", **changes))
+        run = json.dumps(workload.config("fedavg", **changes).as_json())
         command = [sys.executable, "-m", "flatfed", "train", "--run", run, "--device", self.device.type]
         paths = {"dataset": "data", "partition": "partition.npz", "out": "run"}
         command += [word for option, path in paths.items() for word in (f"--{option}", folder / path)]

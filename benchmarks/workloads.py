@@ -1,4 +1,4 @@
-"""The workloads of benchmarks/rounds.py: sizes, run descriptions, and random images."""
+"""The workloads of benchmarks/rounds.py: sizes, settings, and random images."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
+from flatfed.runs.run_config import RunConfig
 
 ALGORITHMS: dict[str, dict[str, Any]] = {  # parameters in FedSMOO's CIFAR-10 set-up
     "fedavg": {},
@@ -66,16 +67,11 @@ class Workload:
         times = self.active * self.steps / (workload.active * workload.steps)
         return replace(workload, changed={**self.changed, **changed}, shrunk=self.shrunk * times)
 
-    def description(self, algorithm: str, precision: str = "float32", **changes: Any) -> dict[str, Any]:
-        """Return the run description of ``algorithm`` for :class:`flatfed.engine.simulation.Simulation`."""
+    def config(self, algorithm: str, precision: str = "float32", **changes: Any) -> RunConfig:
+        """Return the settings of ``algorithm``; ``changes`` replace some."""
         channels = self.shape[0]
-        return {
-            "format": 1,
-            "scale": "benchmark",
-            "protocol": self.name,
-            "split": "made-up",
-            "algorithm": algorithm,
-            "seed": SEED,
+        settings = {
+            **{"scale": "benchmark", "protocol": self.name, "split": "made-up", "algorithm": algorithm, "seed": SEED},
             "dataset": {
                 "name": "made-up",
                 "classes": self.classes,
@@ -99,8 +95,8 @@ class Workload:
             "executor": self.executor,
             "precision": precision,
             "checkpoint_every": 1_000_000,
-            **changes,
         }
+        return RunConfig(**{**settings, **changes})
 
     def data(self) -> tuple[Dataset, Partition]:
         """Return random images and an even partition of them, with replacement."""

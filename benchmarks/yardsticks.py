@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from flatfed import models
 from flatfed.data.streams import torch_seed
 from flatfed.engine.precision import STATE_DTYPES
+from flatfed.runs.run_config import RunConfig
 
 KINDS = ("loader", "resident")
 AUTOCAST = "autocast"
@@ -67,7 +68,7 @@ class Yardstick:
     def __init__(
         self,
         kind: str,
-        description: dict[str, Any],
+        config: RunConfig,
         images: Tensor,
         labels: Tensor,
         members: Sequence[Any],
@@ -75,45 +76,45 @@ class Yardstick:
         *,
         order: Order | None = None,
     ):
-        self.kind, self.spec, self.device = kind, description, device
-        self.params = description["update"]["params"]
+        self.kind, self.config, self.device = kind, config, device
+        self.params = config.update.params
         self.members = [torch.as_tensor(positions) for positions in members]
         self.order = order or self._shuffled
-        self.dtype = STATE_DTYPES[description["precision"]]
-        data, spec = description["dataset"], description["model"]
-        self.augmented = description["augmentation"] != "none"
-        self.mean, self.std = (torch.tensor(data[key], dtype=self.dtype) for key in ("mean", "std"))
+        self.dtype = STATE_DTYPES[config.precision]
+        data, spec = config.dataset, config.model
+        self.augmented = config.augmentation != "none"
+        self.mean, self.std = (torch.tensor(numbers, dtype=self.dtype) for numbers in (data.mean, data.std))
         if kind == "loader":
             self.images = AugmentedImages(images, labels, self.mean, self.std, self.dtype, self.augmented)
         else:
             self.images, self.labels = images.to(device), labels.to(device)
             self.mean, self.std = self.mean.to(device)[:, None, None], self.std.to(device)[:, None, None]
-        self.model = models.build(spec["name"], tuple(data["shape"]), data["classes"], spec["options"])
-        generator = torch.Generator().manual_seed(torch_seed(description["seed"], "weights"))
+        self.model = models.build(spec.name, tuple(data.shape), data.classes, spec.options)
+        generator = torch.Generator().manual_seed(torch_seed(config.seed, "weights"))
         self.w = models.initial_weights(self.model, generator).to(device, self.dtype)
         self.model.to(device, self.dtype)
         self.weights = list(self.model.parameters())
         self.round = 0
-        self.lr = description["learning_rate"]
+        self.lr = config.learning_rate
         self.vectors: dict[str, Tensor] = {}  # the server's, except w
         self.state: dict[str, dict[int, Tensor]] = {}  # the clients', initially zero
 
     def advance(self, clients: Sequence[int]) -> None:
         """Train one round of ``clients``."""
-        self.lr = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** self.round
+        self.lr = self.config.learning_rate * self.config.learning_rate_decay**self.round
         self.aggregate([self.train(client) for client in clients])
         self.round += 1
 
     def train(self, client: int) -> Tensor:
         """Return the local model (parameters,) of ``client``."""
         vector_to_parameters(self.w.clone(), self.weights)
-        decay = self.spec["weight_decay"] + self.proximal
+        decay = self.config.weight_decay + self.proximal
         optimiser = torch.optim.SGD(self.weights, lr=self.lr, weight_decay=decay)
         self.start(client)
         steps = 0
         for images, labels in self.feed(client):
             self.gradients(images, labels)
-            clip_grad_norm_(self.weights, self.spec["clip_norm"])
+            clip_grad_norm_(self.weights, self.config.clip_norm)
             optimiser.step()
             steps += 1
         local = parameters_to_vector(self.weights).detach()
@@ -162,8 +163,8 @@ class Yardstick:
 
     def _shuffled(self, client: int, round_: int) -> list[Tensor]:
         positions = self.members[client]
-        epochs = (positions[torch.randperm(len(positions))] for _ in range(self.spec["local_epochs"]))
-        return [batch for epoch in epochs for batch in epoch.split(self.spec["batch_size"])]
+        epochs = (positions[torch.randperm(len(positions))] for _ in range(self.config.local_epochs))
+        return [batch for epoch in epochs for batch in epoch.split(self.config.batch_size)]
 
     def feed(self, client: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the client's batches (B, C, H, W), (B,) on the device."""

@@ -92,7 +92,8 @@ def dealt_to(folder: Path, seed: int) -> Path:
 def description(name: str, params: dict | None = None, **changes) -> dict:
     """Return a run description of the problem in float64; ``changes`` replace its top-level keys."""
     ids = {"scale": "test", "protocol": "problem", "split": "test", "algorithm": name, "seed": 3}
-    return {**copy.deepcopy(made.SETTINGS), **ids, "update": {"name": name, "params": params or {}}, **changes}
+    settings = {**copy.deepcopy(made.SETTINGS), **ids, "update": {"name": name, "params": params or {}}, **changes}
+    return {**settings, "partition": {**made.SETTINGS["partition"], **settings["partition"]}}
 
 
 def needs(name: str) -> dict:

@@ -25,6 +25,7 @@ import torch
 from flatfed import files
 from flatfed.engine.job import journal
 from flatfed.engine.job.train import train
+from flatfed.runs.run_config import RunConfig
 
 BY_TIME, BY_BYTE, BY_RENAME = 12, 5, 3  # moments of each kind; those of the last two are inside a checkpoint's write
 
@@ -92,11 +93,11 @@ def forked(work: Callable[[], None], kill_after: float | None = None) -> tuple[i
 def main(run: str, folder: str, seed: int) -> None:
     torch.set_num_threads(1)
     os.chdir(folder)
-    description = json.loads(Path(run).read_text())
-    draw = random.Random(f"{seed} {description['algorithm']}")
+    config = RunConfig(**json.loads(Path(run).read_text()))
+    draw = random.Random(f"{seed} {config.algorithm}")
 
     def job(out: str) -> None:
-        train(description, "data", "partition.npz", out, device="cpu")
+        train(config, "data", "partition.npz", out, device="cpu")
 
     def counting() -> None:
         watched = Watched()

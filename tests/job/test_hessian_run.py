@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -200,7 +199,7 @@ def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, cap
 
     def other(*given, **settings):
         found = call(*given, **settings)
-        return replace(found, top_eigenvalue=2 * found.top_eigenvalue, trace_converged=True)
+        return found.model_copy(update={"top_eigenvalue": 2 * found.top_eigenvalue, "trace_converged": True})
 
     monkeypatch.setattr(pyhessian_estimates, "estimate", other)
     found = make(trained, tmp_path / "other.json", pyhessian=True, vectors=64, trace_error=0.9)

@@ -92,7 +92,8 @@ PROBE = {"every": 2, "rho": 0.05, "m": 8, "images": 16}
 @pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "fedlesam", "dfedsam", "dispfl"], FEW))
 def test_told_to_stop_a_run_goes_on_from_its_last_whole_round(tmp_path, monkeypatch, capsys, name, executor):
     """Stopped at seeded moments: in a local step, in an evaluation, in a probe, before it aggregates or mixes."""
-    changes = dict(executor={"cpu": executor}, checkpoint_every=100, probe=PROBE, evaluation=EVALUATION)
+    executors = {"cpu": executor, "cuda": executor}
+    changes = dict(executor=executors, checkpoint_every=100, probe=PROBE, evaluation=EVALUATION)
     whole = job(tmp_path, name, "whole", **changes)
     with monkeypatch.context() as patch:
         count = Signals(patch)
@@ -148,7 +149,7 @@ EVALUATION = {"every": 2, "sets": ["test", "train", "nodes"], "batch_size": 7}
 def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
     """The round that it stops in is undone; the ones before it are in the checkpoint, in no regular one."""
     rounds = []
-    changes = dict(checkpoint_every=100, executor={"cpu": "sequential"})
+    changes = dict(checkpoint_every=100, executor={"cpu": "sequential", "cuda": "sequential"})
     whole = job(tmp_path, "fedsmoo", "whole", **changes)
     advance = checkpoint.Simulation.advance
 

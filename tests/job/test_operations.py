@@ -25,8 +25,6 @@ from samples import FEW, sampled
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
 
-from flatfed.runs.run_config import RunConfig
-
 ROWS = 3
 EXECUTORS = ("stacked", "sequential", "products")  # once over all rows, or (sequential) once for each
 GRADIENTS = {"fedavg": 1, "fedadam": 1, "scaffold": 1, "fedsam": 2, "fedsmoo": 2}
@@ -89,8 +87,8 @@ def counted(name: str, executor: str, steps: int, algorithm=None, **changes) -> 
     """Return the operations of the second round, of so many local steps, on images of CIFAR's shape if augmented."""
     workload = WORKLOADS["W2-32" if changes else "W3-10"].but(clients=ROWS, steps=steps)
     dataset, partition = workload.data()
-    spec = workload.description(name, **changes)
-    run = assembly.simulation(RunConfig(**spec), dataset, partition, torch.device("cpu"), executor, algorithm=algorithm)
+    config, device = workload.config(name, **changes), torch.device("cpu")
+    run = assembly.simulation(config, dataset, partition, device, executor, algorithm=algorithm)
     run.advance()
     with Operations(run.layout.size) as found:
         run.advance()

@@ -173,9 +173,10 @@ def test_nor_is_one_begun_on_a_gpu_or_imitated(tmp_path, monkeypatch, capsys, fi
 
 def test_units_of_a_gpu_of_a_cpu_and_of_other_precisions(monkeypatch):
     monkeypatch.setattr(host, "instructions", lambda: UNITS)
+    low, full = (RunConfig(**description("fedavg", precision=name)) for name in ("bfloat16", "float32"))
     for place, units in (("cuda", ["a GPU"]), ("cpu", ["avx512_bf16"])):
-        assert precision.bfloat16_units({"precision": "bfloat16"}, torch.device(place)) == units
-        assert precision.bfloat16_units({"precision": "float32"}, torch.device(place)) is None
+        assert precision.bfloat16_units(low, torch.device(place)) == units
+        assert precision.bfloat16_units(full, torch.device(place)) is None
 
 
 def test_keys_that_change_no_number_may_change_under_way(tmp_path, monkeypatch, capsys):

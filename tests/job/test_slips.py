@@ -98,7 +98,8 @@ def choose() -> None:
     point = Point(values=values, run=str(RUN), description_digest=digest_json(described(RUN)))
     ids = {"scale": "preview", "protocol": "problem", "split": "test", "row": "fedavg", "seed": 3}
     grid = {"learning_rate": [0.2]}
-    search.make(TuningChoice(**ids, validation=0.1, grid=grid, window=1, points=[point]), "choice.json")
+    choice = TuningChoice(**ids, validation=0.1, grid=grid, window=1, points=[point])
+    search.make(choice, [made.requested(RUN, described(RUN))], "choice.json")
 
 
 def command(*words: object, dataset: str = "data", dealt: str = "partition.npz") -> None:

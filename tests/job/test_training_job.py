@@ -40,7 +40,7 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     ]
     record = json.loads((out / "run.json").read_text())
     assert record["diverged_at"] is None and record["rounds_done"] == 4
-    assert record["versions"] == versions.of_run(record["description"])
+    assert record["versions"] == versions.of_run(RunConfig(**record["description"]))
     data = json.loads((tmp_path / "data" / "dataset.json").read_text())
     assert record["images"] == {"train": data["train"], "test": data["test"]}
     active = sum(int(row["clients"]) for row in rows)
@@ -59,7 +59,7 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", sampled(algorithms.names(), FEW))
 def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, name, executor):
-    changes = dict(executor={"cpu": executor}, augmentation="crop_flip_half")
+    changes = dict(executor={"cpu": executor, "cuda": executor}, augmentation="crop_flip_half")
     whole = job(tmp_path, name, "whole", **changes)
     interrupted_job(monkeypatch, tmp_path, name, "parts", **changes)
     assert (tmp_path / "parts" / checkpoint.NAME).exists()
@@ -76,10 +76,10 @@ def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", **spec)))
     code = (
         "import json, sys, time\nfrom flatfed.engine import simulation as s\n"
-        "from flatfed.engine.job import train as t\n"
+        "from flatfed.engine.job import train as t\nfrom flatfed.runs.run_config import RunConfig\n"
         "advance = s.Simulation.advance\n"
         "s.Simulation.advance = lambda self: (time.sleep(0.05), advance(self))[1]\n"
-        "t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu')"
+        "t.train(RunConfig(**json.load(open('run.json'))), 'data', 'partition.npz', 'parts', device='cpu')"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SRC)})
     mark = tmp_path / "parts" / checkpoint.NAME
@@ -134,10 +134,10 @@ def test_data_of_another_shape_is_refused(tmp_path):
             tmp_path,
             "fedavg",
             "run",
-            dataset={"name": "x", "classes": 3, "shape": [3, 32, 32], "mean": [0], "std": [1]},
+            dataset={"name": "x", "classes": 3, "shape": [3, 32, 32], "mean": [0] * 3, "std": [1] * 3},
         )
     with pytest.raises(DataError, match="not the partition of the run: clients is 6, the run has 9; scheme is"):
-        job(tmp_path, "fedavg", "run", partition={"clients": 9})
+        job(tmp_path, "fedavg", "run", partition={"clients": 9, "scheme": "shards"})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
@@ -188,13 +188,13 @@ def test_other_errors_of_the_first_kernel_are_left_to_the_job(monkeypatch):
     assert pick_device("cuda") == torch.device("cuda") and pick_device("cpu") == torch.device("cpu")
 
 
-def test_trains_on_a_host_with_torch_numpy_and_safetensors_only(tmp_path):
+def test_trains_on_a_host_with_torch_numpy_safetensors_and_pydantic_only(tmp_path):
     """A bare GPU host: every other package of the project is made impossible to import."""
     write_problem(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", rounds=1)))
     code = (
         "import sys\n"
-        "absent = 'snakemake yaml pydantic pandas seaborn matplotlib sklearn torchvision pyhessian jinja2 PIL'\n"
+        "absent = 'snakemake yaml pandas seaborn matplotlib sklearn torchvision pyhessian jinja2 PIL'\n"
         "sys.modules.update(dict.fromkeys(absent.split()))\n"
         "from flatfed.cli import main\n"
         "sys.exit(main('train --run run.json --dataset data --partition partition.npz --out o'.split()))"

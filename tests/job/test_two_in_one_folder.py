@@ -14,6 +14,7 @@ import pytest
 from flatfed import cli
 from flatfed.engine.job.train import train as train_without_lock
 from flatfed.runs import lock
+from flatfed.runs.run_config import RunConfig
 from harness import description, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
@@ -59,7 +60,7 @@ def test_the_second_waits_and_takes_the_run_that_the_first_finishes(problem):
     """Its execution settings may differ; the wait names the holder again and again."""
     other = spec(checkpoint_every=7)
     with waiting(problem) as process:
-        train_without_lock(other, "data", "partition.npz", "out", device="cpu")
+        train_without_lock(RunConfig(**other), "data", "partition.npz", "out", device="cpu")
         before = {name: (problem / "out" / name).read_bytes() for name in FILES}
         written = times(problem / "out")
     said = (problem / "said").read_text()
@@ -73,7 +74,7 @@ def test_the_second_waits_and_takes_the_run_that_the_first_finishes(problem):
 
 def test_a_run_of_other_settings_is_not_taken(problem):
     with waiting(problem) as process:
-        train_without_lock(spec(lr=0.01), "data", "partition.npz", "out", device="cpu")
+        train_without_lock(RunConfig(**spec(lr=0.01)), "data", "partition.npz", "out", device="cpu")
     assert process.returncode == 0
     assert json.loads((problem / "out/run.json").read_text())["description"] == spec()
     assert (problem / "out/.previous/run.json").exists()

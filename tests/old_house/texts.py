@@ -53,7 +53,7 @@ def digest(text: str) -> str:
 def jobs(checkout: Path, scale: str) -> dict[str, dict[str, str]]:
     """Return folder -> output -> digests, for each job of RULES that Snakemake plans if no results exist.
 
-    The first digest covers params and inputs; the second, of trainings and timings, covers the description of the run.
+    The first digest covers params and inputs; the second, of trainings and timings, covers all settings of the run.
     """
     from snakemake.api import ConfigSettings, DAGSettings, OutputSettings, ResourceSettings, SnakemakeApi
     from snakemake.settings.enums import Quietness
@@ -71,7 +71,8 @@ def jobs(checkout: Path, scale: str) -> dict[str, dict[str, str]]:
         for job in workflow._workflow.dag.jobs:
             if job.rule.name in RULES:
                 decisive = [sorted(job.input), sorted(map(repr, job.non_derived_params))]
-                texts = [repr(decisive), *filter(None, [job.params.get("run")])]
+                settings = job.params.get("config", job.params.get("run"))  # "run" in 72abba8b
+                texts = [repr(decisive), *filter(None, [settings])]
                 folder, name = split(job.rule.name, job.output[0])
                 found.setdefault(folder, {})[name] = " ".join(map(digest, texts))
     return {folder: dict(sorted(outputs.items())) for folder, outputs in sorted(found.items())}

@@ -12,6 +12,7 @@ from flatfed.engine import batches, dropout
 from flatfed.engine import simulation as simulations
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
+from flatfed.runs.run_config import SamplingSettings
 from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 from samples import sampled
 
@@ -128,7 +129,7 @@ def test_permuting_clients_changes_nothing(tmp_path, monkeypatch, name, executor
 @pytest.mark.parametrize("name", sampled(FEDERATED))
 def test_data_of_a_client_that_never_takes_part_changes_no_byte(tmp_path, name, executor):
     spec = description(name, rho(name), **{**needs(name), "sampling": FEW}, rounds=2)
-    active = {int(i) for t in range(2) for i in active_clients(FEW, len(SIZES), spec["seed"], t)}
+    active = {int(i) for t in range(2) for i in active_clients(SamplingSettings(**FEW), len(SIZES), spec["seed"], t)}
     idle = min(set(range(len(SIZES))) - active)
     found = []
     for changed in (None, idle, min(active)):

@@ -55,7 +55,7 @@ def test_clients_on_their_own_validation_images_by_hand(tmp_path):
     """What tuning reads where targets are of the mean over clients; a client that gave up none has no part in it."""
     write_problem(tmp_path)
     evaluation = {"every": 1, "sets": ["validation", "clients"], "batch_size": 7}
-    spec = description("fedavg", evaluation=evaluation)
+    spec = description("fedavg", evaluation=evaluation, validation=0.2)
     data, whole = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
     held = partitions.hold_out(whole, data.labels, 0.2, 3)
     own = [part for part in held.client_validation[1:] if len(part)]

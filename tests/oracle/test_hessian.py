@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -237,10 +236,10 @@ def test_agreement_is_measured_against_the_errors():
     # Student's 0.99865 quantile is 3.0809 for 95 degrees of freedom, 4.53 for the 7 that eight vectors of ours leave.
     assert (found.trace.difference, found.trace.error) == (16.0, pytest.approx(15.4045, abs=1e-3))
     assert not found.trace.within
-    exact = replace(theirs, trace_standard_error=0.0)
-    few = agreement(replace(ours, trace_vectors=8), exact).trace
+    exact = theirs.model_copy(update={"trace_standard_error": 0.0})
+    few = agreement(ours.model_copy(update={"trace_vectors": 8}), exact).trace
     assert few.error == pytest.approx(3 * 4.5299, abs=1e-3)
-    assert not agreement(ours, replace(theirs, top_eigenvalue=9.96)).top_eigenvalue.within
+    assert not agreement(ours, theirs.model_copy(update={"top_eigenvalue": 9.96})).top_eigenvalue.within
 
 
 def test_an_interval_of_two_estimates_has_the_degrees_of_freedom_of_welch_and_satterthwaite():

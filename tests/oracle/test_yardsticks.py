@@ -20,8 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
 from yardsticks import KINDS, YARDSTICKS
 
-from flatfed.runs.run_config import SamplingSettings
-
 RESNET = {"name": "resnet18_gn", "options": WORKLOADS["W1"].options}  # its taps are mostly dead, so ours are cropped
 
 
@@ -37,13 +35,12 @@ def distance(folder: Path, name: str, kind: str, rounds: int = 3, **changes) -> 
         return [torch.from_numpy(index[weight > 0]) for index, weight in parts]
 
     images, labels = ours.data.images, ours.data.labels
-    theirs = YARDSTICKS[name](kind, spec, images, labels, ours.members, torch.device("cpu"), order=order)
+    theirs = YARDSTICKS[name](kind, ours.config, images, labels, ours.members, torch.device("cpu"), order=order)
     initial = theirs.w.clone()
     for round_ in range(rounds):
         ours.advance()
-        theirs.advance(
-            active_clients(SamplingSettings(**spec["sampling"]), ours.client_count, spec["seed"], round_).tolist()
-        )
+        clients = active_clients(ours.config.sampling, ours.client_count, spec["seed"], round_)
+        theirs.advance(clients.tolist())
     found = torch.cat([value.reshape(-1) for value in ours.weights.tensors(ours.server["w"][0]).values()])
     return float((found - theirs.w).abs().max()), float((theirs.w - initial).abs().max())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import typing
 from pathlib import Path
 
 import own_files
@@ -27,6 +28,7 @@ from mistakes import (
 import made
 from flatfed import cli, experiment
 from flatfed.config import strict_yaml
+from flatfed.config.datasets import Source
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
@@ -234,7 +236,8 @@ def test_what_the_configuration_asks_for_is_whole():
     for run in runs:
         keys.check_partition({"seed": run.seed, **run.config.partition.as_json()})
     assert {run.config.partition.scheme for run in runs} >= {*SCHEMES, "domain"} - {"central"}
-    assert set(keys.PARTITIONS) == {*SCHEMES, "domain"} and set(keys.SOURCES) == set(sources.SOURCES)
+    assert set(typing.get_args(keys.PartitionSpecification.model_fields["scheme"].annotation)) == {*SCHEMES, "domain"}
+    assert set(typing.get_args(Source.model_fields["source"].annotation)) == set(sources.SOURCES)
 
 
 @pytest.mark.parametrize(

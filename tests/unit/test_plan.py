@@ -177,6 +177,14 @@ def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
     assert "all 56: config/tables*, config/figures*\n" in said, "29 tables and 28 figures; a name of both, once"
 
 
+def test_settings_of_execution_make_no_run_stale(here, experiment):
+    run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
+    changes = {"checkpoint_every": 99, "executor": {"cpu": "sequential", "cuda": "sequential"}}
+    changes["evaluation"] = {**run.config.evaluation.as_json(), "batch_size": 7}
+    record(run, 1.0, settings=run.config.changed(**changes).as_json())
+    assert plan()["total"]["finished"] == 1
+
+
 def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
     run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0, diverged_at=7, rounds_done=6)

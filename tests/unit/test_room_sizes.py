@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 557,
+    "": 459,
     "algorithms": 999,
-    "analysis": 861,
-    "config": 1146,
-    "commands": 1351,
-    "data": 1100,
-    "engine": 3523,
-    "experiment": 2211,
+    "analysis": 859,
+    "config": 1181,
+    "commands": 1349,
+    "data": 1110,
+    "engine": 3520,
+    "experiment": 2228,
     "figures": 826,
     "models": 446,
     "papers": 465,
-    "runs": 806,
+    "runs": 831,
     "tables": 1514,
     "workflow": 233,
 }

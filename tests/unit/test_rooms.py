@@ -14,7 +14,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 #: From the ground up; a room is a file or a folder of flatfed, and rooms on one line do not import each other.
 ORDER = (
     ("errors",),
-    ("files", "forms", "gpus", "user_files"),
+    ("files", "gpus", "user_files"),
     ("config", "algorithms"),
     ("models", "data"),
     ("runs",),

@@ -165,6 +165,14 @@ def test_seconds_of_something_else_are_refused(tmp_path, short, other, said):
     assert said in str(problem.value) and f"snakemake --cores 1 -R {path}" in str(problem.value)
 
 
+def test_checkpoints_change_no_seconds_and_the_executor_does(tmp_path, short):
+    time(tmp_path, {**RUN, "checkpoint_every": 7}, "--rounds", "3")
+    assert seconds(tmp_path / "timing.json")[0].reading.timing["seconds_per_round"] == 2.5
+    time(tmp_path, {**RUN, "executor": {"cpu": "sequential", "cuda": "graph"}}, "--rounds", "3")
+    with pytest.raises(DataError, match=r"is of another run than the requested one, by executor\.cpu, executor\.cuda;"):
+        seconds(tmp_path / "timing.json")
+
+
 def test_a_run_that_diverges_has_no_seconds(tmp_path, short, capsys):
     assert time(tmp_path, {**RUN, "break": 2}, "--rounds", "3") == 2
     assert "diverged in round 2" in capsys.readouterr().err and not (tmp_path / "timing.json").exists()

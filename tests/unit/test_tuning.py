@@ -173,6 +173,17 @@ def test_a_stale_choice_is_refused(tmp_path, change, words):
         run_specs.run(mine, *ids, 1)
 
 
+def test_a_choice_stays_if_only_execution_changes(tmp_path):
+    ids, executor = ("preview", CIFAR10, SPLIT, "fedsam"), {"cpu": "sequential", "cuda": "sequential"}
+    before = load(results=tmp_path / "results")
+    record(before, ids, {"learning_rate": 0.1})
+    for run in tuning.runs(before.catalog, before.paths, tuning.search(before.catalog, *ids)):
+        made.run(run.path, {"round": [1]}, settings=run.config.as_json())
+    changed = edited(tmp_path, CIFAR10, lambda protocol: protocol["preview"].update(executor=executor))
+    config = run_specs.run(load(changed, tmp_path / "results", tune=True), *ids, 1).config
+    assert (config.executor.cpu, config.learning_rate) == ("sequential", 0.1)
+
+
 def test_a_choice_of_runs_of_other_code_has_a_note(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     ids = ("preview", CIFAR10, SPLIT, "fedsam")

@@ -34,10 +34,11 @@ def test_another_version_of_an_algorithm_trains_it_and_those_built_on_it(project
     assert algorithms(project.planned()) == again
 
 
-@pytest.mark.xfail(strict=True, reason="`params` change once for all runs, with a typed run configuration")
-def test_more_checkpoints_train_nothing(project):
+def test_other_settings_of_execution_train_nothing(project):
     def change(protocol):
-        protocol["preview"].update(checkpoint_every=7)
+        executor = {"cpu": "sequential", "cuda": "sequential"}
+        protocol["preview"].update(checkpoint_every=7, executor=executor)
+        protocol["preview"]["evaluation"]["batch_size"] = 7
 
     project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", change)
     assert not algorithms(project.planned())

@@ -180,7 +180,7 @@ def test_a_failing_training_is_tried_again_as_often_as_the_profile_says(project)
     pytest.importorskip("snakemake_executor_plugin_slurm")
     folder = project.root / RUNS / "fedavg/seed1"
     (folder / "run.json").unlink()
-    begin = "    description.check_from_user("
+    begin = "    config = arguments.run_config("
     refusal = f"    from flatfed.errors import DataError\n    raise DataError('refused')\n{begin}"
     project.edit("src/flatfed/commands/train_run.py", (begin, refusal))
     here = ("--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1", "--config", "device=cpu")

@@ -99,7 +99,17 @@ def run_weights(wildcards):
     return run_of(wildcards).weights or []
 
 
-def run_config(wildcards):
+def run_settings(wildcards):
+    """Return the settings that decide the results of a run: a change of others reruns nothing."""
+    return as_json(run_of(wildcards).config.deciding)
+
+
+def timing_settings(wildcards):
+    return as_json(run_of(wildcards).config.deciding_seconds)
+
+
+def run_config(wildcards, output):
+    """Return all settings of a run. Snakemake does not record parameters that depend on `output`."""
     return as_json(run_of(wildcards).config.as_json())
 
 
@@ -108,10 +118,7 @@ def run_threads(wildcards):
 
 
 def run_versions(wildcards):
-    """Return the versions of a run's components, as its run.json or timing.json has them, if they are right.
-
-    Snakemake does not record parameters that depend on `output`.
-    """
+    """Return the versions of a run's components, as its run.json or timing.json has them, if they are right."""
     run = run_of(wildcards)
     return as_json(versions.of_run(run.config, map(versions.recorded, (run.record, run.timing))))
 

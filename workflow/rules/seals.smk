@@ -43,4 +43,4 @@ def report_seal(wildcards):
 
 @reports_errors
 def errata_seal(wildcards):
-    return seal_of(forms.plain(EXPERIMENT.errata.entries))
+    return seal_of(digest(EXPERIMENT.errata.entries))

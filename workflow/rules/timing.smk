@@ -21,7 +21,8 @@ rule timing:
         runtime=run_minutes,
         mem_mb=run_megabytes,
     params:
-        run=run_config,
+        run=timing_settings,
+        config=run_config,
         dataset=subpath(input.manifest, parent=True),
         threads=run_threads,
         versions=run_versions,
@@ -29,5 +30,5 @@ rule timing:
     message:
         "Seconds per round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
-        "python -m flatfed time --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        "python -m flatfed time --run {params.config:q} --dataset {params.dataset:q} --partition {input.partition:q}"
         " --weights {input.weights:q} --out {output:q} --device {resources.device:q} --threads {params.threads:q} > {log:q} 2>&1"

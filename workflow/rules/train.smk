@@ -24,12 +24,13 @@ rule train:
         runtime=run_minutes,
         mem_mb=run_megabytes,
     params:
-        run=run_config,
+        run=run_settings,
+        config=run_config,
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(output.run, parent=True),
         versions=run_versions,
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
-        "exec python -m flatfed train --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        "exec python -m flatfed train --run {params.config:q} --dataset {params.dataset:q} --partition {input.partition:q}"
         " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"

@@ -55,13 +55,8 @@ class TrainedModel:
     @property
     def provenance(self) -> dict[str, Any]:
         """Fields of an analysis file."""
-        config, diverged_at = self.record.config, self.record.diverged_at
-        return {
-            "algorithm": config.algorithm,
-            "scale": config.scale,
-            "digests": self.digests,
-            "diverged_at": diverged_at,
-        }
+        ids = {"algorithm": self.record.config.algorithm, "scale": self.record.config.scale}
+        return {**ids, "digests": self.digests, "diverged_at": self.record.diverged_at}
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return normalised images (n, channels, height, width) and labels (n,) at the positions ``index`` (n,)."""

@@ -7,7 +7,18 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, Tag, model_validator
 
 from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
-from flatfed.config.values import Count, Different, Fraction, IdOfFile, Line, Location, NotEmpty, Positive, by_type
+from flatfed.config.values import (
+    Count,
+    Different,
+    Fraction,
+    IdOfFile,
+    Line,
+    Location,
+    NotEmpty,
+    Positive,
+    Shape,
+    by_type,
+)
 from flatfed.errors import suggestion
 
 Domain = Annotated[
@@ -100,10 +111,7 @@ class Dataset(Document):
     domains: Annotated[list[Domain], Field(min_length=2), Different] = optional(
         "names of its domains, at least two; a split holds one out"
     )
-    shape: Annotated[
-        list[Annotated[int, Field(ge=1, le=65536, description="a whole number from 1 up")]],
-        Field(min_length=3, max_length=3),
-    ] = optional(
+    shape: Shape = optional(
         "[channels, height, width] of an image; read if absent and the images are on disk, in colour from folders"
     )
     train: Count = optional("number of training images; counted if absent and the images are on disk")

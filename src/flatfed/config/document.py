@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, FlatFedError
 
 
 def optional(meaning: str, default: Any = None) -> Any:
@@ -97,19 +97,19 @@ class _WithoutNull(GenerateJsonSchema):
 class Content:
     """The type of a file's content, or of a part of it."""
 
-    def __init__(self, kind: Any):
-        self.kind, self._adapter = kind, TypeAdapter(kind)
+    def __init__(self, kind: Any, error: type[FlatFedError] = ConfigError):
+        self.kind, self.error, self._adapter = kind, error, TypeAdapter(kind)
 
     def check(self, value: Any, where: str, under: Sequence[str] = ()) -> Any:
         """Return ``value``, the content of the file ``where`` at the keys ``under``, as documents.
 
-        :raises ConfigError: the most relevant mistake, or all missing keys.
+        :raises FlatFedError: the most relevant mistake, or all missing keys; a ConfigError by default.
         """
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            raise ConfigError(messages.message(errors, self.kind, where, under)) from None
+            raise self.error(messages.message(errors, self.kind, where, under)) from None
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema for editors; it lacks the rules between keys."""

@@ -24,6 +24,12 @@ Share = Annotated[float, Field(gt=0, le=1), as_given]
 #: Any finite number.
 Number = Annotated[float, as_given]
 
+#: Shape of an image.
+Shape = Annotated[
+    list[Annotated[int, Field(ge=1, le=65536, description="a whole number from 1 up")]],
+    Field(min_length=3, max_length=3, description="[channels, height, width]"),
+]
+
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 Text = Annotated[str, Field(min_length=1)]
 Location = Annotated[str, Field(min_length=1, max_length=1000)]

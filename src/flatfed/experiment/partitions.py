@@ -45,8 +45,8 @@ def of_split(split: str, protocol: ResolvedProtocol, scale: str, catalog: Catalo
     if scheme != "central":
         clients = max(1, round(clients * settings.clients_times))
     partition: dict[str, Any] = {"dataset": settings.dataset, "classes": classes, "scheme": scheme}
-    names = (key.removesuffix("?") for key in keys.PARTITIONS[scheme])
-    declared = {key: getattr(entry, key, None) for key in names if key != "images_of"}
+    of_scheme = (key for key, schemes in keys.PartitionSpecification.only.items() if scheme in schemes)
+    declared = {key: getattr(entry, key, None) for key in of_scheme if key != "images_of"}
     partition |= {key: value for key, value in declared.items() if value is not None}
     partition["clients"] = clients
     if scheme == "domain":

@@ -5,13 +5,13 @@ The code that looks up an algorithm, model or executor checks its name.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, model_validator
 
 from flatfed.config.document import mistake
 from flatfed.config.json_document import JsonDocument
-from flatfed.config.values import Count, Natural, Number, Share
+from flatfed.config.values import Count, Natural, Number, Shape, Share
 from flatfed.runs.graphs import GRAPHS
 from flatfed.runs.paths import RunIds
 
@@ -29,7 +29,7 @@ class DatasetSettings(RunSettings):
     classes: Count
     mean: list[Number]
     name: str
-    shape: Annotated[list[Count], Field(min_length=3, max_length=3, description="[channels, height, width]")]
+    shape: Shape
     std: list[Number]
 
     @model_validator(mode="after")
