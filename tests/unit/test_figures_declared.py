@@ -92,7 +92,7 @@ def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "
     ]
     found = replace(found, panels=unchecked)
     with pyplot.rc_context(figures.STYLE):
-        return found, figures.KINDS[found.kind](found)
+        return found, figures.draw(found)
 
 
 @pytest.mark.parametrize("name", sampled(EXP.figures, SAMPLE))
@@ -111,7 +111,7 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
 def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
     with pyplot.rc_context(figures.STYLE):
-        figure = figures.KINDS[spec.kind](replace(spec, title=f"{spec.title}. " * 4))
+        figure = figures.draw(replace(spec, title=f"{spec.title}. " * 4))
     try:
         assert figure.get_suptitle().count("\n") == 3
         check_overlaps(figure)
