@@ -22,7 +22,7 @@ from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.experiment import figure_specs, run_specs, scales
 from flatfed.experiment.panels import FigureSpec, Mark
-from flatfed.figures import histogram
+from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
 from flatfed.runs.run import Run
@@ -173,7 +173,7 @@ def test_all_values_of_the_paper_find_room(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("vision", VISION)
 def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
-    for (a, _), (b, _) in itertools.combinations(histogram.OUTLINES, 2):
+    for (a, _), (b, _) in itertools.combinations(draw_histogram.OUTLINES, 2):
         assert np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision])) > 10
 
 

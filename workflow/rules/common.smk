@@ -128,17 +128,14 @@ onsuccess:
 
 
 def restore_records():
-    """Make the next call rerun the jobs that this call did not finish.
-
-    For a failed job, Snakemake restores the old files (`update`) and records them as new outputs of the job.
-    """
+    """Make the next call rerun the jobs that this call did not finish: undo Snakemake's records of them."""
     for job in workflow.dag.needrun_jobs():
         for file in job.output:
             if file in BEFORE and Path(file).exists():
                 time, record = BEFORE[file]
                 os.utime(file, (time, time))
                 if record is not None:
-                    workflow.persistence._write_record(workflow.persistence._get_key(file), record)
+                    write_record(file, record)
 
 
 def failed_logs():

@@ -53,9 +53,9 @@ for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).
 # prefix: keep the prefix of a workflow that uses this one as a module.
 src = shlex.quote(str(ROOT / "src"))
 exported = f"export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; "
-said = shell._process_prefix or ""
-if exported not in said:
-    shell.prefix(f"set -euo pipefail; {said}{exported}")
+before = shell_prefix()
+if exported not in before:
+    shell.prefix(f"set -euo pipefail; {before}{exported}")
 
 from flatfed.errors import FlatFedError
 from flatfed.experiment import selection

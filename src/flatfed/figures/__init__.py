@@ -1,4 +1,4 @@
-"""Figures: a file per kind, with a function ``draw``. Their contents: :mod:`flatfed.experiment.panels`."""
+"""Figures: a file per kind, ``draw_<kind>``. Their contents: :mod:`flatfed.experiment.panels`."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
 
 def draw(spec: FigureSpec) -> Figure:
     """Return the figure, drawn by the file of its kind (:mod:`flatfed.papers.figure_kinds`)."""
-    return importlib.import_module(f"flatfed.figures.{spec.kind}").draw(spec)
+    return importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)

@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from flatfed.experiment.panels import FigureSpec, Mark
-from flatfed.figures.bars import FILLED, bar
+from flatfed.figures.draw_bars import FILLED, bar
 from flatfed.figures.style import caption, count_text, gridded, legend, seed_text
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian

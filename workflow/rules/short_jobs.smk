@@ -1,0 +1,98 @@
+# Jobs of seconds: tables, cells, figures and pages. A seal is a hidden file next to their outputs, with the digest of their content,
+# code and files.
+
+
+# Report once why jobs are forced.
+@functools.cache
+def say_unsealed():
+    if workflow.is_main_process:
+        logger.info("Outputs without a valid seal are rebuilt: settings, numbers, code or files changed")
+
+
+class ShortJob:
+    """Parameters and inputs of a job, from its wildcards.
+
+    ``describe``: function of the wildcards' values that returns outputs, content, input files, and cells, which may declare costs of
+    the user's algorithms.
+    """
+
+    def __init__(self, describe):
+        self.describe = functools.cache(describe)
+
+    def content(self, wildcards):
+        return self.describe(**dict(wildcards.items()))[1]
+
+    @reports_errors
+    def digest(self, wildcards):
+        return digest(*self.content(wildcards))
+
+    @reports_errors
+    def seal(self, wildcards):
+        """Return a digest of what the job shows and of its code."""
+        *_, cells = self.describe(**dict(wildcards.items()))
+        declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
+        names = dict.fromkeys(update[0] for update in declared if update)
+        parts = [self.digest(wildcards), CODE, *(versions.of_algorithm(name) for name in names)]
+        return files.digest_json(parts)[:16]
+
+    @reports_errors
+    def inputs(self, wildcards):
+        """Return the files that the job reads; force it, as `--forcerun` does, if its outputs do not have its present seal.
+
+        Snakemake itself sees neither an edited output, nor another run with an old time, nor, without its records (copied results),
+        other settings. It calls input functions before it decides what to run.
+        """
+        outputs, _, inputs, _ = self.describe(**dict(wildcards.items()))
+        if all(map(os.path.exists, outputs)) and not files.are_sealed(outputs, self.seal(wildcards), inputs):
+            workflow.dag.forcefiles.update(outputs)
+            say_unsealed()
+        return inputs
+
+
+@ShortJob
+def cell_job(scale, table, column, row):
+    cell = cell_specs.cell(EXPERIMENT, scale, table, column, row)
+    return [PATHS.cell(scale, table, column, row)], [cell], cell.inputs, [cell]
+
+
+@ShortJob
+def table_job(scale, table):
+    columns = columns_of(table)
+    layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
+    cells = cell_specs.cells(EXPERIMENT, scale, table, columns)
+    inputs = list(dict.fromkeys(file for cell in cells for file in cell.inputs))
+    return PATHS.table(scale, table), [layout, cells], inputs, cells
+
+
+@ShortJob
+def figure_job(scale, figure):
+    spec = figure_specs.figure_spec(EXPERIMENT, scale, figure)
+    return PATHS.figure(scale, figure), [spec], spec.inputs, []
+
+
+@ShortJob
+def report_job(scale):
+    inputs = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
+    return [PATHS.report(scale)], [report_spec.specification(EXPERIMENT, scale)], inputs, []
+
+
+@ShortJob
+def errata_job():
+    return [PATHS.errata], [forms.plain(EXPERIMENT.errata.entries)], [], []
+
+
+def table_columns(wildcards):
+    return [] if columns_of(wildcards.table) else ["--all"]
+
+
+# The captions of Snakemake's report.
+def table_printed(wildcards):
+    """Return whether the table shows the paper's numbers."""
+    layout, _ = table_job.content(wildcards)
+    return layout.printed
+
+
+def figure_caption(wildcards):
+    """Return kind and set-up of a figure."""
+    (figure,) = figure_job.content(wildcards)
+    return [figure.kind, figure.setting]
