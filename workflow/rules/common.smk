@@ -18,7 +18,7 @@ from snakemake.cli import get_argument_parser
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import data, experiment, files, forms, gpus
+from flatfed import data, experiment, files, gpus
 from flatfed.config import strict_yaml
 from flatfed.analysis import hessian, landscape
 from flatfed.commands import configuration

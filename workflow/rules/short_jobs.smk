@@ -78,7 +78,8 @@ def report_job(scale):
 
 @ShortJob
 def errata_job():
-    return [PATHS.errata], [forms.plain(EXPERIMENT.errata.entries)], [], []
+    entries = {name: entry.as_written() for name, entry in EXPERIMENT.errata.entries.items()}
+    return [PATHS.errata], [entries], [], []
 
 
 def table_columns(wildcards):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
 
+from flatfed.config.erratum import Finding
 from flatfed.papers.errata import Errata
 from flatfed.tables import page_templates
 
@@ -34,9 +34,9 @@ KINDS = {
 }
 
 
-def summary(finding: dict[str, Any]) -> str:
+def summary(finding: Finding) -> str:
     """Return how many of the compared numbers do not fit."""
-    count, total = len(finding["contradictions"]), finding["compared"]
+    count, total = len(finding.contradictions), finding.compared
     if not count:
         return f"all {total} recomputed numbers fit"
     return f"{count} of {total} recomputed {'number does' if total == 1 else 'numbers do'} not fit"
@@ -44,7 +44,8 @@ def summary(finding: dict[str, Any]) -> str:
 
 def page(errata: Errata) -> str:
     """Return the page as HTML."""
-    groups = [(PAPERS[paper], list(group)) for paper, group in groupby(errata.entries, key=lambda entry: entry.paper)]
+    papers = groupby(errata.entries.items(), key=lambda item: item[1].paper)
+    groups = [(PAPERS[paper], list(entries)) for paper, entries in papers]
     title = "Errata of the four papers"
     content = {"title": title, "about": ABOUT, "kinds": KINDS, "summary": summary, "groups": groups}
     return page_templates.framed(title, page_templates.filled("errata.html", **content))
