@@ -37,9 +37,8 @@ class RunRecord:
 
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
     Seconds are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
-    results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at conversion" for published runs
-    that got their digests later. ``imported``: "other code", if ``flatfed import --other-code`` accepted its versions.
-    ``together``: number of seeds that share the seconds, in records of earlier versions of FlatFed.
+    results of the algorithm's other models. ``files``: SHA-256 by name. ``imported``: "other code", if
+    ``flatfed import --other-code`` accepted its versions.
     """
 
     description: dict[str, Any]
@@ -78,9 +77,7 @@ class RunRecord:
     finished: str | None = None
     written: str | None = None
     files: dict[str, str] = field(default_factory=dict)
-    sealed: str | None = None
     imported: str | None = None
-    together: Annotated[int, whole(1)] | None = None
 
     @property
     def name(self) -> str:
