@@ -138,14 +138,11 @@ def restore_records():
                     write_record(file, record)
 
 
-def failed_logs():
-    return {file for job in workflow.scheduler.failed for file in job.log}
-
-
 # After Snakemake's own lines.
 onerror:
     restore_records()
-    atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(failed_logs())))
+    logs = {file for job in workflow.scheduler.failed for file in job.log}
+    atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(logs)))
     atexit.register(closing.say, "Diverged:", closing.diverged(RECORDS))
 
 
