@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import namedtuple
 from importlib.util import find_spec
 from pathlib import Path
 

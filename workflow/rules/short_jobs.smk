@@ -9,27 +9,30 @@ def say_unsealed():
         logger.info("Outputs without a valid seal are rebuilt: settings, numbers, code or files changed")
 
 
+# Files that a job writes, what they show, files that it reads, and cells, which may declare costs of the user's algorithms.
+Description = namedtuple("Description", "outputs content inputs cells", defaults=[(), ()])
+
+
 class ShortJob:
     """Parameters and inputs of a job, from its wildcards.
 
-    ``describe``: function of the wildcards' values that returns outputs, content, input files, and cells, which may declare costs of
-    the user's algorithms.
+    ``describe``: function of the wildcards that returns a :data:`Description`.
     """
 
     def __init__(self, describe):
         self.describe = functools.cache(describe)
 
-    def content(self, wildcards):
-        return self.describe(**dict(wildcards.items()))[1]
-
     @reports_errors
+    def of(self, wildcards):
+        return self.describe(**dict(wildcards.items()))
+
     def digest(self, wildcards):
-        return digest(*self.content(wildcards))
+        return digest(*self.of(wildcards).content)
 
     @reports_errors
     def seal(self, wildcards):
         """Return a digest of what the job shows and of its code."""
-        *_, cells = self.describe(**dict(wildcards.items()))
+        cells = self.of(wildcards).cells
         declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
         names = dict.fromkeys(update[0] for update in declared if update)
         parts = [self.digest(wildcards), CODE, *(versions.of_algorithm(name) for name in names)]
@@ -42,7 +45,7 @@ class ShortJob:
         Snakemake itself sees neither an edited output, nor another run with an old time, nor, without its records (copied results),
         other settings. It calls input functions before it decides what to run.
         """
-        outputs, _, inputs, _ = self.describe(**dict(wildcards.items()))
+        outputs, _, inputs, _ = self.of(wildcards)
         if all(map(os.path.exists, outputs)) and not files.are_sealed(outputs, self.seal(wildcards), inputs):
             workflow.dag.forcefiles.update(outputs)
             say_unsealed()
@@ -52,7 +55,7 @@ class ShortJob:
 @ShortJob
 def cell_job(scale, table, column, row):
     cell = cell_specs.cell(EXPERIMENT, scale, table, column, row)
-    return [PATHS.cell(scale, table, column, row)], [cell], cell.inputs, [cell]
+    return Description([PATHS.cell(scale, table, column, row)], [cell], cell.inputs, [cell])
 
 
 @ShortJob
@@ -61,25 +64,25 @@ def table_job(scale, table):
     layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
     cells = cell_specs.cells(EXPERIMENT, scale, table, columns)
     inputs = list(dict.fromkeys(file for cell in cells for file in cell.inputs))
-    return PATHS.table(scale, table), [layout, cells], inputs, cells
+    return Description(PATHS.table(scale, table), [layout, cells], inputs, cells)
 
 
 @ShortJob
 def figure_job(scale, figure):
     spec = figure_specs.figure_spec(EXPERIMENT, scale, figure)
-    return PATHS.figure(scale, figure), [spec], spec.inputs, []
+    return Description(PATHS.figure(scale, figure), [spec], spec.inputs)
 
 
 @ShortJob
 def report_job(scale):
     inputs = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
-    return [PATHS.report(scale)], [report_spec.specification(EXPERIMENT, scale)], inputs, []
+    return Description([PATHS.report(scale)], [report_spec.specification(EXPERIMENT, scale)], inputs)
 
 
 @ShortJob
 def errata_job():
     entries = {name: entry.as_written() for name, entry in EXPERIMENT.errata.entries.items()}
-    return [PATHS.errata], [entries], [], []
+    return Description([PATHS.errata], [entries])
 
 
 def table_columns(wildcards):
@@ -89,11 +92,11 @@ def table_columns(wildcards):
 # The captions of Snakemake's report.
 def table_printed(wildcards):
     """Return whether the table shows the paper's numbers."""
-    layout, _ = table_job.content(wildcards)
+    layout, _ = table_job.of(wildcards).content
     return layout.printed
 
 
 def figure_caption(wildcards):
     """Return kind and set-up of a figure."""
-    (figure,) = figure_job.content(wildcards)
+    (figure,) = figure_job.of(wildcards).content
     return [figure.kind, figure.setting]
