@@ -18,7 +18,7 @@ from flatfed import cli
 from flatfed.data import partition
 from flatfed.experiment.figure_specs import DrawnPanel, FigureSpec, Mark
 from flatfed.experiment.numbers import Number
-from flatfed.figures import curves
+from flatfed.figures import draw_curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, reported_runs, search
@@ -86,7 +86,7 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
 def figure() -> None:
     mark = Mark(label="FedAvg", algorithm="fedavg", by_seed=[[made.requested(RUN, described(RUN))]])
     about = {"figure": "f", "kind": "curves", "scale": "preview", "title": "T", "metric": "test_accuracy"}
-    curves.draw(FigureSpec(**about, panels=[DrawnPanel(title="p", marks=[mark])]))
+    draw_curves.draw(FigureSpec(**about, panels=[DrawnPanel(title="p", marks=[mark])]))
 
 
 def report() -> None:

@@ -22,7 +22,7 @@ from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.experiment import figure_specs, run_specs, scales
 from flatfed.experiment.figure_specs import FigureSpec, Mark
-from flatfed.figures import histogram
+from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
 from flatfed.runs.run import Run
@@ -92,7 +92,7 @@ def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "
     ]
     found = replace(found, panels=unchecked)
     with pyplot.rc_context(figures.STYLE):
-        return found, figures.KINDS[found.kind](found)
+        return found, figures.draw(found)
 
 
 @pytest.mark.parametrize("name", sampled(EXP.figures, SAMPLE))
@@ -111,7 +111,7 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
 def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
     with pyplot.rc_context(figures.STYLE):
-        figure = figures.KINDS[spec.kind](replace(spec, title=f"{spec.title}. " * 4))
+        figure = figures.draw(replace(spec, title=f"{spec.title}. " * 4))
     try:
         assert figure.get_suptitle().count("\n") == 3
         check_overlaps(figure)
@@ -173,7 +173,7 @@ def test_all_values_of_the_paper_find_room(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("vision", VISION)
 def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
-    for (a, _), (b, _) in itertools.combinations(histogram.OUTLINES, 2):
+    for (a, _), (b, _) in itertools.combinations(draw_histogram.OUTLINES, 2):
         assert np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision])) > 10
 
 

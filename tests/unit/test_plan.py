@@ -112,12 +112,6 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     assert "run.so-far.json: not the record of a run" in capsys.readouterr().err
 
 
-def test_seeds_of_one_process_share_its_seconds(here, experiment):
-    """An earlier FlatFed could train all seeds of a run in one process, and recorded the time of all."""
-    record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1), 2.0, together=2)
-    assert plan()["total"]["seconds"] == pytest.approx(31 * 800 * 1.0)
-
-
 def test_a_plan_by_hand(here, experiment, capsys):
     """Sixteen cells, two seeds: 32 runs. FedAvg's two on 100 clients are done at 1 s a round, one run is of old."""
     for seed in (1, 2):

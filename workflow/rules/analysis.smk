@@ -2,9 +2,7 @@
 # hidden file next to the output.
 rule surface:
     input:
-        manifest=run_manifest,
-        arrays=ancient(run_arrays),
-        partition=run_partition,
+        unpack(run_data),
         run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
         model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
     output:
@@ -38,9 +36,7 @@ rule surface:
 # random vectors; random errors average out over the seeds.
 rule hessian:
     input:
-        manifest=run_manifest,
-        arrays=ancient(run_arrays),
-        partition=run_partition,
+        unpack(run_data),
         run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
         model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
     output:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import namedtuple
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -128,27 +129,21 @@ onsuccess:
 
 
 def restore_records():
-    """Make the next call rerun the jobs that this call did not finish.
-
-    For a failed job, Snakemake restores the old files (`update`) and records them as new outputs of the job.
-    """
+    """Make the next call rerun the jobs that this call did not finish: undo Snakemake's records of them."""
     for job in workflow.dag.needrun_jobs():
         for file in job.output:
             if file in BEFORE and Path(file).exists():
                 time, record = BEFORE[file]
                 os.utime(file, (time, time))
                 if record is not None:
-                    workflow.persistence._write_record(workflow.persistence._get_key(file), record)
-
-
-def failed_logs():
-    return {file for job in workflow.scheduler.failed for file in job.log}
+                    write_record(file, record)
 
 
 # After Snakemake's own lines.
 onerror:
     restore_records()
-    atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(failed_logs())))
+    logs = {file for job in workflow.scheduler.failed for file in job.log}
+    atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(logs)))
     atexit.register(closing.say, "Diverged:", closing.diverged(RECORDS))
 
 

@@ -47,8 +47,7 @@ rule weights:
 # The manifest holds the digest of the arrays. Fetching the same data again therefore reruns no training.
 rule partition:
     input:
-        manifest=partition_manifest,
-        labels=ancient(partition_labels),
+        unpack(partition_data),
     output:
         "<results>/{scale}/partitions/{protocol}/{split}/seed{seed}.npz",
     log:

@@ -1,6 +1,6 @@
 rule figure:
     input:
-        figure_inputs,
+        figure_job.inputs,
     output:
         png=report(
             update("<results>/{scale}/figures/{figure}.png"),
@@ -17,10 +17,10 @@ rule figure:
     conda:
         "../envs/jobs.yml"
     params:
-        digest=figure_digest,
+        digest=figure_job.digest,
         caption=figure_caption,
         folder=subpath(output.png, parent=True),
-        seal=figure_seal,
+        seal=figure_job.seal,
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:

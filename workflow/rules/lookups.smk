@@ -45,12 +45,10 @@ def partition_version(wildcards):
     return schemes.VERSIONS[partition_of(wildcards)["scheme"]]
 
 
-def partition_manifest(wildcards):
-    return PATHS.manifest(partition_of(wildcards)["dataset"])
-
-
-def partition_labels(wildcards):
-    return PATHS.arrays(partition_of(wildcards)["dataset"])[1]
+def partition_data(wildcards):
+    """Return the dataset of a partition."""
+    dataset = partition_of(wildcards)["dataset"]
+    return {"manifest": PATHS.manifest(dataset), "labels": ancient(PATHS.arrays(dataset)[1])}
 
 
 def row_of(wildcards):
@@ -69,30 +67,11 @@ def run_of(wildcards):
     return run_specs.run(EXPERIMENT, *row_of(wildcards), int(seed))
 
 
-# What a training asks a cluster for: minutes and megabytes. `set-resources` of a profile goes before it.
-MINUTES = {"paper": 1440, "preview": 10}
-MEGABYTES = {"paper": 16_000, "preview": 4_000}
-
-
-def run_minutes(wildcards, attempt):
-    """Attempts after the first ask for twice as much, and no more: they also follow preemptions."""
-    return min(attempt, 2) * MINUTES[wildcards.scale]
-
-
-def run_megabytes(wildcards, attempt):
-    return min(attempt, 2) * MEGABYTES[wildcards.scale]
-
-
-def run_manifest(wildcards):
-    return run_of(wildcards).manifest
-
-
-def run_arrays(wildcards):
-    return PATHS.arrays(run_of(wildcards).dataset)
-
-
-def run_partition(wildcards):
-    return run_of(wildcards).partition
+def run_data(wildcards):
+    """Return the dataset and the partition of a run."""
+    run = run_of(wildcards)
+    arrays = [ancient(file) for file in PATHS.arrays(run.dataset)]
+    return {"manifest": run.manifest, "arrays": arrays, "partition": run.partition}
 
 
 def run_weights(wildcards):
@@ -150,99 +129,14 @@ def every_tuning_choice(wildcards):
     return choice_files(scales.all_at(EXPERIMENT, EXPERIMENT.scale))
 
 
-@reports_errors
-def cell_of(wildcards):
-    return numbers.numbers(EXPERIMENT, wildcards.scale, wildcards.table, [wildcards.column], wildcards.row)
-
-
-def cell_inputs(wildcards):
-    paths = [PATHS.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)]
-    inputs = numbers.inputs(cell_of(wildcards))
-    rebuild_unsealed(paths, cell_seal, wildcards, inputs)
-    return inputs
-
-
-def cell_digest(wildcards):
-    return digest(cell_of(wildcards))
-
-
-@functools.cache
-@reports_errors
-def table_at(scale, table):
-    """Return the layout and the numbers of a table."""
-    columns = columns_of(table)
-    layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
-    return layout, numbers.numbers(EXPERIMENT, scale, table, columns)
-
-
-def table_inputs(wildcards):
-    _, of_table = table_at(wildcards.scale, wildcards.table)
-    inputs = numbers.inputs(of_table)
-    rebuild_unsealed(PATHS.table(wildcards.scale, wildcards.table), table_seal, wildcards, inputs)
-    return inputs
-
-
-def table_digest(wildcards):
-    return digest(*table_at(wildcards.scale, wildcards.table))
-
-
-def table_printed(wildcards):
-    """Return whether the table shows the paper's numbers, for the caption in Snakemake's report."""
-    layout, _ = table_at(wildcards.scale, wildcards.table)
-    return layout.printed
-
-
-def table_columns(wildcards):
-    return [] if columns_of(wildcards.table) else ["--all"]
-
-
-@functools.cache
-@reports_errors
-def figure_at(scale, figure):
-    return figure_specs.figure_spec(EXPERIMENT, scale, figure)
-
-
-def figure_inputs(wildcards):
-    inputs = figure_at(wildcards.scale, wildcards.figure).inputs
-    rebuild_unsealed(PATHS.figure(wildcards.scale, wildcards.figure), figure_seal, wildcards, inputs)
-    return inputs
-
-
-def figure_digest(wildcards):
-    return digest(figure_at(wildcards.scale, wildcards.figure))
-
-
-def figure_caption(wildcards):
-    """Return kind and set-up of a figure, for the caption in Snakemake's report."""
-    figure = figure_at(wildcards.scale, wildcards.figure)
-    return [figure.kind, figure.setting]
-
-
-@reports_errors
-def report_inputs(wildcards):
-    rebuild_unsealed([PATHS.report(wildcards.scale)], report_seal, wildcards)
-    return outputs(wildcards.scale, scales.existing(EXPERIMENT, wildcards.scale, EXPERIMENT.requested))
-
-
-@reports_errors
-def report_digest(wildcards):
-    return digest(report_spec.specification(EXPERIMENT, wildcards.scale))
-
-
-def errata_inputs(wildcards):
-    """Return no file: the seal contains the errata."""
-    rebuild_unsealed([PATHS.errata], errata_seal, wildcards)
-    return []
-
-
 def all_cores(wildcards):
-    return workflow.cores or 1
+    return workflow.cores
 
 
 @reports_errors
 def surface_settings(wildcards):
-    own = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
-    return analyses.options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **own)
+    images = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
+    return analyses.options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **images)
 
 
 @reports_errors

@@ -1,6 +1,6 @@
 rule report:
     input:
-        report_inputs,
+        report_job.inputs,
         errata="<results>/errata.html",
     output:
         report(
@@ -16,8 +16,8 @@ rule report:
     conda:
         "../envs/jobs.yml"
     params:
-        digest=report_digest,
-        seal=report_seal,
+        digest=report_job.digest,
+        seal=report_job.seal,
     message:
         "Report of the {wildcards.scale} scale"
     shell:
@@ -28,7 +28,7 @@ rule report:
 # Without a scale: the page is about printed numbers.
 rule errata:
     input:
-        errata_inputs,
+        errata_job.inputs,
     output:
         report("<results>/errata.html", category="Errata", labels={"page": "Errata of the four papers"}),
     log:
@@ -37,7 +37,7 @@ rule errata:
     conda:
         "../envs/jobs.yml"
     params:
-        seal=errata_seal,
+        seal=errata_job.seal,
     message:
         "Errata of the papers"
     shell:

@@ -21,22 +21,21 @@ def home(rules):
         return root
     repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo.git_dir
     git = ["git", "-C", str(repository)]
-    said = subprocess.run(
-        [*git, "rev-parse", f"{rules.ref}^{{commit}}"], capture_output=True, text=True, check=True
-    )
-    place = Path(".snakemake", "flatfed", said.stdout.strip()).resolve()
-    if not place.is_dir():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as part:
-            words = [*git, "archive", place.name, "config", "src", "workflow"]
-            with subprocess.Popen(words, stdout=subprocess.PIPE) as packed:
+    revision = [*git, "rev-parse", f"{rules.ref}^{{commit}}"]
+    commit = subprocess.run(revision, capture_output=True, text=True, check=True).stdout.strip()
+    folder = Path(".snakemake", "flatfed", commit).resolve()
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as part:
+            archive = [*git, "archive", commit, "config", "src", "workflow"]
+            with subprocess.Popen(archive, stdout=subprocess.PIPE) as packed:
                 safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 has it
-                tarfile.open(fileobj=packed.stdout, mode="r|").extractall(f"{part}/whole", **safe)
+                tarfile.open(fileobj=packed.stdout, mode="r|").extractall(f"{part}/package", **safe)
             try:
-                Path(part, "whole").rename(place)
+                Path(part, "package").rename(folder)
             except OSError:  # another process was quicker
                 pass
-    return place
+    return folder
 
 
 ROOT = home(workflow.current_basedir)
@@ -53,9 +52,9 @@ for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).
 # prefix: keep the prefix of a workflow that uses this one as a module.
 src = shlex.quote(str(ROOT / "src"))
 exported = f"export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; "
-said = shell._process_prefix or ""
-if exported not in said:
-    shell.prefix(f"set -euo pipefail; {said}{exported}")
+before = shell_prefix()
+if exported not in before:
+    shell.prefix(f"set -euo pipefail; {before}{exported}")
 
 from flatfed.errors import FlatFedError
 from flatfed.experiment import selection

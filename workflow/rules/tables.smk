@@ -1,7 +1,7 @@
 # If a table refuses a run, the old files stay (update).
 rule table:
     input:
-        table_inputs,
+        table_job.inputs,
     output:
         csv=update("<results>/{scale}/tables/{table}.csv"),
         md=update("<results>/{scale}/tables/{table}.md"),
@@ -20,11 +20,11 @@ rule table:
     conda:
         "../envs/jobs.yml"
     params:
-        digest=table_digest,
+        digest=table_job.digest,
         folder=subpath(output.csv, parent=True),
         columns=table_columns,
         printed=table_printed,
-        seal=table_seal,
+        seal=table_job.seal,
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
@@ -35,7 +35,7 @@ rule table:
 # One cell by name, with the code of tables. If it refuses a run, the old file stays (update).
 rule cell:
     input:
-        cell_inputs,
+        cell_job.inputs,
     output:
         update("<results>/{scale}/cells/{table}/{column}/{row}.json"),
     log:
@@ -44,8 +44,8 @@ rule cell:
     conda:
         "../envs/jobs.yml"
     params:
-        digest=cell_digest,
-        seal=cell_seal,
+        digest=cell_job.digest,
+        seal=cell_job.seal,
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:

@@ -2,9 +2,7 @@
 # `--set-threads timing=N` sets the cores.
 rule timing:
     input:
-        manifest=run_manifest,
-        arrays=ancient(run_arrays),
-        partition=run_partition,
+        unpack(run_data),
         weights=run_weights,
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/timing.json",

@@ -80,7 +80,7 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
         # NaN may be slow.
         timed = record.diverged_at is None and record.rounds_done and record.seconds
         if timed and record.device == device and record.config.scale == scale:
-            pace = record.seconds / (record.together or 1) / record.rounds_done
+            pace = record.seconds / record.rounds_done
             memory = record.peak_memory_bytes or 0, record.peak_device_memory_bytes or 0
             machine = (name or "unnamed machine") + " (published)" * published
             runs.append(Measured(record.config, pace, machine, memory, published))

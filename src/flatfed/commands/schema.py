@@ -14,21 +14,20 @@ from pathlib import Path
 
 from flatfed.commands import kinds
 from flatfed.commands.arguments import argument
-from flatfed.config.algorithm import ALGORITHMS
-from flatfed.config.datasets import DATASETS
-from flatfed.config.erratum import ERRATA
-from flatfed.config.figure import FIGURE
-from flatfed.config.protocol import PROTOCOL
-from flatfed.config.request import REQUEST
-from flatfed.config.split import SPLITS
-from flatfed.config.table import TABLE
+from flatfed.config import algorithm, datasets, erratum, figure, protocol, request, split, table
 from flatfed.files import write_json
 
 ARGUMENTS = [argument("--out", kinds.folder, "the folder", metavar="FOLDER", default=Path("config/.schema"))]
 
 SCHEMAS = {
-    **{"algorithms": ALGORITHMS, "config": REQUEST, "datasets": DATASETS, "errata": ERRATA, "figure": FIGURE},
-    **{"protocol": PROTOCOL, "splits": SPLITS, "table": TABLE},
+    "algorithms": algorithm.ALGORITHMS,
+    "config": request.REQUEST,
+    "datasets": datasets.DATASETS,
+    "errata": erratum.ERRATA,
+    "figure": figure.FIGURE,
+    "protocol": protocol.PROTOCOL,
+    "splits": split.SPLITS,
+    "table": table.TABLE,
 }
 
 

@@ -65,18 +65,6 @@ def part_folders(source: dict[str, Any], domains: list[str] | None, where: str) 
     return parts
 
 
-def class_folders(root: Path, parts: list[str], where: str, expected: str) -> list[str]:
-    """Return the sorted class names; DataError if ``parts`` of ``root`` have none, or different ones."""
-    classes = folders(root / parts[0], where, expected)
-    for part in parts[1:]:
-        names = folders(root / part, where, expected)
-        if names != classes:
-            odd = min({*names} ^ {*classes})
-            having, lacking = (part, parts[0]) if odd in names else (parts[0], part)
-            raise DataError(f"{where}: {root}: class folder {odd!r} is in {having!r}, not in {lacking!r}")
-    return classes
-
-
 def class_images(folder: Path, where: str) -> list[Path]:
     """Return the sorted visible image files in ``folder``; DataError without any."""
     with os.scandir(folder) as entries:
@@ -88,10 +76,18 @@ def class_images(folder: Path, where: str) -> list[Path]:
 
 
 def folder_images(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
-    """Return part or domain -> image files of each class; DataError for another layout or an empty class."""
-    root, parts = Path(source["path"]), part_folders(source, domains, where)
-    classes = class_folders(root, parts, where, layout(source))
-    return {part: [class_images(root / part / name, where) for name in classes] for part in parts}
+    """Return part or domain -> image files of each class.
+
+    :raises DataError: another layout, a class that only some parts have, or an empty class.
+    """
+    root, (first, *others) = Path(source["path"]), part_folders(source, domains, where)
+    classes = {part: folders(root / part, where, layout(source)) for part in (first, *others)}
+    for part in others:
+        if different := {*classes[part]} ^ {*classes[first]}:
+            odd = min(different)
+            having, lacking = (part, first) if odd in classes[part] else (first, part)
+            raise DataError(f"{where}: {root}: class folder {odd!r} is in {having!r}, not in {lacking!r}")
+    return {part: [class_images(root / part / name, where) for name in names] for part, names in classes.items()}
 
 
 def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:

@@ -23,11 +23,11 @@ def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
     labels = bunch.target.astype(np.int64)
     order = np.random.Generator(np.random.Philox(0)).permutation(len(labels))
-    quantiles, ranks = np.empty(len(labels)), np.empty(len(labels), dtype=np.int64)
+    ranks = np.empty(len(labels), dtype=np.int64)
     for c in range(10):
         members = order[labels[order] == c]
         ranks[members] = np.arange(len(members))
-        quantiles[members] = (ranks[members] + 0.5) / len(members)
+    quantiles = (ranks + 0.5) / np.bincount(labels)[labels]
     test = np.zeros(len(labels), dtype=bool)
     test[np.argsort(quantiles, kind="stable")[: int(source["test"])]] = True
     expand, names, numbers = source.get("expand"), None, None

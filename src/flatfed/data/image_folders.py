@@ -100,25 +100,26 @@ def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     where, by_domain = f"dataset {spec['name']!r}: source", source.get("domains")
     images = folder_images(source, spec.get("domains"), where)
     names = list(spec.get("domains") or images) if by_domain else None
-    part, by_class = next(iter(images.items()))
-    if len(by_class) != spec["classes"]:
-        actual = f"{len(by_class)} class folders in {Path(source['path']) / part}"
+    part, classes = next(iter(images.items()))
+    if len(classes) != spec["classes"]:
+        actual = f"{len(classes)} class folders in {Path(source['path']) / part}"
         raise DataError(f"{where}: {actual}, but `classes: {spec['classes']}`")
-    paths = [path for by_class in images.values() for class_paths in by_class for path in class_paths]
-    labels, numbers, test = [], [], []
-    for number, (part, by_class) in enumerate(images.items()):
-        sizes = list(map(len, by_class))
-        count = sum(sizes)
-        labels.append(np.repeat(np.arange(len(by_class), dtype=np.int64), sizes))
-        numbers.append(np.full(count, number, dtype=np.int64))
-        drawn = np.random.Generator(np.random.Philox(number)).permutation(count) < test_count(count)
-        test.append(drawn if by_domain else np.full(count, part == "test"))
+    files = [
+        (path, label, number)
+        for number, by_class in enumerate(images.values())
+        for label, class_paths in enumerate(by_class)
+        for path in class_paths
+    ]
+    labels, numbers = np.array([indices for _, *indices in files], dtype=np.int64).T
+    is_test = numbers == 1  # the folder test
+    if by_domain:
+        counts = enumerate(np.bincount(numbers))
+        orders = [(np.random.Generator(np.random.Philox(number)).permutation(count), count) for number, count in counts]
+        is_test = np.concatenate([order < test_count(count) for order, count in orders])
 
     def selected(mask: np.ndarray) -> Part:
-        pictures = Pictures(
-            [paths[i] for i in np.flatnonzero(mask)], spec["shape"][0], int(source["size"]), where, source.get("resize")
-        )
-        return Part(pictures, np.concatenate(labels)[mask], np.concatenate(numbers)[mask])
+        paths = [files[i][0] for i in np.flatnonzero(mask)]
+        pictures = Pictures(paths, spec["shape"][0], int(source["size"]), where, source.get("resize"))
+        return Part(pictures, labels[mask], numbers[mask])
 
-    is_test = np.concatenate(test)
     return Images(selected(~is_test), selected(is_test), names)

@@ -105,21 +105,22 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
         most = max(len(part) for part in parts)
         raise DataError(f"partition: a validation share of {share:g} holds out no image; clients have at most {most}")
     kept = [part[~np.isin(part, held)] for part in parts]
-    sizes = np.array([len(part) for part in kept])
-    if not sizes.all():
-        client = int(np.argmin(sizes))
+    if (client := next((client for client, part in enumerate(kept) if not len(part)), None)) is not None:
         loser = f"client {client} none of its {len(parts[client])} images"
         raise DataError(f"partition: a validation share of {share:g} leaves {loser}")
-    return replace(
-        partition,
-        indices=np.concatenate(kept),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
-        test=partition.test[:0],
-        class_counts=np.stack([np.bincount(labels[part], minlength=partition.class_counts.shape[1]) for part in kept]),
-        client_test=None,
-        validation=held,
-        client_validation=[np.intersect1d(part, held) for part in parts],
-    )
+    arrays = _arrays(kept, partition.test[:0], labels, partition.class_counts.shape[1])
+    of_clients = [np.intersect1d(part, held) for part in parts]
+    return replace(partition, **arrays, client_test=None, validation=held, client_validation=of_clients)
+
+
+def _arrays(parts: list[np.ndarray], test: np.ndarray, labels: np.ndarray, classes: int) -> dict[str, np.ndarray]:
+    """Return the arrays of a partition of images with ``labels`` (N,), from the clients' positions ``parts``."""
+    return {
+        "indices": np.concatenate(parts),
+        "offsets": np.cumsum([0, *map(len, parts)]),
+        "test": test,
+        "class_counts": np.stack([np.bincount(labels[part], minlength=classes) for part in parts]),
+    }
 
 
 def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
@@ -140,19 +141,12 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
     else:
         parts = assign(data.labels[: data.train], spec)
         test = np.arange(data.train, data.train + data.test, dtype=np.int64)
-    optional = {}
+    arrays = _arrays(parts, test, data.labels, data.classes)
     if "client_test" in spec:
         drawn = draw_client_test(data.labels, parts, test, spec["client_test"], spec["seed"])
-        optional["client_test"] = np.concatenate(drawn).astype(np.int64)
-    counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
-    content = {
-        "indices": np.concatenate(parts).astype(np.int64),
-        "offsets": np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64),
-        "test": test.astype(np.int64),
-        "class_counts": counts.astype(np.int64),
-        **optional,
-        "spec": np.array(json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)),
-    }
+        arrays["client_test"] = np.concatenate(drawn)
+    about = json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)
+    content = {**{name: array.astype(np.int64) for name, array in arrays.items()}, "spec": np.array(about)}
     with write_whole(out) as file:
         np.savez(file, **content, sha256=np.array(digest_arrays(**content)))
 

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from flatfed.experiment.figure_specs import Mark
-from flatfed.figures.style import count_text, seed_text
+from flatfed.experiment.figure_specs import FigureSpec, Mark
+from flatfed.figures.style import count_text, quantity, seed_text
 from flatfed.papers.quantity import evaluations
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
 
 
-@dataclass
 class FinalNumbers:
-    """Reads the final ``metric`` of runs, and counts the runs without one."""
+    """Reads the final numbers of a figure's metric, in units of its ``quantity``, and counts the runs without one."""
 
-    metric: str
-    absent: int = 0
-    diverged: int = 0
-    seeds: set[int] = field(default_factory=set)
-    windows: set[int] = field(default_factory=set)
+    def __init__(self, spec: FigureSpec):
+        self.metric, self.quantity = spec.metric, quantity(spec, spec.metric)
+        self.absent = self.diverged = 0
+        self.seeds: set[int] = set()
+        self.windows = sorted({mark.window for mark in spec.marks})
 
-    def summary(self, mark: Mark) -> tuple[float, float | None] | None:
-        """Return (mean over seeds, sample deviation or None) of ``mark``, None without a complete seed.
+    def numbers(self, mark: Mark) -> list[float]:
+        """Return the numbers of the complete seeds of ``mark``.
 
         :raises DataError: a run.json or metrics.csv is damaged.
         """
-        numbers = []
-        self.windows.add(mark.window)
-        for runs in mark.by_seed:
-            values = [self._final(run, mark.window) for run in runs]
-            if None not in values:
-                numbers.append(statistics.fmean(values))
-        if not numbers:
-            return None
+        seeds = [[self._final(run, mark.window) for run in runs] for runs in mark.by_seed]
+        numbers = [self.quantity.factor * statistics.fmean(values) for values in seeds if None not in values]
         self.seeds.add(len(numbers))
-        return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
+        return numbers
 
     def _final(self, run: Run, window: int) -> float | None:
         of_run = read_run(run, run.config.rounds, (self.metric,))
@@ -50,5 +43,5 @@ class FinalNumbers:
         """Return the caption of a ``mark``."""
         whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
         counts = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
-        final = " or ".join(evaluations(window) for window in sorted(self.windows))
+        final = " or ".join(map(evaluations, self.windows))
         return f"{mark}: {final}, {seed_text(self.seeds)}{whisker}.{count_text(counts)}"

@@ -16,9 +16,6 @@ from flatfed.runs.paths import RunIds, without_label
 #: Remedy for surfaces on different images.
 REMEDY = "models of different splits compare on test images: `set: test` in the figure"
 
-#: Text of a panel without its file.
-NOT_MADE = "not made"
-
 
 @dataclass(frozen=True)
 class LossSurface:
@@ -42,7 +39,7 @@ class LossSurface:
 def reason_empty(panel: list[LossSurface | None]) -> str:
     """Return the text in place of missing surfaces of a panel, or ""."""
     if None in panel:
-        return NOT_MADE
+        return "not made"
     return "\n".join(dict.fromkeys(surface.diverged for surface in panel if surface.diverged))
 
 
@@ -95,17 +92,15 @@ def explanation(surfaces: list[list[LossSurface | None]]) -> str:
     drawn = [surface for surface in all_surfaces if surface and not surface.diverged]
     texts = []
     if drawn:
-        seeds = ", ".join(str(seed) for seed in sorted({surface.about.seed for surface in drawn}))
+        seeds = ", ".join(map(str, sorted({surface.about.seed for surface in drawn})))
         texts.append(
             f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
             "scaled to each model's own filters; biases and normalisation layers stay fixed."
         )
-        digests: dict[str, set[str]] = {}
-        for about in (surface.about for surface in drawn):
-            images = "of the clients' training images" if about.set == "train" else "test images"
-            digests.setdefault(f"{about.images:,} {images}", set()).add(about.images_sha256)
-        same = len(drawn) > 1 and [len(of_images) for of_images in digests.values()] == [1]
-        texts.append(f"On {' or '.join(sorted(digests))}{', the same for all' if same else ''}.")
+        kinds = {"train": "of the clients' training images", "test": "test images"}
+        images = {(f"{s.about.images:,} {kinds[s.about.set]}", s.about.images_sha256) for s in drawn}
+        same = ", the same for all" if len(drawn) > 1 and len(images) == 1 else ""
+        texts.append(f"On {' or '.join(sorted({text for text, _ in images}))}{same}.")
     if infinite := sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn):
         texts.append(f"{infinite} points without a finite value are left out.")
     if absent := all_surfaces.count(None):

@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
-from flatfed.errors import DataError, unknown
 from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.palette import rank
 from flatfed.papers.figure_kinds import KINDS, Quantity
@@ -52,11 +51,8 @@ CAPTION = FontProperties(family=STYLE["font.family"], size=6.5)
 
 
 def quantity(spec: FigureSpec, metric: str) -> Quantity:
-    """Return the quantity of a figure's ``metric``; DataError if its kind cannot show it."""
-    quantities = KINDS[spec.kind].quantities
-    if metric not in quantities:
-        raise DataError(unknown("metric", metric, quantities, f"figure {spec.figure}"))
-    return quantities[metric]
+    """Return the quantity of a ``metric`` on the axes of a figure."""
+    return KINDS[spec.kind].quantities[metric]
 
 
 def subplots(count: int, across: int, height: float, rest: float = 0.6, **options: Any) -> tuple[Figure, list[Axes]]:
@@ -77,10 +73,6 @@ def gridded(count: int, across: int, height: float) -> tuple[Figure, list[Axes]]
     """Return :func:`subplots` with grid lines."""
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         return subplots(count, across, height)
-
-
-def annotate(axis: Axes, text: str, point: tuple[float, float], offset: float) -> None:
-    axis.annotate(text, point, (0, offset), textcoords="offset points", ha="center", fontsize=6)
 
 
 def seed_text(numbers: Iterable[int], spread: str = "") -> str:

@@ -66,9 +66,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(ps)), key=lambda index: ps[index])
-    corrected, highest = [1.0] * len(ps), 0.0
-    for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
-        corrected[index] = highest
-    return corrected
+    import numpy as np
+
+    order = np.argsort(ps, kind="stable")
+    corrected = np.maximum.accumulate(np.minimum(1.0, np.arange(len(ps), 0, -1) * np.take(ps, order)))
+    return corrected[np.argsort(order)].tolist()

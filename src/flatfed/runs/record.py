@@ -36,10 +36,9 @@ class RunRecord(JsonDocument):
     """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
     ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
-    Positive are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
-    results of the algorithm's other models. ``files``: SHA-256 by name. ``sealed``: "at conversion" for published runs
-    that got their digests later. ``imported``: "other code", if ``flatfed import --other-code`` accepted its versions.
-    ``together``: number of seeds that share the seconds, in records of earlier versions of FlatFed.
+    Seconds are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
+    results of the algorithm's other models. ``files``: SHA-256 by name. ``imported``: "other code", if
+    ``flatfed import --other-code`` accepted its versions.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -80,9 +79,7 @@ class RunRecord(JsonDocument):
     finished: str | None = None
     written: str | None = None
     files: dict[str, str] = Field(default_factory=dict)
-    sealed: str | None = None
     imported: str | None = None
-    together: Count | None = None
 
     @property
     def name(self) -> str:

@@ -52,18 +52,17 @@ def draw(spec: FigureSpec) -> Figure:
     for panel, axis, panel_looks in zip(spec.panels, axes, looks, strict=True):
         metric = panel.metric or spec.metric
         shown = style.quantity(spec, metric)
-        paths = [run.path for line in panel.marks for run in line.runs if run.path in records]
+        present = {run.path: records[run.path] for line in panel.marks for run in line.runs if run.path in records}
         panel_entries, last_rounds = {}, set()
-        for line, stroke in zip(panel.marks, (drawn[look] for look in panel_looks), strict=True):
-            runs = [_read(run.path, records[run.path], metric) for run in line.runs if run.path in records]
-            runs = [run for run in runs if run]
+        for line, look in zip(panel.marks, panel_looks, strict=True):
+            runs = [_read(run.path, present[run.path], metric) for run in line.runs if run.path in present]
+            runs = [shown.factor * values for values in runs if len(values)]
             numbers.append(len(runs))
-            last_rounds |= {max(run) for run in runs}
-            scaled = [{line.steps * at: shown.factor * value for at, value in run.items()} for run in runs]
-            _line(axis, stroke, list(map(pd.Series, scaled)), spec.smooth)
-            panel_entries[line.label] = style.legend_line(stroke)
+            last_rounds |= {values.index.max() for values in runs}
+            _draw(axis, drawn[look], runs, line.steps, spec.smooth)
+            panel_entries[line.label] = style.legend_line(drawn[look])
         if metric in PROBES:
-            _check_images(f"figure {spec.figure}: {panel.title}", {path: records[path] for path in paths})
+            _check_images(f"figure {spec.figure}: {panel.title}", present)
         early |= len(last_rounds) > 1
         cut |= _cut(axis)
         axis.set(title=panel.title, xlabel=ACROSS[spec.across], ylabel=shown.label)
@@ -94,23 +93,19 @@ def _need_own_legends(panels: list[DrawnPanel]) -> bool:
     return repeated and any(names != labels[0] for names in labels)
 
 
-def _read(folder: str, record: RunRecord, metric: str) -> dict[int, float]:
-    """Return round -> finite value of a run; empty without metrics.csv."""
+def _read(folder: str, record: RunRecord, metric: str) -> pd.Series:
+    """Return the finite values of a run by round; none without metrics.csv."""
+    values = {}
     if metric in PROBES:
-        pairs = _probes(folder, record, metric)
-    elif not Path(folder, METRICS).is_file():
-        return {}
-    else:
+        try:
+            values = {int(probe["round"]): probe[metric] for probe in record.probes if probe[metric] is not None}
+        except (ValueError, KeyError, TypeError) as problem:
+            raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
+    elif Path(folder, METRICS).is_file():
         history = read_history(Path(folder), record, ("round", metric))
-        pairs = list(zip(history["round"], history[metric], strict=True))
-    return {number: value for number, value in pairs if math.isfinite(value)}
-
-
-def _probes(folder: str, record: RunRecord, metric: str) -> list[tuple[int, float]]:
-    try:
-        return [(int(probe["round"]), float(probe[metric])) for probe in record.probes if probe[metric] is not None]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
+        values = dict(zip(history["round"], history[metric], strict=True))
+    series = pd.Series(values, dtype=float)
+    return series[np.isfinite(series)]
 
 
 def _check_images(where: str, records: dict[str, RunRecord]) -> None:
@@ -128,15 +123,15 @@ def _check_images(where: str, records: dict[str, RunRecord]) -> None:
                 )
 
 
-def _line(axis: Axes, look: dict[str, Any], runs: list[pd.Series], window: int) -> None:
-    """Draw band, mean and smoothed mean over the rounds that all runs (round -> value) have."""
+def _draw(axis: Axes, look: dict[str, Any], runs: list[pd.Series], steps: int, window: int) -> None:
+    """Draw band, mean and smoothed mean over the rounds that all runs have; ``steps``: communications per round."""
     values = pd.concat(runs, axis=1, join="inner").sort_index() if runs else pd.DataFrame()
     if values.empty:
         return
-    rounds, mean = values.index.to_numpy(), values.mean(axis=1).to_numpy()
+    rounds, mean = steps * values.index.to_numpy(), values.mean(axis=1)
     smooth = hanning(mean, window)
     if len(runs) > 1:
-        deviation = hanning(values.std(axis=1, ddof=1).to_numpy(), window)
+        deviation = hanning(values.std(axis=1, ddof=1), window)
         axis.fill_between(rounds, smooth - deviation, smooth + deviation, color=look["color"], alpha=0.13, linewidth=0)
     if window >= 3:
         axis.plot(rounds, mean, color=look["color"], alpha=0.28, linewidth=0.6)
@@ -147,28 +142,24 @@ def _cut(axis: Axes) -> bool:
     """Set the limits to lines and bands, without the first eighth of long ones; return whether they cut a part off."""
     parts = [np.column_stack(line.get_data()) for line in axis.get_lines()]
     parts += [path.vertices for band in axis.collections for path in band.get_paths()]
-    parts = [part for part in parts if len(part)]
     if not parts:
         return False
     starts = [part[:, 0].max() / 8 if len(np.unique(part[:, 0])) >= LONG else -math.inf for part in parts]
     late = np.concatenate([part[part[:, 0] >= start, 1] for part, start in zip(parts, starts, strict=True)])
     margin = 0.04 * (late.max() - late.min() or 1.0)
     low, high = late.min() - margin, late.max() + margin
+    axis.margins(x=0)
     axis.set_ylim(low, high)
-    if axis.dataLim.width:
-        axis.set_xlim(axis.dataLim.x0, axis.dataLim.x1)
     values = np.concatenate([part[:, 1] for part in parts])
     return bool(values.min() < low or values.max() > high)
 
 
-def hanning(values: np.ndarray, window: int) -> np.ndarray:
-    """Return ``values`` (rounds,) smoothed with a Hanning window of ``window`` points of positive weight.
+def hanning(values: pd.Series, window: int) -> pd.Series:
+    """Return ``values`` smoothed with a Hanning window of ``window`` points of positive weight.
 
     The window is cut at the ends and its weights renormalized.
     """
     window = min(window, len(values) - (len(values) + 1) % 2)
     if window < 3:
         return values
-    weights = np.hanning(window + 2)[1:-1]
-    total = np.convolve(np.ones_like(values), weights, mode="same")
-    return np.convolve(values, weights, mode="same") / total
+    return values.rolling(window + 2, center=True, min_periods=1, win_type="hann").mean()

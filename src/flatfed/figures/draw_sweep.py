@@ -7,23 +7,24 @@ scale the labels of 0.998, 0.9995, 0.99995 overlap.
 from __future__ import annotations
 
 import itertools
+import statistics
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.experiment.figure_specs import FigureSpec, Mark
+from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
-from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, quantity, width_text
+from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, width_text
 
 
 def draw(spec: FigureSpec) -> Figure:
     """Return a figure of kind "sweep".
 
-    :raises DataError: the metric is unknown, or a file of a run is damaged.
+    :raises DataError: a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
+    final = FinalNumbers(spec)
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
     looks = strokes((mark.algorithm, style(mark.algorithm)) for mark in spec.marks)
     entries: dict[str, Any] = {}
@@ -31,32 +32,29 @@ def draw(spec: FigureSpec) -> Figure:
         values = sorted({point.x for point in panel.marks})
         for algorithm, points in itertools.groupby(panel.marks, lambda mark: mark.algorithm):
             line, look = list(points), looks[style(algorithm)]
-            mark = {"marker": "o", "markersize": 2.4 * look["linewidth"]}
-            _line(axis, line, values, {**look, **mark}, final, shown.factor)
-            entries[line[0].label] = legend_line(look, **mark)
+            look = {**look, "marker": "o", "markersize": 2.4 * look["linewidth"]}
+            _line(axis, [(values.index(point.x), final.numbers(point)) for point in line], look)
+            entries[line[0].label] = legend_line(look)
         for level in panel.levels:
             look = looks[style(level.algorithm)]
-            if numbers := final.summary(level):
-                axis.axhline(shown.factor * numbers[0], **look)
+            if numbers := final.numbers(level):
+                axis.axhline(statistics.fmean(numbers), **look)
             entries[level.label] = legend_line(look)
         axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
         axis.set_xlim(-0.25, len(values) - 0.75)
         if len(values) > 6:
             axis.tick_params(axis="x", rotation=45)
-        axis.set(title=panel.title, xlabel=panel.axis, ylabel=shown.label)
+        axis.set(title=panel.title, xlabel=panel.axis, ylabel=final.quantity.label)
     legend(figure, entries, spec.marks)
     caption(figure, spec, final.explanation("Mark") + " The values have equal distances." + width_text(looks))
     return figure
 
 
-def _line(
-    axis: Axes, line: list[Mark], values: list[float], look: dict[str, Any], final: FinalNumbers, factor: float
-) -> None:
-    points = [(values.index(point.x), final.summary(point)) for point in line]
-    positions = [position for position, numbers in points if numbers]
-    means = [factor * numbers[0] for _, numbers in points if numbers]
-    deviations = [numbers[1] for _, numbers in points if numbers]
-    if any(deviation is not None for deviation in deviations):
-        whiskers = [factor * (deviation or 0.0) for deviation in deviations]
+def _line(axis: Axes, points: list[tuple[int, list[float]]], look: dict[str, Any]) -> None:
+    """Draw the means of ``points``, (position, numbers of the seeds), with whiskers if a point has several seeds."""
+    points = [(position, numbers) for position, numbers in points if numbers]
+    positions, means = [position for position, _ in points], [statistics.fmean(numbers) for _, numbers in points]
+    if any(len(numbers) > 1 for _, numbers in points):
+        whiskers = [statistics.stdev(numbers) if len(numbers) > 1 else 0.0 for _, numbers in points]
         axis.errorbar(positions, means, whiskers, linestyle="none", **{**WHISKER, "color": look["color"]})
     axis.plot(positions, means, **look)

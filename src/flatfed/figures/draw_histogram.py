@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
 from flatfed.experiment.figure_specs import FigureSpec
-from flatfed.figures.heat_map import ticks
+from flatfed.figures.draw_partition import ticks
 from flatfed.figures.style import caption, gridded, legend
 
 #: Colour and dash pattern of the outlines, in order: green and red as in the paper.
