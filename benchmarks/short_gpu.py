@@ -15,6 +15,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def pack(options: argparse.Namespace) -> None:
     """Write settings, partitions, PyHessian and pydantic to KIT, and the images to HALVES."""
     from flatfed.commands import configuration, describe
     from flatfed.data import partition, sources
-    from flatfed.experiment import analyses, run_specs
+    from flatfed.experiment import run_specs
     from flatfed.runs import source_code
 
     experiment, runs = configuration.load(options.config), []
@@ -58,7 +59,8 @@ def pack(options: argparse.Namespace) -> None:
         copy(Path(run.partition), KIT / run.partition)
         # No checkpoints: the GPU host resumes nothing.
         config = run.config.changed(checkpoint_every=run.config.rounds)
-        settings = {kind: analyses.options(experiment.catalog, kind, run.scale, run.protocol) for kind in ANALYSES}
+        options_of = partial(run_specs.analysis_options, experiment.catalog, scale=run.scale, protocol=run.protocol)
+        settings = {kind: options_of(kind) for kind in ANALYSES}
         # Few large batches fill a GPU. Runs of a seed share images and random vectors.
         settings["hessian"] += ["--micro-batch", "1024", "--seed", str(run.seed)]
         runs.append({"ids": ids, "config": config.as_json(), "partition": run.partition, "analyses": settings})

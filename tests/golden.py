@@ -31,7 +31,7 @@ from flatfed.data import sources  # noqa: E402
 from flatfed.engine import versions  # noqa: E402
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
-from flatfed.experiment import Experiment, Run, figure_specs, run_specs, scales  # noqa: E402
+from flatfed.experiment import Experiment, Run, figure_specs, run_specs  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
 from flatfed.runs.run_config import RunConfig  # noqa: E402
 
@@ -100,7 +100,7 @@ def case_of(configuration: Experiment, run: Run) -> Case:
 def cases() -> list[Case]:
     """Return few runs that together have every feature of the preview's runs, every algorithm and the MODELS."""
     configuration = experiment.load(ROOT)
-    preview = scales.all_at(configuration, "preview")
+    preview = configuration.all_at("preview")
     runs = {
         r.path: r
         for table, columns in preview.tables

@@ -13,7 +13,7 @@ import yaml
 
 import made
 from flatfed import algorithms, experiment, models
-from flatfed.experiment import figure_specs, report_spec, run_specs, scales, table_specs
+from flatfed.experiment import figure_specs, report_spec, run_specs, table_specs
 from flatfed.experiment.numbers import inputs
 from flatfed.runs.paths import Paths
 
@@ -29,9 +29,9 @@ def exp() -> experiment.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment; from flatfed.experiment import scales, table_specs;"
+        "import sys; from flatfed import experiment; from flatfed.experiment import table_specs;"
         "found = experiment.load(sys.argv[1]);"
-        "every = [(at, table) for at in ('preview', 'paper') for table, _ in scales.all_at(found, at)[0]];"
+        "every = [(at, table) for at in ('preview', 'paper') for table in found.all_at(at).tables];"
         "[table_specs.table_spec(found, *one) for one in every];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
@@ -43,7 +43,7 @@ def test_loading_imports_no_torch() -> None:
 
 
 def test_preview_is_small(exp: experiment.Experiment) -> None:
-    for table, columns in scales.existing(exp, exp.scale, exp.requested).tables:
+    for table, columns in exp.existing(exp.scale, exp.requested).tables.items():
         for run in made.table_runs(exp, "preview", table, columns):
             description, data = run.config.as_json(), exp.catalog.datasets[run.dataset]
             images = data.train // description["partition"]["clients"]
@@ -117,7 +117,7 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
 def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experiment) -> None:
     seen: dict[str, str] = {}
     for scale in experiment.SCALES:
-        for table, _ in scales.all_at(exp, scale)[0]:
+        for table in exp.all_at(scale).tables:
             for run in made.table_runs(exp, scale, table):
                 text = json.dumps(run.config.as_json(), sort_keys=True, allow_nan=False)
                 assert json.loads(text) == run.config.as_json()
@@ -201,7 +201,7 @@ def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.
     file = tmp_path / "cifar10.npz"
     file.touch()
     source = {"source": "npz", "path": str(file)}
-    moved = experiment.load(ROOT, {**exp.config, "data": {"cifar10": source}})
+    moved = experiment.load(ROOT, {**exp.request.as_written(), "data": {"cifar10": source}})
     assert run_specs.dataset_spec(moved.catalog, "cifar10") == {
         **run_specs.dataset_spec(exp.catalog, "cifar10"),
         "source": source,
@@ -211,7 +211,7 @@ def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.
 
 
 def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None:
-    more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3]})
+    more = experiment.load(ROOT, {**exp.request.as_written(), "seeds": [1, 2, 3]})
     before = {run.path: run.config.as_json() for run in made.table_runs(exp, "preview", T1)}
     after = {run.path: run.config.as_json() for run in made.table_runs(more, "preview", T1)}
     assert {path: after[path] for path in before} == before
@@ -271,7 +271,7 @@ def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: experiment.Ex
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
     spec = report_spec.specification(exp, "preview")
     assert len(spec.runs) == len({run.path for run in spec.runs}) == 64
-    assert [table.layout.table for table in spec.tables] == [T1, T6]
+    assert [table.table for table in spec.tables] == [T1, T6]
 
 
 def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:

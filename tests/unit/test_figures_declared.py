@@ -20,7 +20,7 @@ from test_figures import VISION, seen
 import made
 from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
-from flatfed.experiment import figure_specs, run_specs, scales
+from flatfed.experiment import figure_specs, run_specs
 from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
@@ -221,7 +221,7 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
 
 def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
     tables = {
-        run.path for table, _ in scales.all_at(EXP, "preview").tables for run in made.table_runs(EXP, "preview", table)
+        run.path for table in EXP.all_at("preview").tables for run in made.table_runs(EXP, "preview", table)
     }
     for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
         assert set(figure_specs.figure_spec(EXP, "preview", name).runs) <= tables

@@ -32,7 +32,7 @@ from flatfed.config.datasets import Source
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from flatfed.experiment import figure_specs, run_specs, scales
+from flatfed.experiment import figure_specs, run_specs
 from flatfed.papers.errata import Errata
 from flatfed.workflow import requested
 from shipped import EXP
@@ -227,7 +227,7 @@ def test_what_the_configuration_asks_for_is_whole():
     runs = [
         run
         for scale in experiment.SCALES
-        for table, _ in scales.all_at(EXP, scale)[0]
+        for table in EXP.all_at(scale).tables
         for run in made.table_runs(EXP, scale, table)
     ]
     for figure in EXP.figures:

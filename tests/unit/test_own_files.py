@@ -18,7 +18,7 @@ from flatfed import cli, experiment
 from flatfed.config.protocol import DEFAULTS
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
-from flatfed.experiment import data_sources, run_specs, scales, selection
+from flatfed.experiment import data_sources, run_specs
 
 
 @pytest.fixture(autouse=True)
@@ -349,13 +349,13 @@ def test_absent_images_block_only_what_needs_them(here, capsys):
     (here / "photos").rename(here / "moved")
     words = "datasets.photos.source.path: 'photos' does not"
     found = experiment.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
-    assert made.first_numbers(found, "preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
+    assert made.first_numbers(found, "preview", "fedsmoo2023_T1") and found.with_columns(["fedsmoo2023_T1"])
     blocked = [
         lambda: made.first_numbers(found, "paper", "photos"),
         lambda: run_specs.run(found, "paper", "photos", "skewed", "fedsam", 1),
         lambda: run_specs.dataset_spec(found.catalog, "photos"),
-        lambda: scales.existing(found, found.scale, found.requested),
-        lambda: scales.all_at(found, "paper"),
+        lambda: found.existing(found.scale, found.requested),
+        lambda: found.all_at("paper"),
         found.check,
     ]
     for question in blocked:

@@ -7,7 +7,7 @@ from own_files import load, photos, put
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import SCALES, report_spec, run_specs, scales, table_specs
+from flatfed.experiment import SCALES, report_spec, run_specs, table_specs
 from flatfed.tables import report
 from flatfed.workflow import requested
 
@@ -41,14 +41,14 @@ def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
 
 def test_selections_and_everything_leave_it_out_and_say_so():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
-    assert [name for name, _ in scales.existing(found, found.scale, found.requested).tables] == ["fedsmoo2023_T1"]
-    assert [name for name, _ in scales.existing(found, "paper", found.requested).tables] == ["photos", "fedsmoo2023_T1"]
-    (line,) = scales.left_out(found, found.scale, found.requested)
+    assert [*found.existing(found.scale, found.requested).tables] == ["fedsmoo2023_T1"]
+    assert [*found.existing("paper", found.requested).tables] == ["photos", "fedsmoo2023_T1"]
+    (line,) = found.left_out(found.scale, found.requested)
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
-    assert scales.left_out(found, "paper", found.requested) == []
+    assert found.left_out("paper", found.requested) == []
     assert report_spec.specification(found, "preview").left_out == [line]
     only = {scale: {n for n, t in found.tables.items() if t.document.scales == [scale]} for scale in SCALES}
-    existing = {scale: {name for name, _ in scales.all_at(found, scale).tables} for scale in SCALES}
+    existing = {scale: {*found.all_at(scale).tables} for scale in SCALES}
     assert existing["paper"] == {*found.tables} - only["preview"]
     assert existing["preview"] == {*found.tables} - only["paper"] - {"photos"}
     assert "effects" in only["preview"] and "effects_cnn" in only["paper"]
@@ -61,7 +61,7 @@ def test_a_protocol_with_a_preview_has_one():
     preview["model"] = {"name": "cnn_tiny"}
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
     assert (
-        scales.left_out(found, found.scale, found.requested) == []
+        found.left_out(found.scale, found.requested) == []
         and len(made.first_numbers(found, "preview", "photos")) == 4
     )
     spec = table_specs.table_spec(found, "preview", "photos")

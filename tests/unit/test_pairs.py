@@ -111,7 +111,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
-    config = experiment.load(ROOT).config
+    config = experiment.load(ROOT).request.as_written()
     exp = experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
     run = run_specs.run(exp, "preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
     assert run.config.update.as_json() == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
@@ -145,7 +145,7 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
     (folder / "_helpers.py").write_text("def (:")
     (folder / "package").mkdir()
     (folder / "package/__init__.py").write_text("def (:")
-    config = experiment.load(ROOT).config
+    config = experiment.load(ROOT).request.as_written()
     with pytest.raises(ConfigError) as caught:
         experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
     for word in words:
@@ -154,7 +154,7 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
 
 def test_a_model_in_a_folder_of_algorithms_is_named(folder):
     (folder / "perceptron.py").write_text("def build(shape, classes): ...")
-    config = experiment.load(ROOT).config
+    config = experiment.load(ROOT).request.as_written()
     with pytest.raises(ConfigError, match=r"perceptron.py: defines no subclass .* of a model: .*`model_folders`"):
         experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
 
@@ -162,7 +162,7 @@ def test_a_model_in_a_folder_of_algorithms_is_named(folder):
 @pytest.mark.parametrize("name", ["fed sign", "fed;touch x", "$(touch x)", "fedsіgn", "x" * 100])
 def test_the_name_of_an_outside_file_is_an_id(folder, name):
     (folder / f"{name}.py").write_text(MINE)
-    config = experiment.load(ROOT).config
+    config = experiment.load(ROOT).request.as_written()
     with pytest.raises(ConfigError) as caught:
         experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
     for word in ("algorithm_folders", repr(name), "letters, digits"):

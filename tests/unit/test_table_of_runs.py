@@ -120,9 +120,9 @@ def test_cells_read_the_runs_in_their_folders(folder, monkeypatch):
     """Without links and without another working directory."""
     given = {}
 
-    def fill(layout, specs, **options):
-        given[Path.cwd()] = {run.path for spec in specs for run in spec.runs}
-        return FILL(layout, specs, **options)
+    def fill(spec, **options):
+        given[Path.cwd()] = {run.path for number in spec.numbers for run in number.runs}
+        return FILL(spec, **options)
 
     monkeypatch.setattr(filled_table, "fill", fill)
     here = Path.cwd()

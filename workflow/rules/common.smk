@@ -26,18 +26,15 @@ from flatfed.commands import configuration
 from flatfed.data import schemes
 from flatfed.engine import versions
 from flatfed.experiment import (
-    analyses,
     data_sources,
     figure_specs,
     numbers,
     report_spec,
     run_specs,
-    scales,
-    selection,
     tuning,
     table_specs,
 )
-from flatfed.experiment.model import digest
+from flatfed.experiment.digest import digest
 from flatfed.models import pretrained
 from flatfed.runs import lock, source_code, timing
 from flatfed.runs.paths import Paths
@@ -181,7 +178,7 @@ def columns_of(table):
     """Return the columns of a table that config.yaml selects; None (all) with the target `everything`."""
     if any(re.search("(?<!tuning_)everything$", target) for target in workflow.dag_settings.targets):
         return None
-    return selection.with_columns(EXPERIMENT, [table])[0][1]
+    return EXPERIMENT.requested.tables.get(table)
 
 
 @reports_errors
@@ -204,26 +201,26 @@ def check_targets(*rule_names):
 @functools.cache
 def say_left_out(every):
     targets = EXPERIMENT.everything if every else EXPERIMENT.requested
-    lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, targets)
+    lines = EXPERIMENT.left_out(EXPERIMENT.scale, targets)
     for line in lines if workflow.is_main_process else ():
         logger.info(line)
 
 
 def outputs(scale, targets):
     """Return the files of the requested tables and figures."""
-    return PATHS.outputs(scale, [table for table, _ in targets.tables], targets.figures)
+    return PATHS.outputs(scale, targets.tables, targets.figures)
 
 
 @reports_errors
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    files = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
+    files = outputs(scale, EXPERIMENT.existing(scale, EXPERIMENT.requested))
     return [*files, PATHS.report(scale), PATHS.errata]
 
 
 @reports_errors
 def every_output(wildcards):
     say_left_out(every=True)
-    files = outputs(EXPERIMENT.scale, scales.all_at(EXPERIMENT, EXPERIMENT.scale))
+    files = outputs(EXPERIMENT.scale, EXPERIMENT.all_at(EXPERIMENT.scale))
     return [*files, PATHS.errata]

@@ -115,18 +115,18 @@ def choice_inputs(wildcards):
 
 
 def choice_files(targets):
-    searches = selection.searches(EXPERIMENT, EXPERIMENT.scale, targets)
+    searches = report_spec.searches(EXPERIMENT, EXPERIMENT.scale, targets)
     return [tuning.choice_path(PATHS, search) for search in searches]
 
 
 @reports_errors
 def tuning_choices(wildcards):
-    return choice_files(scales.existing(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.requested))
+    return choice_files(EXPERIMENT.existing(EXPERIMENT.scale, EXPERIMENT.requested))
 
 
 @reports_errors
 def every_tuning_choice(wildcards):
-    return choice_files(scales.all_at(EXPERIMENT, EXPERIMENT.scale))
+    return choice_files(EXPERIMENT.all_at(EXPERIMENT.scale))
 
 
 def all_cores(wildcards):
@@ -136,9 +136,9 @@ def all_cores(wildcards):
 @reports_errors
 def surface_settings(wildcards):
     images = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
-    return analyses.options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **images)
+    return run_specs.analysis_options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **images)
 
 
 @reports_errors
 def hessian_settings(wildcards):
-    return analyses.options(EXPERIMENT.catalog, "hessian", wildcards.scale, wildcards.protocol)
+    return run_specs.analysis_options(EXPERIMENT.catalog, "hessian", wildcards.scale, wildcards.protocol)

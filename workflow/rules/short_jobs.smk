@@ -57,9 +57,8 @@ def cell_job(scale, table, column, row):
 @ShortJob
 def table_job(scale, table):
     columns = columns_of(table)
-    layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
-    of_table = numbers.numbers(EXPERIMENT, scale, table, columns)
-    return Description(PATHS.table(scale, table), [layout, of_table], numbers.inputs(of_table))
+    spec = table_specs.table_spec(EXPERIMENT, scale, table, columns)
+    return Description(PATHS.table(scale, table), [spec], numbers.inputs(spec.numbers))
 
 
 @ShortJob
@@ -70,7 +69,7 @@ def figure_job(scale, figure):
 
 @ShortJob
 def report_job(scale):
-    inputs = outputs(scale, scales.existing(EXPERIMENT, scale, EXPERIMENT.requested))
+    inputs = outputs(scale, EXPERIMENT.existing(scale, EXPERIMENT.requested))
     return Description([PATHS.report(scale)], [report_spec.specification(EXPERIMENT, scale)], inputs)
 
 
@@ -87,8 +86,8 @@ def table_columns(wildcards):
 # The captions of Snakemake's report.
 def table_printed(wildcards):
     """Return whether the table shows the paper's numbers."""
-    layout, _ = table_job.of(wildcards).content
-    return layout.printed
+    (table,) = table_job.of(wildcards).content
+    return table.printed
 
 
 def figure_caption(wildcards):

@@ -57,7 +57,7 @@ if exported not in before:
     shell.prefix(f"set -euo pipefail; {before}{exported}")
 
 from flatfed.errors import FlatFedError
-from flatfed.experiment import selection
+from flatfed.experiment import loading
 
 
 def reports_errors(question):
@@ -76,4 +76,4 @@ def reports_errors(question):
 # Before `configfile:`, whose reader reports no key or line and accepts duplicate keys. As a module, this file belongs to the other
 # workflow.
 if Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
-    reports_errors(selection.check_file)(Path(selection.FILE))
+    reports_errors(loading.check_file)(Path(loading.FILE))

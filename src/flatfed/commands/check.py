@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import numbers, scales
+from flatfed.experiment import numbers
 from flatfed.papers.units import plural
 
 ARGUMENTS = [arguments.CONFIG]
@@ -27,12 +27,12 @@ def run(options: argparse.Namespace) -> None:
     print(f"{len(experiment.errata.entries)} errata")
     print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
     runs: set[str] = set()
-    for table, columns in scales.existing(experiment, scale, experiment.requested).tables:
+    for table, columns in experiment.existing(scale, experiment.requested).tables.items():
         of_table = numbers.numbers(experiment, scale, table, columns)
         needed = numbers.runs_of(of_table)
         print(f"{table}: {len(numbers.by_cell(of_table))} cells from {len(needed)} runs at {scale} scale")
         runs |= needed.keys()
-    for line in scales.left_out(experiment, scale, experiment.requested):
+    for line in experiment.left_out(scale, experiment.requested):
         print(line)
     if unused := numbers.unused(experiment):
         first = "; ".join(unused[:10]) + "; ..." * (len(unused) > 10)

@@ -14,8 +14,7 @@ from flatfed import experiment
 from flatfed.commands.kinds import is_value
 from flatfed.config import strict_yaml
 from flatfed.errors import ConfigError, os_error_message
-from flatfed.experiment import RequestedTable, scales, selection
-from flatfed.experiment.model import digest
+from flatfed.experiment.digest import digest
 from flatfed.files import digest_json, read_json, seal_outputs, write_json
 from flatfed.runs.paths import Paths
 
@@ -62,11 +61,12 @@ def seal(options: argparse.Namespace, outputs: Sequence[Path], inputs: Iterable[
         seal_outputs(outputs, options.seal, inputs)
 
 
-def requested_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[RequestedTable]]:
-    """Return the requested scale and tables (default: those of config.yaml)."""
-    scale = options.scale or selection.scale_of(loaded, options.tables)
-    requested = scales.existing(loaded, scale, loaded.requested)
-    return scale, selection.with_columns(loaded, options.tables) or requested.tables
+def requested_tables(
+    loaded: experiment.Experiment, options: argparse.Namespace
+) -> tuple[str, dict[str, list[str] | None]]:
+    """Return the requested scale and tables with their columns (default: those of config.yaml)."""
+    scale = options.scale or loaded.scale_of(options.tables)
+    return scale, loaded.with_columns(options.tables) or loaded.existing(scale, loaded.requested).tables
 
 
 def read(parts: Parts) -> dict[str, Any]:

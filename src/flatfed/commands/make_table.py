@@ -20,8 +20,8 @@ import sys
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
-from flatfed.experiment import selection, table_specs
-from flatfed.experiment.numbers import inputs, numbers
+from flatfed.experiment import table_specs
+from flatfed.experiment.numbers import inputs
 from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
 
@@ -57,9 +57,8 @@ def run(options: argparse.Namespace) -> None:
 def _of_results(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]]:
     """Return the table, and the files that it reads."""
     experiment = configuration.load(options.config)
-    scale = options.scale or selection.scale_of(experiment, [options.table])
-    columns = None if options.all else selection.with_columns(experiment, [options.table])[0][1]
-    layout = table_specs.table_spec(experiment, scale, options.table, columns)
-    of_table = numbers(experiment, scale, options.table, columns)
-    configuration.check_digest(options, layout, of_table)
-    return blocks.typeset(filled_table.fill(layout, of_table)), inputs(of_table)
+    scale = options.scale or experiment.scale_of([options.table])
+    columns = None if options.all else experiment.requested.tables.get(options.table)
+    spec = table_specs.table_spec(experiment, scale, options.table, columns)
+    configuration.check_digest(options, spec)
+    return blocks.typeset(filled_table.fill(spec)), inputs(spec.numbers)

@@ -27,7 +27,7 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.experiment import Experiment, Requested, Run, lookup, scales, selection
+from flatfed.experiment import Experiment, Requested, Run, lookup
 from flatfed.experiment.lookup import Entries
 
 #: Columns before and after the hours.
@@ -62,15 +62,15 @@ def forecast(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], 
     Reports damaged records on stderr; ConfigError if there is no such table or figure.
     """
     experiment = configuration.load(options.config)
-    scale = options.scale or selection.scale_of(experiment, options.tables)
+    scale = options.scale or experiment.scale_of(options.tables)
     needs = needs_of(experiment, scale, requested(experiment, scale, options.tables, options.all))
     total = functools.reduce(operator.or_, needs.values(), Need())
     measurements, left_out = plan_measured.measured(experiment, scale)
-    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.requested)
+    absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
-    kept = total.runs if experiment.config.get("keep_models") == "all" else total.analysed
+    kept = total.runs if experiment.request.keep_models == "all" else total.analysed
     plan = {name: summarise(need, states, measurements, kept) for name, need in {**needs, "total": total}.items()}
     machines = sorted({past.machine for run in total.runs.values() for past in measurements.nearest(run)})
     return plan, f"{scale} scale, {measurements.device}: by {', '.join(machines) or 'nothing'}"
@@ -128,7 +128,7 @@ def requested(experiment: Experiment, scale: str, names: list[str], all_of_them:
         lookup.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
         if all_of_them:
-            return scales.all_at(experiment, scale)
-        return scales.existing(experiment, scale, experiment.requested)
-    with_columns = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
+            return experiment.all_at(scale)
+        return experiment.existing(scale, experiment.requested)
+    with_columns = experiment.with_columns(name for name in names if name in tables)
     return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])

@@ -66,7 +66,7 @@ def _speed_settings(config: RunConfig) -> str:
 
 def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str]]:
     """Return the measurements on the configured device, and a line for each damaged record."""
-    device = gpus.resolve(experiment.config.get("device", "auto"))
+    device = gpus.resolve(experiment.request.device)
     runs, left_out = [], []
     finished = run_folders.record_files([Path(experiment.paths.results, scale, "runs")], records.RECORD)
     for path in [*finished, *run_folders.record_files([PUBLISHED], records.RECORD, records.RECORD_SO_FAR)]:

@@ -26,7 +26,7 @@ class Need:
 
 def needs_of(experiment: Experiment, scale: str, requested: Requested) -> dict[str, Need]:
     """Return the needs of each requested table and figure; a table and a figure of one name count together."""
-    tables = {name: numbers(experiment, scale, name, columns) for name, columns in requested.tables}
+    tables = {name: numbers(experiment, scale, name, columns) for name, columns in requested.tables.items()}
     figures = {name: figure_specs.figure_spec(experiment, scale, name) for name in requested.figures}
     needs = dict.fromkeys([*tables, *figures], Need())
     for name, of_table in tables.items():

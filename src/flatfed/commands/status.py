@@ -26,7 +26,7 @@ from flatfed.commands import arguments, configuration, plan_needs
 from flatfed.engine import versions
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run, scales
+from flatfed.experiment import Experiment, Run
 from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
 from flatfed.runs import lock, record
 from flatfed.workflow.closing import last_line
@@ -55,9 +55,9 @@ def run(options: argparse.Namespace) -> None:
     """Print the states of the requested tables; ConfigError if there is no such table."""
     experiment = configuration.load(options.config)
     scale, requested = configuration.requested_tables(experiment, options)
-    for line in [] if options.tables else scales.left_out(experiment, scale, experiment.requested):
+    for line in [] if options.tables else experiment.left_out(scale, experiment.requested):
         print(line, file=sys.stderr)
-    tables = {name: by_cell(numbers(experiment, scale, name, columns)) for name, columns in requested}
+    tables = {name: by_cell(numbers(experiment, scale, name, columns)) for name, columns in requested.items()}
     runs = runs_of(number for cells in tables.values() for cell in cells.values() for number in cell)
     failed = failures(experiment.paths.logs, scale)
     states = {path: state(run, failed) for path, run in runs.items()}

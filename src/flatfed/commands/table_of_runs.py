@@ -78,10 +78,10 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     notes, title = layout.notes, f"{layout.title} ({summary})" if options.so_far else layout.title
     if len(columns) < len(table.columns):  # replace the note about the configuration's columns
         notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
-    layout = replace(layout, datasets=datasets, notes=notes, title=title)
     cells = [_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs]
     of_table = [number for cell in cells for number in cell]
-    typeset = blocks.typeset(filled_table.fill(layout, of_table, so_far=options.so_far))
+    layout = replace(layout, datasets=datasets, notes=notes, title=title, numbers=of_table)
+    typeset = blocks.typeset(filled_table.fill(layout, so_far=options.so_far))
     counts = f"{plural(len(shown), 'run')}; {len(records) - len(shown) - len(left_out)} others are not of this table"
     return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
 

@@ -23,7 +23,6 @@ from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.experiment import table_specs
-from flatfed.experiment.numbers import numbers
 from flatfed.papers.units import plural
 from flatfed.tables import claims, filled_table, notes, verification
 from flatfed.tables.compare import JUDGED
@@ -40,11 +39,11 @@ def run(options: argparse.Namespace) -> int:
     experiment = configuration.load(options.config)
     scale, requested = configuration.requested_tables(experiment, options)
     results, refused = [], []
-    for name, columns in requested:
-        of_table = numbers(experiment, scale, name, columns)
-        printed = {(number.column, number.row) for number in of_table if number.paper}
+    for name, columns in requested.items():
+        spec = table_specs.table_spec(experiment, scale, name, columns)
+        printed = {(number.column, number.row) for number in spec.numbers if number.paper}
         try:
-            filled = filled_table.fill(table_specs.table_spec(experiment, scale, name, columns), of_table)
+            filled = filled_table.fill(spec)
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue

@@ -33,17 +33,18 @@ class Request(Document):
     )
     seeds: Seeds = optional("seeds of all runs, instead of those of tables and protocols; whole numbers from 1 up")
     tune: bool = optional(
-        "whether runs use the values that `snakemake tuning` chose where a paper does not print its choice"
+        "whether runs use the values that `snakemake tuning` chose where a paper does not print its choice",
+        False,
     )
     data: dict[str, Annotated[dict[str, Any], Field(description="a source of data, as in config/datasets.yaml")]] = (
-        optional("sources of datasets on this machine, instead of those in config/datasets.yaml")
+        optional("sources of datasets on this machine, instead of those in config/datasets.yaml", {})
     )
-    algorithm_folders: Folders = optional("folders with your algorithms, one file each")
-    model_folders: Folders = optional("folders with your models, one file each")
-    table_folders: Folders = optional("folders with your tables, a YAML file each")
-    device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda")
+    algorithm_folders: Folders = optional("folders with your algorithms, one file each", [])
+    model_folders: Folders = optional("folders with your models, one file each", [])
+    table_folders: Folders = optional("folders with your tables, a YAML file each", [])
+    device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda", "auto")
     keep_models: Literal["needed", "all"] = optional(
-        "needed (a model is deleted once no requested analysis needs it), or all"
+        "needed (a model is deleted once no requested analysis needs it), or all", "needed"
     )
     threads: Annotated[int, Field(ge=1, le=4096)] = optional(
         "CPU threads of one training job; preview jobs always use one"

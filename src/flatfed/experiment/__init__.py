@@ -1,10 +1,9 @@
 """The configuration in config/, resolved into runs, cells, tables and figures. Does not import torch."""
 
-from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.experiment import Experiment, Requested
 from flatfed.experiment.loading import load
-from flatfed.experiment.model import Requested, RequestedTable
 from flatfed.experiment.numbers import Number
 from flatfed.runs.paths import SCALES
 from flatfed.runs.run import Run
 
-__all__ = ["SCALES", "Experiment", "Number", "Requested", "RequestedTable", "Run", "load"]
+__all__ = ["SCALES", "Experiment", "Number", "Requested", "Run", "load"]

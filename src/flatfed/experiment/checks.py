@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import math
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flatfed import algorithms as registry
@@ -13,12 +15,15 @@ from flatfed.config.algorithm import Algorithm
 from flatfed.config.datasets import Dataset
 from flatfed.config.protocol import Model, Open, Settings
 from flatfed.config.split import Split
+from flatfed.config.table import Metric
 from flatfed.errors import ConfigError
 from flatfed.experiment import lookup, partitions, protocols
 from flatfed.experiment.lookup import Entries
 from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.models import pretrained
+from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.quantity import ACCURACIES
+from flatfed.papers.units import UNITS, units_of
 from flatfed.runs import graphs
 
 if TYPE_CHECKING:
@@ -143,3 +148,46 @@ def _check_client_test(settings: Settings, dataset: Dataset, where: str) -> None
         raise ConfigError(
             f"{where}{key}: {images} is not allowed; at most {most}, the test images of dataset {settings.dataset!r}"
         )
+
+
+def check_metric(entry: Metric, protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
+    """Refuse a metric of a table that is unknown, or that does not fit its unit, targets, base row or evaluations."""
+    lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
+    metric, relative = METRICS[entry.metric], entry.relative or METRICS[entry.metric].relative
+    if metric.source != "declared" and not splits:
+        raise ConfigError(f"{where}: key 'splits' is missing; metric {entry.metric!r} needs runs on splits")
+    if metric.needs_target != bool(entry.targets):
+        problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
+        raise ConfigError(f"{where}: metric {entry.metric!r} {problem}")
+    for name, split in itertools.product(entry.targets or (), splits):
+        for scale, settings in protocol.scales.items():
+            protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
+    stored = unit_of(entry.metric, relative)
+    allowed = ", ".join(units_of(stored))
+    if not entry.unit:
+        raise ConfigError(f"{where}: key 'unit' is missing; {entry.metric} has: {allowed}")
+    lookup.check("unit", entry.unit, UNITS, f"{where}: unit")
+    if UNITS[entry.unit].stored != stored:
+        quantity = f"{entry.metric} taken as a {relative}" if relative else entry.metric
+        raise ConfigError(f"{where}: unit: {entry.unit!r} is not one of {quantity}; allowed: {allowed}")
+    if relative and not entry.base:
+        needs = f"{entry.metric} as a {relative} is computed against a base row"
+        raise ConfigError(f"{where}: key 'base' is missing; {needs}")
+    if entry.decentralised:  # the metric of rows without a server, with the same printed name
+        printed = metric.printed_as
+        peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
+        allowed_peers = peers - {entry.metric}
+        lookup.check("metric", entry.decentralised, allowed_peers, f"{where}: metrics.decentralised ({printed})")
+    for (scale, settings), name in itertools.product(protocol.scales.items(), (entry.metric, entry.decentralised)):
+        if name and splits:
+            _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
+
+
+def _check_evaluated(name: str, settings: Settings, location: str, where: str) -> None:
+    evaluated = settings.evaluation.sets
+    if name == "node_test_accuracy" and not settings.client_test_images:
+        raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
+    for column in METRICS[name].columns:
+        if (needed := SETS.get(column, evaluated[0])) not in evaluated:
+            expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
+            raise ConfigError(f"{where}: metric {name!r} needs {expected}")

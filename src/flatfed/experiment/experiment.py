@@ -1,34 +1,45 @@
-"""The type of a loaded configuration."""
+"""The loaded configuration: what it declares and requests, and what of it exists at a scale."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from flatfed.config.protocol import Settings
+from flatfed.config.request import Request
+from flatfed.errors import ConfigError
+from flatfed.experiment import lookup
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.figures import Figure
-from flatfed.experiment.lookup import Entries, raise_errors
-from flatfed.experiment.model import Requested
-from flatfed.experiment.tables import Table
+from flatfed.experiment.lookup import Entries
+from flatfed.experiment.tables import Column, Table
 from flatfed.papers.errata import Errata
 from flatfed.papers.reference import Reference
-from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.paths import SCALES, Paths, RunIds
 from flatfed.runs.run import Run
+
+
+class Requested(NamedTuple):
+    """Requested tables, each with the ids of its columns (None: all), and figures."""
+
+    tables: dict[str, list[str] | None]
+    figures: list[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """The declarations of config/ and the requests of config.yaml.
 
-    ``config``: the content of config.yaml with command-line overrides. ``environment``: variables that pass the folders
-    of the user's files to jobs. ``runs``: cache of resolved runs.
+    ``request``: config.yaml with command-line overrides. ``environment``: variables that pass the folders
+    of the user's files to jobs. ``runs``: cache of resolved runs. A protocol without ``preview:`` has the paper scale
+    alone, and so have its tables and figures.
     """
 
     root: Path
-    config: Mapping[str, Any]
+    request: Request
     paths: Paths
     catalog: Catalog
     references: Mapping[str, Reference]
@@ -41,17 +52,12 @@ class Experiment:
     @property
     def scale(self) -> str:
         """The requested scale."""
-        return self.config["scale"]
-
-    @property
-    def tune(self) -> bool:
-        """Whether runs use the choices of tuning."""
-        return self.config.get("tune", False)
+        return self.request.scale
 
     @property
     def everything(self) -> Requested:
         """All declared tables and figures."""
-        return Requested([(name, None) for name in self.tables], list(self.figures))
+        return Requested(dict.fromkeys(self.tables), list(self.figures))
 
     @cached_property
     def errata(self) -> Errata:
@@ -60,4 +66,78 @@ class Experiment:
 
     def check(self) -> None:
         """Raise a ConfigError with the reasons of all entries whose data are missing."""
-        raise_errors([*self.catalog.sections, self.tables, self.figures], missing=True)
+        lookup.raise_errors([*self.catalog.sections, self.tables, self.figures], missing=True)
+
+    def with_columns(self, names: Iterable[str]) -> dict[str, list[str] | None]:
+        """Return the tables ``names`` with their requested columns, None for all."""
+        return {name: self.requested.tables.get(name) for name in names}
+
+    def scale_of(self, names: Iterable[str]) -> str:
+        """Return the requested scale, or "paper" if none of the tables ``names`` exists at it."""
+        requested = Requested(dict.fromkeys(name for name in names if name in self.tables), [])
+        return "paper" if requested.tables and not self.existing(self.scale, requested).tables else self.scale
+
+    def settings(self, scale: str, protocol: str, target: str = "") -> Settings:
+        """Return all settings of ``protocol`` at ``scale``; ConfigError, with ``target``, if one does not exist."""
+        declared = lookup.entry("protocol", protocol, self.catalog.protocols, "config/protocols")
+        _refuse(scale, self._why_none(scale, [protocol], target or f"runs/{protocol}"))
+        return lookup.entry("scale", scale, declared.scales, "results")
+
+    def table_at(self, scale: str, name: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
+        """Return table ``name`` and its ``columns`` (None: all); ConfigError if one does not exist at this scale."""
+        lookup.check("scale", scale, SCALES, "results")
+        table = lookup.entry("table", name, self.tables, "config/tables")
+        chosen = [lookup.entry("column", column, table.columns, f"table {name}") for column in columns or table.columns]
+        _refuse(scale, self._why_no_table(scale, name, columns))
+        return table, chosen
+
+    def figure_at(self, scale: str, name: str) -> Figure:
+        """Return figure ``name``; ConfigError if it does not exist at this scale."""
+        lookup.check("scale", scale, SCALES, "results")
+        figure = lookup.entry("figure", name, self.figures, "config/figures")
+        _refuse(scale, self._why_no_figure(scale, name))
+        return figure
+
+    def existing(self, scale: str, requested: Requested) -> Requested:
+        """Return the ``requested`` tables and figures that exist at ``scale``."""
+        tables = {name: of for name, of in requested.tables.items() if not self._why_no_table(scale, name, of)}
+        return Requested(tables, [name for name in requested.figures if not self._why_no_figure(scale, name)])
+
+    def all_at(self, scale: str) -> Requested:
+        """Return all tables and figures of ``scale``; ConfigError if the data of one are missing."""
+        self.check()
+        return self.existing(scale, self.everything)
+
+    def left_out(self, scale: str, requested: Requested) -> list[str]:
+        """Return a line for each ``requested`` table and figure that does not exist at ``scale``."""
+        reasons = [self._why_no_table(scale, *entry) for entry in requested.tables.items()]
+        reasons += [self._why_no_figure(scale, name) for name in requested.figures]
+        return [f"Left out: {line}" for line in reasons if line]
+
+    def _why_no_table(self, scale: str, name: str, columns: list[str] | None) -> str:
+        table, target = self.tables[name], f"tables/{name}.md"
+        only = table.document.scales or SCALES
+        if scale not in only:
+            return self._instead(scale, target, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
+        shown = [table.columns[column] for column in columns or table.columns]
+        return self._why_none(scale, table.protocols(shown), target)
+
+    def _why_no_figure(self, scale: str, name: str) -> str:
+        return self._why_none(scale, self.figures[name].protocols, f"figures/{name}.png")
+
+    def _why_none(self, scale: str, protocols: Iterable[str], target: str) -> str:
+        declared = (self.catalog.protocols[name] for name in protocols)
+        where = [f"{protocol.id} ({protocol.file})" for protocol in declared if scale not in protocol.scales]
+        if not where:
+            return ""
+        has = f"protocol {where[0]} has" if len(where) == 1 else f"protocols {' and '.join(where)} have"
+        return self._instead(scale, target, f"{has} no `{scale}:`", "paper")
+
+    def _instead(self, scale: str, target: str, why: str, other: str) -> str:
+        results = self.paths.results
+        return f"{results}/{scale}/{target}: {why}, so it does not exist; request {results}/{other}/{target}"
+
+
+def _refuse(scale: str, reason: str) -> None:
+    if scale in SCALES and reason:
+        raise ConfigError(reason)

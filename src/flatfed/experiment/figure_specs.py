@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import measures, run_specs, scales, set_ups, table_specs, tuning
+from flatfed.experiment import measures, run_specs, set_ups, table_specs, tuning
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.figures import PARAMETERS, Figure, Panel, PanelEntry
 from flatfed.experiment.set_ups import DatasetSpec
@@ -105,7 +105,7 @@ class FigureSpec:
 
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     """Return the specification of a figure; ConfigError if it does not exist."""
-    layout, catalog = scales.figure(experiment, scale, figure), experiment.catalog
+    layout, catalog = experiment.figure_at(scale, figure), experiment.catalog
     document, kind = layout.document, KINDS[layout.kind]
     drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
     runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]

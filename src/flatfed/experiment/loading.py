@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms, models
-from flatfed.config.strict_yaml import read
-from flatfed.errors import ConfigError
+from flatfed.config import strict_yaml
+from flatfed.config.datasets import Dataset, LocalDataset
+from flatfed.config.request import REQUEST, Request
+from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import figures, lookup, selection, tables, tuning
-from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.model import Requested
+from flatfed.experiment import figures, lookup, protocols, tables, tuning
+from flatfed.experiment.experiment import Experiment, Requested
+from flatfed.experiment.figures import Figure
+from flatfed.experiment.lookup import Entries
+from flatfed.experiment.tables import Table
 from flatfed.papers import reference
 from flatfed.runs.paths import DEFAULT, Paths
+
+#: Locations of the configuration in messages.
+FILE = "config/config.yaml"
+WHERE = f"{FILE} or --config"
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = DEFAULT) -> Experiment:
@@ -27,12 +36,11 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     """
     root = Path(root)
     # Snakemake, which merges the file into ``config``, accepts duplicate keys.
-    file_config = read(root / "config" / "config.yaml", selection.FILE)
-    selection.check(file_config, selection.FILE)
-    config = file_config if config is None else config
-    selection.check(config)
-    environment = _user_folders(config)
-    catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
+    in_file = strict_yaml.read(root / FILE, FILE)
+    request = check(in_file, FILE)
+    request = request if config is None else check(config)
+    environment = _user_folders(request)
+    catalog = catalogs.load(root, request.table_folders, request.data, WHERE)
     for name, protocol in list(catalog.protocols.items()):
         with catalog.protocols.refusing(name):
             tuning.check(protocol, catalog)
@@ -40,21 +48,70 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     declared = catalog.tables.resolved(lambda name, entry: tables.table(name, entry, catalog, references))
     shown = catalog.figures.resolved(lambda name, entry: figures.figure(name, entry, catalog))
     lookup.raise_errors([*catalog.sections, declared, shown], missing=False)
-    requested = Requested(selection.tables(config, declared), selection.figures(config, shown))
+    requested = Requested(_tables(request, declared), _figures(request, shown))
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
-    counted = replace(catalog, datasets=selection.counted(config, catalog.datasets))
-    return Experiment(root, config, paths, counted, references, declared, shown, requested, environment)
+    counted = replace(catalog, datasets=_counted(request, catalog.datasets))
+    return Experiment(root, request, paths, counted, references, declared, shown, requested, environment)
 
 
-def _user_folders(config: dict[str, Any]) -> dict[str, str]:
+def check(config: Any, where: str = WHERE) -> Request:
+    """Return a configuration as a document; ConfigError for a wrong key, type or value."""
+    strict_yaml.check(config, where)
+    return REQUEST.check(config, where)
+
+
+def check_file(path: Path) -> None:
+    """Check the config.yaml at ``path``, if it exists."""
+    if path.exists():
+        check(strict_yaml.read(path, FILE), FILE)
+
+
+def _user_folders(request: Request) -> dict[str, str]:
     """Register the user's files; return the environment variables for jobs."""
     for key in ("algorithm_folders", "model_folders", "table_folders"):
-        for folder in config.get(key, []):
+        for folder in getattr(request, key):
             if not Path(folder).is_dir():
-                absent = f"{selection.WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
+                absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
                 raise ConfigError(f"{absent}; create it, or correct or remove this entry")
     environment = {}
     for files in (algorithms.FILES, models.FILES):
-        if folders := files.look_in(config.get(files.setting, []), f"{selection.WHERE}: {files.setting}"):
+        if folders := files.look_in(getattr(request, files.setting), f"{WHERE}: {files.setting}"):
             environment[files.variable] = os.pathsep.join(folders)
     return environment
+
+
+def _tables(request: Request, entries: Entries[Table]) -> dict[str, list[str] | None]:
+    """Return the requested tables and their columns; None for the columns of a table whose data are missing.
+
+    :raises ConfigError: a table or column does not exist, or a table is requested twice.
+    """
+    chosen: dict[str, list[str] | None] = {}
+    for index, entry in enumerate(request.tables):
+        where = f"{WHERE}: tables[{index}]"
+        name, patterns = (entry, ["*"]) if isinstance(entry, str) else (entry.table, entry.columns)
+        lookup.check("table", name, entries.declared, where)
+        if name in chosen:
+            raise ConfigError(f"{where}: table {name!r} is given twice; put all its columns into one entry")
+        columns = entries[name].columns if name in entries else {}
+        for pattern in patterns if columns else ():
+            if not fnmatch.filter(columns, pattern):
+                raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
+        chosen[name] = [id_ for id_ in columns if protocols.matching_any(patterns, id_)] or None
+    return chosen
+
+
+def _figures(request: Request, entries: Entries[Figure]) -> list[str]:
+    """Return the requested figures; ConfigError if a figure does not exist."""
+    for index, name in enumerate(request.figures):
+        lookup.check("figure", name, entries.declared, f"{WHERE}: figures[{index}]")
+    return list(request.figures)
+
+
+def _counted(request: Request, datasets: Entries[Dataset]) -> Entries[LocalDataset]:
+    """Return ``datasets`` with the image counts of ``data:``; ``declared_images`` is the declared number."""
+    counts = {name: source.get("images", {}) for name, source in request.data.items()}
+    return datasets.resolved(
+        lambda name, entry: LocalDataset.model_construct(
+            **{**vars(entry), "declared_images": entry.train + entry.test, **counts.get(name, {})}
+        )
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.experiment import lookup, protocols, run_specs, scales
+from flatfed.experiment import lookup, protocols, run_specs
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.tables import Column, Row, Table
@@ -80,7 +80,7 @@ def numbers(
 
     :raises ConfigError: an id is unknown.
     """
-    layout, chosen = scales.table(experiment, scale, table, columns)
+    layout, chosen = experiment.table_at(scale, table, columns)
     rows = layout.rows.values() if row is None else [lookup.entry("row", row, layout.rows, f"table {table}")]
     pairs = itertools.product(rows, chosen)
     return [number for row, column in pairs for number in _of_cell(experiment, scale, layout, column, row)]

@@ -1,67 +1,64 @@
-"""The specification of the report of a scale."""
+"""Requested outputs together: the report of a scale, and the tuning searches that their runs need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from flatfed.experiment import figure_specs, numbers, scales, table_specs
-from flatfed.experiment.experiment import Experiment
+from flatfed.experiment import figure_specs, numbers, table_specs, tuning
+from flatfed.experiment.experiment import Experiment, Requested
 from flatfed.experiment.figure_specs import FigureSpec
-from flatfed.experiment.numbers import Number
 from flatfed.experiment.table_specs import TableSpec
+from flatfed.runs.paths import Paths
 from flatfed.runs.run import Run
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    """A table of the report, its numbers, and its files."""
-
-    layout: TableSpec
-    numbers: list[Number]
-    files: list[str]
-
-
-@dataclass(frozen=True)
-class ReportFigure:
-    """A figure of the report, and its file ``png``."""
-
-    spec: FigureSpec
-    png: str
+from flatfed.runs.tuning_choice import Search
 
 
 @dataclass(frozen=True)
 class ReportSpec:
-    """The report; ``left_out`` has a line for every requested table and figure that the scale does not have."""
+    """The report, and the ``paths`` of its files.
+
+    ``left_out`` has a line for every requested table and figure that the scale does not have.
+    """
 
     scale: str
-    tables: list[ReportTable]
-    figures: list[ReportFigure]
+    tables: list[TableSpec]
+    figures: list[FigureSpec]
     configuration: dict[str, Any]
     left_out: list[str]
+    paths: Paths
 
     @property
     def runs(self) -> list[Run]:
         """The runs of all tables and figures."""
         tabled = numbers.runs_of(number for table in self.tables for number in table.numbers)
-        drawn = {path: run for figure in self.figures for path, run in figure.spec.runs.items()}
+        drawn = {path: run for figure in self.figures for path, run in figure.runs.items()}
         return list((tabled | drawn).values())
 
 
 def specification(experiment: Experiment, scale: str) -> ReportSpec:
     """Return the specification of the report on the requested tables and figures at ``scale``."""
-    shown, paths = scales.existing(experiment, scale, experiment.requested), experiment.paths
-    tables = [
-        ReportTable(
-            table_specs.table_spec(experiment, scale, name, columns),
-            numbers.numbers(experiment, scale, name, columns),
-            paths.table(scale, name),
-        )
-        for name, columns in shown.tables
-    ]
-    figures = [
-        ReportFigure(figure_specs.figure_spec(experiment, scale, name), paths.figure(scale, name)[0])
-        for name in shown.figures
-    ]
-    left_out = scales.left_out(experiment, scale, experiment.requested)
-    return ReportSpec(scale, tables, figures, experiment.config, left_out)
+    shown = experiment.existing(scale, experiment.requested)
+    return ReportSpec(
+        scale,
+        [table_specs.table_spec(experiment, scale, *table) for table in shown.tables.items()],
+        [figure_specs.figure_spec(experiment, scale, name) for name in shown.figures],
+        experiment.request.as_written(),
+        experiment.left_out(scale, experiment.requested),
+        experiment.paths,
+    )
+
+
+def searches(experiment: Experiment, scale: str, requested: Requested) -> list[Search]:
+    """Return the searches that the runs of ``requested`` tables and figures need."""
+    untuned = replace(experiment, request=experiment.request.model_copy(update={"tune": False}))
+    tabled = [number for table in requested.tables.items() for number in numbers.numbers(untuned, scale, *table)]
+    figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
+    runs = [run for number in tabled for run in (*number.all_runs, *number.all_timed)]
+    runs += [run for figure in figures for run in figure.runs.values()]
+    needed = {}
+    for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
+        search = tuning.search(experiment.catalog, scale, protocol, split, row)
+        if tuning.open_keys(experiment.catalog, search, protocol, row):
+            needed[search.folder(experiment.paths)] = search
+    return list(needed.values())

@@ -8,12 +8,24 @@ from typing import Any
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, descriptions, lookup, scales, tuning
+from flatfed.experiment import compatibility, descriptions, lookup, tuning
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
 from flatfed.models import pretrained
 from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
+
+#: Kind of analysis -> scale -> default settings, which a protocol's ``analysis:`` overrides.
+ANALYSES: dict[str, dict[str, dict[str, Any]]] = {
+    "surface": {
+        "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
+        "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
+    },
+    "hessian": {
+        "paper": {"images": 4096, "top": 5, "vectors": 256},
+        "preview": {"images": 500, "top": 2, "vectors": 64},
+    },
+}
 
 
 def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
@@ -34,7 +46,7 @@ def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LAST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
-    scales.settings(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
+    experiment.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
     return {"seed": seed, **experiment.catalog.split_settings(scale, protocol, split).partition}
@@ -44,7 +56,7 @@ def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm
     """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
     ids = RunIds(scale, protocol, split, algorithm, seed)
     if ids not in experiment.runs:
-        scales.settings(experiment, scale, protocol, f"runs/{ids.name}/run.json")
+        experiment.settings(scale, protocol, f"runs/{ids.name}/run.json")
         lookup.check_algorithm(algorithm, experiment.catalog.algorithms, "config/algorithms.yaml")
         partition_spec(experiment, scale, protocol, split, seed)
         compatibility.check_pair(protocol, split, algorithm, experiment.catalog, ids.row)
@@ -56,14 +68,27 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
     if ids not in experiment.runs:
         catalog, paths = experiment.catalog, experiment.paths
         compatibility.check(ids.protocol, ids.split, catalog, ids.row)
-        chosen = tuning.chosen(catalog, paths, ids) if experiment.tune else {}
+        chosen = tuning.chosen(catalog, paths, ids) if experiment.request.tune else {}
         experiment.runs[ids] = descriptions.resolve(catalog, paths, ids, chosen)
     return experiment.runs[ids]
 
 
 def seeds(experiment: Experiment, scale: str, protocol: str, declared: SeedsByScale | None = None) -> list[int]:
     """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
-    settings = scales.settings(experiment, scale, protocol)
+    settings = experiment.settings(scale, protocol)
     if isinstance(declared, BothScales):
         declared = getattr(declared, scale)
-    return experiment.config.get("seeds") or declared or settings.seeds
+    return experiment.request.seeds or declared or settings.seeds
+
+
+def analysis_settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, Any]:
+    """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
+    analysis = catalog.settings(scale, protocol).analysis
+    own = getattr(analysis, kind, None)
+    return {**ANALYSES[kind][scale], **(own.as_written() if own else {})}
+
+
+def analysis_options(catalog: Catalog, kind: str, scale: str, protocol: str, **overrides: Any) -> list[str]:
+    """Return the settings with ``overrides`` as command-line options."""
+    values = {**analysis_settings(catalog, kind, scale, protocol), **overrides}
+    return [word for name, value in values.items() for word in (f"--{name}", str(value))]

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.config.protocol import Open
-from flatfed.experiment import analyses, numbers, protocols, scales, set_ups, tuning
+from flatfed.experiment import numbers, protocols, run_specs, set_ups, tuning
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.numbers import Number
 from flatfed.experiment.set_ups import DatasetSpec
 from flatfed.experiment.tables import Column, Row, Table, TrainedRow
 from flatfed.papers.metrics import METRICS
@@ -28,7 +29,7 @@ class TableSpec:
     ``prefix``: the text before ``title``. ``paper``: the number of the printed table. ``printed``: whether the table
     shows paper numbers. ``setting``: the set-up, with ``{name}`` for each of the ``datasets``. ``metric``: the
     quantity, without ``unit``. ``paper_targets``: column id -> printed target as a fraction. ``flags``: the errata that
-    the reference file cites.
+    the reference file cites. ``numbers``: those of all its cells, row by row.
     """
 
     table: str
@@ -47,12 +48,13 @@ class TableSpec:
     paper_targets: Mapping[str, float | None] = field(default_factory=dict)
     notes: Sequence[str] = ()
     flags: Mapping[str, str] = field(default_factory=dict)
+    numbers: Sequence[Number] = ()
 
 
 def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
     """Return the layout of a table, or of some of its columns; ConfigError for an unknown id."""
     catalog = experiment.catalog
-    layout, chosen = scales.table(experiment, scale, table, columns)
+    layout, chosen = experiment.table_at(scale, table, columns)
     document, rows = layout.document, list(layout.rows.values())
     pairs = list(dict.fromkeys((training.protocol, training.split) for training in layout.trained(chosen)))
     return TableSpec(
@@ -72,6 +74,7 @@ def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str
         paper_targets={column.id: numbers.target(catalog, "paper", column) for column in chosen},
         notes=notes(experiment, scale, layout, chosen),
         flags=experiment.errata.flags(document.reference) if layout.printed else {},
+        numbers=numbers.numbers(experiment, scale, table, columns),
     )
 
 
@@ -116,7 +119,7 @@ def unstated(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], wit
     lines: dict[str, None] = {}
     for protocol in dict.fromkeys(training.protocol for training in runs):
         settings = experiment.catalog.settings(scale, protocol)
-        tuned = tuning.keys(settings) if experiment.tune else set()
+        tuned = tuning.keys(settings) if experiment.request.tune else set()
         for key, entry in settings.unstated.items():
             line = Open(says=entry) if isinstance(entry, str) else entry
             rows = line.rows or ([key] if key in experiment.catalog.algorithms.declared else ["*"])
@@ -153,7 +156,8 @@ def peer_notes(table: Table, columns: list[Column]) -> list[str]:
 
 def hessian_notes(catalog: Catalog, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
     """Return a line for every image set of the Hessians in ``protocols``; ``printed``: papers do not state them."""
-    images = dict.fromkeys(analyses.settings(catalog, "hessian", scale, protocol)["images"] for protocol in protocols)
+    settings = (run_specs.analysis_settings(catalog, "hessian", scale, protocol) for protocol in protocols)
+    images = dict.fromkeys(of_protocol["images"] for of_protocol in settings)
     loss = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     subset = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
     return [f"{loss}, on {count:,} {subset}." for count in images]
@@ -161,7 +165,7 @@ def hessian_notes(catalog: Catalog, scale: str, protocols: Iterable[str], printe
 
 def tuning_notes(experiment: Experiment, scale: str, runs: list[TrainedRow], printed: bool = True) -> list[str]:
     """Return the lines on tuned or untuned hyper-parameters."""
-    if experiment.tune:
+    if experiment.request.tune:
         return chosen_values(experiment, scale, runs)
     return untuned_notes(experiment.catalog, scale, runs, printed)
 

@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 
 from flatfed import algorithms as registry
 from flatfed.config import table as documents
-from flatfed.config.protocol import Settings
-from flatfed.config.table import ColumnGroup, Metric, RowEntry
+from flatfed.config.table import ColumnGroup, RowEntry
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, lookup, protocols
+from flatfed.experiment import checks, compatibility, lookup, protocols
 from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.experiment.protocols import ResolvedProtocol
-from flatfed.papers.metrics import METRICS, SETS, unit_of
+from flatfed.papers.metrics import METRICS
 from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import FLAG, Reference
-from flatfed.papers.units import UNITS, units_of
 
 
 class TrainedRow(NamedTuple):
@@ -187,7 +184,7 @@ def _results(document: documents.Table, group: ColumnGroup, catalog: Catalog, wh
         compatibility.check(protocol.id, split, catalog, where)
     metrics = document.metrics_of(group)
     for entry in metrics:
-        _check_metric(entry, protocol, splits, where)
+        checks.check_metric(entry, protocol, splits, where)
     everywhere = [entry for columns in document.columns for entry in document.metrics_of(columns)]
     several_metrics = len({(entry.metric, entry.relative) for entry in everywhere}) > 1
     known = (columns.protocol for columns in document.columns if columns.protocol in catalog.protocols)
@@ -253,48 +250,6 @@ def _searched(document: documents.Table, group: ColumnGroup, catalog: Catalog, w
 
 
 _COLUMNS = {"results": _results, "datasets": _facts, "search": _searched}
-
-
-def _check_metric(entry: Metric, protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
-    lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
-    metric, relative = METRICS[entry.metric], entry.relative or METRICS[entry.metric].relative
-    if metric.source != "declared" and not splits:
-        raise ConfigError(f"{where}: key 'splits' is missing; metric {entry.metric!r} needs runs on splits")
-    if metric.needs_target != bool(entry.targets):
-        problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
-        raise ConfigError(f"{where}: metric {entry.metric!r} {problem}")
-    for name, split in itertools.product(entry.targets or (), splits):
-        for scale, settings in protocol.scales.items():
-            protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-    stored = unit_of(entry.metric, relative)
-    allowed = ", ".join(units_of(stored))
-    if not entry.unit:
-        raise ConfigError(f"{where}: key 'unit' is missing; {entry.metric} has: {allowed}")
-    lookup.check("unit", entry.unit, UNITS, f"{where}: unit")
-    if UNITS[entry.unit].stored != stored:
-        quantity = f"{entry.metric} taken as a {relative}" if relative else entry.metric
-        raise ConfigError(f"{where}: unit: {entry.unit!r} is not one of {quantity}; allowed: {allowed}")
-    if relative and not entry.base:
-        needs = f"{entry.metric} as a {relative} is computed against a base row"
-        raise ConfigError(f"{where}: key 'base' is missing; {needs}")
-    if entry.decentralised:  # the metric of rows without a server, with the same printed name
-        printed = metric.printed_as
-        peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
-        allowed_peers = peers - {entry.metric}
-        lookup.check("metric", entry.decentralised, allowed_peers, f"{where}: metrics.decentralised ({printed})")
-    for (scale, settings), name in itertools.product(protocol.scales.items(), (entry.metric, entry.decentralised)):
-        if name and splits:
-            _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
-
-
-def _check_evaluated(name: str, settings: Settings, location: str, where: str) -> None:
-    evaluated = settings.evaluation.sets
-    if name == "node_test_accuracy" and not settings.client_test_images:
-        raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
-    for column in METRICS[name].columns:
-        if (needed := SETS.get(column, evaluated[0])) not in evaluated:
-            expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
-            raise ConfigError(f"{where}: metric {name!r} needs {expected}")
 
 
 def _check_labels(labels: dict[str, tuple[str, ...]], key: str, where: str) -> None:

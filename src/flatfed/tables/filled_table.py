@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from flatfed.experiment.numbers import Number, by_cell
+from flatfed.experiment.numbers import by_cell
 from flatfed.experiment.table_specs import TableSpec
 from flatfed.experiment.tables import Column, Row
 from flatfed.tables import cells
@@ -50,12 +49,12 @@ class FilledTable:
         return any(cell.difference is not None for cell in self.cells)
 
 
-def fill(layout: TableSpec, numbers: Iterable[Number], *, so_far: bool = False) -> FilledTable:
-    """Return a table with the cells of ``numbers``; ``so_far``: also from unfinished runs.
+def fill(spec: TableSpec, *, so_far: bool = False) -> FilledTable:
+    """Return the table ``spec`` with its cells; ``so_far``: also from unfinished runs.
 
     :raises DataError: runs are refused; the message has a line for each.
     """
-    by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in layout.columns}
-    for cell in read_all(partial(cells.summarise, so_far=so_far), by_cell(numbers).values()):
+    by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in spec.columns}
+    for cell in read_all(partial(cells.summarise, so_far=so_far), by_cell(spec.numbers).values()):
         by_column[cell.column][cell.row] = cell
-    return FilledTable(layout, by_column)
+    return FilledTable(spec, by_column)

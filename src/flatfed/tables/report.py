@@ -45,15 +45,15 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
 
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
-    scale, figures = spec.scale, {figure.png: figure.spec for figure in spec.figures}
+    scale, paths = spec.scale, spec.paths
+    figures = {paths.figure(scale, figure.figure)[0]: figure for figure in spec.figures}
     tables = [
-        blocks.typeset(filled_table.fill(unprinted(part.layout) if scale == "preview" else part.layout, part.numbers))
-        for part in spec.tables
+        blocks.typeset(filled_table.fill(unprinted(table) if scale == "preview" else table)) for table in spec.tables
     ]
     runs = [reported_runs.read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]
     counts = [record.image_counts for record in records]
-    printed = any(table.layout.printed for table in spec.tables)
+    printed = any(table.printed for table in spec.tables)
     # Without figures and printed numbers, no paper is involved.
     papers = bool(figures) or not tables or printed
     groups = reported_runs.groups(runs)
@@ -80,8 +80,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         plot=Markup(draw(accuracy, curves)) if draw and curves else "",
         column=column,
         tables=[
-            (table, html.fragment(table, links, files(of_table.files)))
-            for table, of_table in zip(tables, spec.tables, strict=True)
+            (table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables
         ],
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flatfed.errors import ConfigError, nearest
-from flatfed.experiment import Experiment, scales
+from flatfed.experiment import Experiment
 from flatfed.runs.paths import SCALES
 
 
@@ -15,8 +15,8 @@ def files(experiment: Experiment) -> list[str]:
     paths = experiment.paths
     requested = [paths.errata]
     for scale in SCALES:
-        tables, drawn = scales.existing(experiment, scale, experiment.everything)
-        requested += [paths.report(scale), *paths.outputs(scale, [table for table, _ in tables], drawn)]
+        tables, drawn = experiment.existing(scale, experiment.everything)
+        requested += [paths.report(scale), *paths.outputs(scale, tables, drawn)]
     return requested
 
 

@@ -1,25 +1,15 @@
-"""Requests, and digests of specifications."""
+"""Digests of specifications, which jobs compare."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel
 
 from flatfed.files import digest_json
 from flatfed.runs.run import Run
-
-#: A requested table and the ids of its columns, None for all.
-RequestedTable = tuple[str, list[str] | None]
-
-
-class Requested(NamedTuple):
-    """The requested tables and figures."""
-
-    tables: list[RequestedTable]
-    figures: list[str]
 
 
 def digest(*contents: Any) -> str:
