@@ -55,7 +55,7 @@ def test_digits_turned_make_ten_more_classes(tmp_path):
     half = found.train // 2
     assert np.array_equal(found.labels[half : found.train], found.labels[:half] + 10)
     assert np.array_equal(found.images[half, 0], np.rot90(found.images[0, 0]))
-    with pytest.raises(DataError, match="unknown expansion 'rotate'; did you mean 'rotate90'"):
+    with pytest.raises(DataError, match="unknown value 'rotate'; did you mean 'rotate90'"):
         sources.fetch(
             {"name": "d", "classes": 9, "shape": [1, 8, 8], "source": {**source, "expand": "rotate"}}, tmp_path
         )
@@ -251,5 +251,5 @@ def test_a_damaged_dataset_folder_is_noticed(tmp_path):
 
 
 def test_unknown_source_is_named(tmp_path):
-    with pytest.raises(DataError, match="unknown source 'nzp'; did you mean 'npz'"):
+    with pytest.raises(DataError, match="unknown value 'nzp'; did you mean 'npz'"):
         sources.fetch({**NPZ, "source": {"source": "nzp"}}, tmp_path)

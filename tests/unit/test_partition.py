@@ -176,7 +176,7 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
     ("spec", "message"),
     [
         ({"scheme": "iid", "clients": 50_001}, "50001 clients, but 'test' has 50000 training images"),
-        ({"scheme": "dirichelt"}, "unknown scheme 'dirichelt'; did you mean 'dirichlet'"),
+        ({"scheme": "dirichelt"}, "unknown value 'dirichelt'; did you mean 'dirichlet'"),
         ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 is more than the 10"),
         (
             {"scheme": "shards", "shards_per_client": 501, "assignment": "permutation"},
@@ -184,7 +184,7 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
         ),
         ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11}, "class 10 of 11 has no training image"),
         ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11, "sampler": "official"}, "class 10 of 11 has no training"),
-        ({"scheme": "dirichlet", "alpha": 0}, "alpha: 0 is not a number above 0"),
+        ({"scheme": "dirichlet", "alpha": 0}, "alpha: 0 is not allowed; expected greater than 0"),
         ({"scheme": "dirichlet", "alpha": 1e-9, "sampler": "official"}, "alpha is so small"),
         ({"scheme": "dirichlet", "alpha": 1, "replacement": False, "sampler": "official"}, "without replacement"),
         ({"scheme": "iid", "balanced": True, "sampler": "official"}, "has no class-balanced partition that can be"),
@@ -194,10 +194,10 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
         ),
         (
             {"scheme": "shards", "shards_per_client": 0, "assignment": "permutation"},
-            "shards_per_client: 0 is not a whole number from 1 up",
+            "shards_per_client: 0 is not allowed; expected at least 1",
         ),
-        ({"scheme": "iid", "sampler": "oficial"}, "unknown sampler 'oficial'; did you mean 'official'"),
-        ({"scheme": "iid", "clients": 0}, "clients: 0 is not a whole number from 1 up"),
+        ({"scheme": "iid", "sampler": "oficial"}, "unknown value 'oficial'; did you mean 'official'"),
+        ({"scheme": "iid", "clients": 0}, "clients: 0 is not allowed; expected at least 1"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(spec, message):
