@@ -38,7 +38,7 @@ def pack(options: argparse.Namespace) -> None:
     """Write settings, partitions, PyHessian and pydantic to KIT, and the images to HALVES."""
     from flatfed.commands import configuration, describe
     from flatfed.data import partition, sources
-    from flatfed.experiment import run_specs
+    from flatfed.plan import run_specs
     from flatfed.runs import source_code
 
     experiment, runs = configuration.load(options.config), []

@@ -17,9 +17,9 @@ import yaml
 from jinja2 import Template
 
 from effects import PUBLISHED, accuracies, effects, interval_text, verdict
-from flatfed import algorithms, experiment
+from flatfed import algorithms, plan
 from flatfed.algorithms import Choice
-from flatfed.papers.reference import FLAG
+from flatfed.plan.reference import FLAG
 from flatfed.runs.paths import without_label
 from flatfed.tables.reported_runs import flatten
 from results import Results
@@ -119,7 +119,7 @@ def pages() -> dict[str, str]:
     )
     small_cnn = pd.read_csv(ROOT / "results/published/cifar10-cnn/cifar10_cnn.csv")
     small_cnn = small_cnn[small_cnn.status == "ok"]
-    sources = template, printed(), choice_effects(), small_cnn, Results().runs, experiment.load(ROOT).tables
+    sources = template, printed(), choice_effects(), small_cnn, Results().runs, plan.load(ROOT).tables
     return {name: page(name, *sources) for name in sorted(algorithms.names())}
 
 

@@ -15,8 +15,8 @@ from jinja2 import Template
 from matplotlib import pyplot
 
 from flatfed.commands import run_folders, table_of_runs
-from flatfed.papers.quantity import Reading
-from flatfed.papers.units import UNITS, as_printed, written
+from flatfed.plan.quantity import Reading
+from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.tables.cell import Cell

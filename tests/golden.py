@@ -24,15 +24,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import made  # noqa: E402
-from flatfed import algorithms, experiment  # noqa: E402
+from flatfed import algorithms, plan  # noqa: E402
 from flatfed.data import dataset as datasets  # noqa: E402
 from flatfed.data import partition as partitions  # noqa: E402
 from flatfed.data import sources  # noqa: E402
 from flatfed.engine import versions  # noqa: E402
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
-from flatfed.experiment import Experiment, Run, figure_specs, run_specs  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
+from flatfed.plan import Experiment, Run, figure_specs, run_specs  # noqa: E402
 from flatfed.runs.run_config import RunConfig  # noqa: E402
 
 FILE = Path(__file__).with_name("golden.json")
@@ -99,7 +99,7 @@ def case_of(configuration: Experiment, run: Run) -> Case:
 
 def cases() -> list[Case]:
     """Return few runs that together have every feature of the preview's runs, every algorithm and the MODELS."""
-    configuration = experiment.load(ROOT)
+    configuration = plan.load(ROOT)
     preview = configuration.all_at("preview")
     runs = {
         r.path: r

@@ -11,10 +11,10 @@ import yaml
 
 from flatfed import files
 from flatfed.analysis.landscape import landscape_file
-from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
 from flatfed.files import digest_file
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.reference import Printed
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan.reference import Printed
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings

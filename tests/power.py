@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flatfed.papers import significance
+from flatfed.tables import significance
 
 #: Simulated tables, and the seed of their draws.
 DRAWN, SEED = 2000, 7

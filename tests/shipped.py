@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from flatfed import experiment
+from flatfed import plan
 
-EXP = experiment.load(Path(__file__).parents[1])
+EXP = plan.load(Path(__file__).parents[1])

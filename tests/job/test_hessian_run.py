@@ -25,7 +25,7 @@ from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import write_sealed
-from flatfed.papers.metrics import METRICS
+from flatfed.plan.metrics import METRICS
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Converged, Hessian
 from flatfed.runs.run_config import RunConfig

@@ -16,10 +16,10 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.data import partition
-from flatfed.experiment.figure_specs import DrawnPanel, FigureSpec, Mark
-from flatfed.experiment.numbers import Number
 from flatfed.figures import draw_curves
 from flatfed.files import digest_arrays, digest_json
+from flatfed.plan.figure_specs import DrawnPanel, FigureSpec, Mark
+from flatfed.plan.numbers import Number
 from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, reported_runs, search
 from harness import description, write_problem

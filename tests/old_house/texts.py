@@ -129,14 +129,14 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     import own_files
     from test_mistakes import fetch, partition
 
-    from flatfed import cli, experiment
+    from flatfed import cli, plan
     from flatfed.config import strict_yaml
     from flatfed.data import sources
-    from flatfed.experiment import run_specs
-    from flatfed.papers.errata import Errata
+    from flatfed.plan import run_specs
+    from flatfed.plan.errata import Errata
     from flatfed.workflow import requested
 
-    shipped = experiment.load(checkout)
+    shipped = plan.load(checkout)
     shutil.copytree(checkout / "config", "config")
     own_files.photos(Path())
     sources.fetch(mistakes.DIGITS, Path("digits"))
@@ -148,13 +148,13 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
         changed = content + other if text == "" else other if text is None else content.replace(text, other, 1)
         path.write_bytes(changed.encode("utf-8", "surrogateescape"))
         try:
-            experiment.load(Path()).check()
+            plan.load(Path()).check()
             Errata(Path())
         finally:
             path.write_bytes(before)
 
     def in_values(change: dict) -> None:
-        experiment.load(checkout, {"scale": "preview", "tables": [], "figures": [], **change}).check()
+        plan.load(checkout, {"scale": "preview", "tables": [], "figures": [], **change}).check()
 
     def in_yaml(content: str) -> None:
         Path("f.yaml").write_bytes(content.encode("utf-8", "surrogateescape"))

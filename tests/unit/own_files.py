@@ -9,7 +9,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from flatfed import experiment
+from flatfed import plan
 from flatfed.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def load(text=TEXT, change=None, name="photos", **config):
         change(content)
     Path("own", f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     asked = {"scale": "preview", "tables": [], "figures": [], "table_folders": ["own"], **config}
-    return experiment.load(ROOT, asked)
+    return plan.load(ROOT, asked)
 
 
 def refusal(text=TEXT, change=None, **config):

@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 import made
-from flatfed import algorithms, cli, experiment
+from flatfed import algorithms, cli, plan
 from flatfed.cli import parser
 from flatfed.commands import configuration
 from flatfed.config import strict_yaml
 from flatfed.config.datasets import DATASETS
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +87,7 @@ def test_anchors_merges_and_exponents(project: Path) -> None:
         + "b: {<<: *a, clients: 20}\n"
         + "c: {<<: *a, clients: 30}\n"
     )
-    splits = experiment.load(project).catalog.splits
+    splits = plan.load(project).catalog.splits
     assert [splits[name].clients for name in "abc"] == [10, 20, 30]
     assert splits["c"].alpha == 0.5
 
@@ -126,8 +126,8 @@ def test_editors_files_are_no_tables(project):
         (project / "config" / place / "x.yaml~").write_text("")
         os.symlink("somebody@here.1234:5678", project / "config" / place / ".#x.yaml")
     os.symlink("somebody@here.1234:5678", project / "config/reference/.#fedsmoo2023_T1.csv")
-    mine = experiment.load(project)
-    assert list(mine.tables) == list(experiment.load(ROOT).tables) and mine.errata.entries
+    mine = plan.load(project)
+    assert list(mine.tables) == list(plan.load(ROOT).tables) and mine.errata.entries
 
 
 def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, monkeypatch):
@@ -136,12 +136,12 @@ def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, mo
 
     monkeypatch.setenv("HOME", str(tmp_path))
     np.savez(tmp_path / "own.npz", train_images=np.zeros(1))
-    mine = experiment.load(ROOT, data("~/own.npz"))
+    mine = plan.load(ROOT, data("~/own.npz"))
     assert run_specs.dataset_spec(mine.catalog, "cifar10")["source"]["path"] == str(tmp_path / "own.npz")
     (tmp_path / "folder").mkdir()
     for path, what in (("~/folder", "is a folder"), ("~/absent.npz", "does not exist")):
         with pytest.raises(ConfigError, match=f"data.cifar10.path: '{path}' {what}; expected: a file with"):
-            experiment.load(ROOT, data(path)).check()
+            plan.load(ROOT, data(path)).check()
 
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
@@ -164,7 +164,7 @@ def test_a_protocol_without_algorithms_and_targets_has_every_ones_defaults(proje
     column = {"protocol": "plain", "splits": ["dir0.6-100"]}
     own = project / "config/tables/plain.yaml"
     own.write_text(yaml.safe_dump({**table, "metric": "test_accuracy", "unit": "percent", "columns": [column]}))
-    exp = experiment.load(project)
+    exp = plan.load(project)
     for scale in ("preview", "paper"):
         runs = {run.algorithm: run for run in made.table_runs(exp, scale, "plain")}
         declared = algorithms.load("fedsmoo").parameters()
@@ -174,7 +174,7 @@ def test_a_protocol_without_algorithms_and_targets_has_every_ones_defaults(proje
     rounds = {"metric": "rounds_to_target", "unit": "rounds"}
     own.write_text(yaml.safe_dump({**table, **rounds, "columns": [{**column, **rounds, "targets": ["t1"]}]}))
     with pytest.raises(ConfigError, match=r"no targets for split 'dir0\.6-100'; it has some for: none"):
-        experiment.load(project).check()
+        plan.load(project).check()
 
 
 def test_editors_find_the_schemas_of_the_documents(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flatfed import experiment
+from flatfed import plan
 from flatfed.data import dataset as datasets
 from flatfed.data import image_folders, sources
 from flatfed.data.digits import STYLES
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 
 ROOT = Path(__file__).parents[2]
 SPEC = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
@@ -83,7 +83,7 @@ def test_what_is_cut_out_fits_into_what_it_is_cut_out_of(tmp_path):
         sources.fetch({**SPEC, "source": source(tmp_path, domains=True, resize=7)}, tmp_path / "out")
     data = {"officehome": {"source": "imagefolder", "path": str(tmp_path / "in"), "size": 224, "resize": 223}}
     with pytest.raises(ConfigError, match=r"data\.officehome\.resize: 223 must be at least size, 224"):
-        experiment.load(ROOT, {"scale": "paper", "tables": ["fedlesam2024_T3"], "figures": [], "data": data}).check()
+        plan.load(ROOT, {"scale": "paper", "tables": ["fedlesam2024_T3"], "figures": [], "data": data}).check()
 
 
 def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
@@ -165,7 +165,7 @@ def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, folders
         (tmp_path / "in" / folder).mkdir(parents=True)
     asked = {"scale": "paper", "tables": [], "figures": []}
     with pytest.raises(ConfigError, match=message):
-        experiment.load(
+        plan.load(
             ROOT, {**asked, "data": {"pacs": source(tmp_path, **{"domains": True, "resize": 8, **keys})}}
         ).check()
 
@@ -174,7 +174,7 @@ def test_folders_of_all_domains_are_taken(tmp_path):
     for folder in ("photo", "art_painting", "cartoon", "sketch", "left over"):
         (tmp_path / "in" / folder).mkdir(parents=True)
     given = source(tmp_path, domains=True, resize=8)
-    loaded = experiment.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": given}})
+    loaded = plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": given}})
     assert run_specs.dataset_spec(loaded.catalog, "pacs")["source"] == given
 
 
@@ -206,7 +206,7 @@ def test_an_archive_with_other_domains_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["digits-domains4", "digits-domains6"])
 def test_digits_in_styles(tmp_path, name):
-    entry = experiment.load(ROOT).catalog.datasets[name]
+    entry = plan.load(ROOT).catalog.datasets[name]
     spec = {"name": name, "classes": entry.classes, "shape": entry.shape, "domains": entry.domains}
     spec["source"] = entry.source.as_written()
     for folder in ("a", "b"):
@@ -287,7 +287,7 @@ def test_emnist_is_upright_and_drawn_in_proportion(tmp_path, monkeypatch):
 
 
 def test_the_declared_sets_have_the_papers_sizes():
-    declared = experiment.load(ROOT).catalog.datasets
+    declared = plan.load(ROOT).catalog.datasets
     totals = {name: declared[name].train + declared[name].test for name in declared}
     assert totals["emnist"] == declared["emnist"].source.draw == 81_425
     assert (totals["officehome"], totals["domainnet"], totals["pacs"]) == (15_588, 586_575, 9_991)

@@ -24,7 +24,7 @@ import pytest
 from torchvision import datasets as published
 from torchvision.datasets import utils
 
-from flatfed import cli, experiment, files
+from flatfed import cli, files, plan
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
@@ -173,7 +173,7 @@ def test_another_file_is_neither_unpacked_nor_downloaded(archives, monkeypatch, 
 def test_the_configuration_takes_a_path_that_exists(tmp_path):
     def data(path):
         source = {"source": "torchvision", "dataset": "CIFAR10", "path": str(path)}
-        return experiment.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"cifar10": source}})
+        return plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"cifar10": source}})
 
     (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"")
     for path in (tmp_path, tmp_path / "cifar-10-python.tar.gz"):

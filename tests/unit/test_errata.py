@@ -15,10 +15,10 @@ import pytest
 
 from flatfed import algorithms, cli
 from flatfed.errors import ConfigError
-from flatfed.papers import reference
-from flatfed.papers.errata import Errata
-from flatfed.papers.metrics import METRICS, Reading
-from flatfed.papers.reference import comparable
+from flatfed.plan import reference
+from flatfed.plan.errata import Errata
+from flatfed.plan.metrics import METRICS, Reading
+from flatfed.plan.reference import comparable
 
 ROOT = Path(__file__).parents[2]
 TABLES = {name: table.lines for name, table in reference.read_all(ROOT).items()}

@@ -8,8 +8,8 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.commands import configuration, plan
-from flatfed.experiment import SCALES
-from flatfed.experiment.numbers import inputs, numbers
+from flatfed.plan import SCALES
+from flatfed.plan.numbers import inputs, numbers
 from samples import sampled
 
 ROOT = Path(__file__).resolve().parents[2]

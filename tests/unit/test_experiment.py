@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 import made
-from flatfed import algorithms, experiment, models
-from flatfed.experiment import figure_specs, report_spec, run_specs, table_specs
-from flatfed.experiment.numbers import inputs
+from flatfed import algorithms, models, plan
+from flatfed.plan import figure_specs, report_spec, run_specs, table_specs
+from flatfed.plan.numbers import inputs
 from flatfed.runs.paths import Paths
 
 ROOT = Path(__file__).parents[2]
@@ -23,14 +23,14 @@ CIFAR10 = "fedsmoo-cifar10"
 
 
 @pytest.fixture(scope="module")
-def exp() -> experiment.Experiment:
-    return experiment.load(ROOT)
+def exp() -> plan.Experiment:
+    return plan.load(ROOT)
 
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment; from flatfed.experiment import table_specs;"
-        "found = experiment.load(sys.argv[1]);"
+        "import sys; from flatfed import plan; from flatfed.plan import table_specs;"
+        "found = plan.load(sys.argv[1]);"
         "every = [(at, table) for at in ('preview', 'paper') for table in found.all_at(at).tables];"
         "[table_specs.table_spec(found, *one) for one in every];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
@@ -42,7 +42,7 @@ def test_loading_imports_no_torch() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_preview_is_small(exp: experiment.Experiment) -> None:
+def test_preview_is_small(exp: plan.Experiment) -> None:
     for table, columns in exp.existing(exp.scale, exp.requested).tables.items():
         for run in made.table_runs(exp, "preview", table, columns):
             description, data = run.config.as_json(), exp.catalog.datasets[run.dataset]
@@ -53,7 +53,7 @@ def test_preview_is_small(exp: experiment.Experiment) -> None:
             assert description["model"]["name"] == "cnn_tiny"
 
 
-def test_tables_share_runs(exp: experiment.Experiment) -> None:
+def test_tables_share_runs(exp: plan.Experiment) -> None:
     accuracy = {run.path for run in made.table_runs(exp, "paper", T1)}
     rounds = {run.path for run in made.table_runs(exp, "paper", T6)}
     assert len(accuracy) == 8 * 16 * 2
@@ -61,7 +61,7 @@ def test_tables_share_runs(exp: experiment.Experiment) -> None:
     assert rounds < accuracy
 
 
-def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_printed_number_finds_its_cell(exp: plan.Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (T1, T6):
         cells = made.first_numbers(exp, "paper", table)
         assert len(cells) == 128
@@ -83,14 +83,14 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
     ],
 )
 def test_printed_numbers(exp, table: str, column: str, row: str, value: float | None, spread: float | None) -> None:
-    for scale in experiment.SCALES:
+    for scale in plan.SCALES:
         paper = made.first_number(exp, scale, table, column, row).paper
         assert (paper.value, paper.spread) == (value, spread)
 
 
-def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
+def test_targets_are_those_of_the_scale(exp: plan.Experiment) -> None:
     column = "cifar100-path10-200.rounds_to_target-t1"
-    preview, paper = (made.first_number(exp, scale, T6, column, "fedsmoo").target for scale in experiment.SCALES)
+    preview, paper = (made.first_number(exp, scale, T6, column, "fedsmoo").target for scale in plan.SCALES)
     assert paper == 0.33
     assert 0 < preview < 1
     layout = table_specs.table_spec(exp, "preview", T6, [column])
@@ -98,7 +98,7 @@ def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
     assert layout.columns[0].headers == ("CIFAR-100", "Pathological, c = 10", "acc = 33%")
 
 
-def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
+def test_a_run_is_fully_described(exp: plan.Experiment) -> None:
     run = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 2)
     assert run.path == "results/paper/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed2"
     assert run.partition == "results/paper/partitions/fedsmoo-cifar10/path3-100/seed2.npz"
@@ -114,9 +114,9 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
     assert run_specs.partition_spec(exp, "paper", CIFAR10, "path3-100", 2) == {"seed": 2, **description["partition"]}
 
 
-def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experiment) -> None:
+def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: plan.Experiment) -> None:
     seen: dict[str, str] = {}
-    for scale in experiment.SCALES:
+    for scale in plan.SCALES:
         for table in exp.all_at(scale).tables:
             for run in made.table_runs(exp, scale, table):
                 text = json.dumps(run.config.as_json(), sort_keys=True, allow_nan=False)
@@ -125,7 +125,7 @@ def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experimen
     assert len(set(seen.values())) == len(seen)
 
 
-def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
+def test_hyper_parameters_of_the_paper(exp: plan.Experiment) -> None:
     def description(protocol: str, algorithm: str) -> dict:
         return run_specs.run(exp, "paper", protocol, "dir0.6-100", algorithm, 1).config.as_json()
 
@@ -141,7 +141,7 @@ def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
     assert description(CIFAR10, "fedavg")["model"]["options"] == {"stem": "imagenet", "groups": 2}
 
 
-def test_classes_per_client_shrink_with_the_classes(exp: experiment.Experiment) -> None:
+def test_classes_per_client_shrink_with_the_classes(exp: plan.Experiment) -> None:
     kept = [
         run_specs.partition_spec(exp, "preview", "fedsmoo-cifar100", f"path{c}-100", 1)["classes_per_client"]
         for c in (30, 20, 10)
@@ -151,7 +151,7 @@ def test_classes_per_client_shrink_with_the_classes(exp: experiment.Experiment) 
     assert exp.catalog.settings("preview", "fedsmoo-cifar100").dataset == "digits20"
 
 
-def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experiment) -> None:
+def test_a_protocols_variant_shares_partitions_not_runs(exp: plan.Experiment) -> None:
     variant = run_specs.run(exp, "paper", f"{CIFAR10}~cnn", "path3-100", "fedavg", 1)
     plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedavg", 1)
     assert variant.partition == plain.partition
@@ -168,7 +168,7 @@ def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path)
     file = tmp_path / "config/protocols/fedsmoo-cifar10.yaml"
     with open(file, "a", encoding="utf-8") as text:
         text.write("\nemulate_bfloat16: true\n")
-    found = experiment.load(tmp_path)
+    found = plan.load(tmp_path)
     for protocol, said in ((CIFAR10, None), (f"{CIFAR10}~bfloat16", True)):
         assert (
             run_specs.run(found, "paper", protocol, "path3-100", "fedavg", 1).config.as_json().get("emulate_bfloat16")
@@ -176,7 +176,7 @@ def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path)
         )
 
 
-def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) -> None:
+def test_an_algorithms_variant_changes_what_it_says(exp: plan.Experiment) -> None:
     variant = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
     plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 1).config.as_json()
     changed = {key for key, value in variant.config.as_json().items() if plain[key] != value}
@@ -185,7 +185,7 @@ def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) 
     assert variant.path.endswith("/fedsmoo~rho0.05/seed1")
 
 
-def test_default_parameters_are_the_files(exp: experiment.Experiment) -> None:
+def test_default_parameters_are_the_files(exp: plan.Experiment) -> None:
     served = [
         name
         for name in algorithms.names()
@@ -197,11 +197,11 @@ def test_default_parameters_are_the_files(exp: experiment.Experiment) -> None:
         assert params.keys() == algorithms.load(name).parameters().keys()
 
 
-def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.Experiment) -> None:
+def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: plan.Experiment) -> None:
     file = tmp_path / "cifar10.npz"
     file.touch()
     source = {"source": "npz", "path": str(file)}
-    moved = experiment.load(ROOT, {**exp.request.as_written(), "data": {"cifar10": source}})
+    moved = plan.load(ROOT, {**exp.request.as_written(), "data": {"cifar10": source}})
     assert run_specs.dataset_spec(moved.catalog, "cifar10") == {
         **run_specs.dataset_spec(exp.catalog, "cifar10"),
         "source": source,
@@ -210,8 +210,8 @@ def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.
     assert run_specs.run(moved, *question) == run_specs.run(exp, *question)
 
 
-def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None:
-    more = experiment.load(ROOT, {**exp.request.as_written(), "seeds": [1, 2, 3]})
+def test_seeds_of_the_configuration_add_runs(exp: plan.Experiment) -> None:
+    more = plan.load(ROOT, {**exp.request.as_written(), "seeds": [1, 2, 3]})
     before = {run.path: run.config.as_json() for run in made.table_runs(exp, "preview", T1)}
     after = {run.path: run.config.as_json() for run in made.table_runs(more, "preview", T1)}
     assert {path: after[path] for path in before} == before
@@ -219,7 +219,7 @@ def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None
 
 
 def test_results_folder_is_the_callers() -> None:
-    other = experiment.load(ROOT, paths=Paths("elsewhere/results"))
+    other = plan.load(ROOT, paths=Paths("elsewhere/results"))
     cell = made.first_number(other, "preview", T1, "cifar10-path3-100", "fedavg")
     assert inputs([cell])[0].startswith("elsewhere/results/preview/partitions/")
     assert (
@@ -229,7 +229,7 @@ def test_results_folder_is_the_callers() -> None:
     )
 
 
-def test_figures(exp: experiment.Experiment) -> None:
+def test_figures(exp: plan.Experiment) -> None:
     curves = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F7")
     assert [panel.title for panel in curves.panels] == [
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
@@ -255,7 +255,7 @@ def test_figures(exp: experiment.Experiment) -> None:
         ("fedlesam2024_F5", ", digits / digits-20"),  # of partitions
     ],
 )
-def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: experiment.Experiment, name, set_up) -> None:
+def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: plan.Experiment, name, set_up) -> None:
     """Numbers in titles were replaced by patterns: "5% of 200 clients" became "5% of 60 clients", which was false."""
     of_table = name in exp.tables
     read = table_specs.table_spec if of_table else figure_specs.figure_spec
@@ -268,7 +268,7 @@ def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: experiment.Ex
         assert [panel.title for panel in preview.panels] == [panel.title for panel in exp.figures[name].panels]
 
 
-def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
+def test_report_names_every_run_once(exp: plan.Experiment) -> None:
     spec = report_spec.specification(exp, "preview")
     assert len(spec.runs) == len({run.path for run in spec.runs}) == 64
     assert [table.table for table in spec.tables] == [T1, T6]
@@ -290,7 +290,7 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
         "columns": [{"protocol": CIFAR10, "splits": ["iid-50", "path3-100"]}],
     }
     (tmp_path / "config" / "tables" / "mine.yaml").write_text(yaml.safe_dump(table))
-    found = experiment.load(tmp_path)
+    found = plan.load(tmp_path)
     printed = {(c.column, c.row): c.paper for c in made.first_numbers(found, "paper", "mine")}
     assert printed["path3-100", "fedavg"].value == 74.08
     assert printed["path3-100", "fedcm~slow"] is None
@@ -323,7 +323,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     assert f"over {paper} test images of a client" in said
 
 
-@pytest.mark.parametrize("scale", experiment.SCALES)
+@pytest.mark.parametrize("scale", plan.SCALES)
 def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
     table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
     own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
@@ -338,9 +338,9 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
         assert run.config.evaluation.sets == ["test", "train", "nodes"]
 
 
-def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
+def test_models_take_the_images_they_are_given(exp: plan.Experiment) -> None:
     for protocol in exp.catalog.protocols:
-        for scale in experiment.SCALES:
+        for scale in plan.SCALES:
             model = exp.catalog.protocols[protocol].scales[scale].model
             options = models.check_options(model.name, model.options or {})
             shape = exp.catalog.datasets[exp.catalog.settings(scale, protocol).dataset].shape

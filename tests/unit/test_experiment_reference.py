@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, plan
 from flatfed.commands import configuration
 from flatfed.errors import ConfigError
-from flatfed.experiment import numbers
-from flatfed.papers import reference
-from flatfed.papers.metrics import METRICS
+from flatfed.plan import numbers, reference
+from flatfed.plan.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,7 +108,7 @@ def test_check_lists_the_printed_numbers_that_no_cell_uses(tmp_path, exp, capsys
     """None of the shipped files; files that no table names are read by studies alone."""
     assert numbers.unused(exp) == [] and {*exp.references} - {*PRINTED} == {*OTHERS}
     root = changed(tmp_path, "fedsmoo2023_T1", "dirichlet,0.6,100,0.1,fedavg", "dirichlet,0.7,100,0.1,fedavg")
-    assert numbers.unused(experiment.load(root)) == ["config/reference/fedsmoo2023_T1.csv: line 2"]
+    assert numbers.unused(plan.load(root)) == ["config/reference/fedsmoo2023_T1.csv: line 2"]
     assert cli.main(["check"]) == 0 and "in no cell" not in capsys.readouterr().out
     monkeypatch.setattr(configuration, "HOME", root)
     assert cli.main(["check"]) == 0
@@ -124,11 +123,11 @@ def test_every_printed_table_is_there() -> None:
 
 
 @pytest.fixture(scope="module")
-def exp() -> experiment.Experiment:
-    return experiment.load(ROOT)
+def exp() -> plan.Experiment:
+    return plan.load(ROOT)
 
 
-def own(exp: experiment.Experiment) -> list[str]:
+def own(exp: plan.Experiment) -> list[str]:
     """Return the tables that are a paper's own, not another view of one."""
     return [name for name, table in exp.tables.items() if table.document.reference == name]
 
@@ -142,7 +141,7 @@ def test_every_printed_number_is_looked_up_by_one_cell(exp) -> None:
         assert not missed, f"{table}: {missed}"
 
 
-def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experiment) -> None:
+def test_what_a_table_prints_is_its_cells_at_either_scale(exp: plan.Experiment) -> None:
     for table in own(exp):
         cells = (made.first_numbers(exp, scale, table) for scale in ("paper", "preview"))
         for paper, preview in zip(*cells, strict=True):
@@ -169,7 +168,7 @@ def test_numbers_read_off_the_papers(exp, table: str, column: str, row: str, val
     assert made.first_number(exp, "paper", table, column, row).paper.value == value
 
 
-def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
+def test_facts_are_the_configurations(exp: plan.Experiment) -> None:
     """What is printed of data sets and searched values is what the configuration says, number by number."""
     for table in own(exp):
         for cell in made.first_numbers(exp, "paper", table):
@@ -178,7 +177,7 @@ def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
                 assert given == pytest.approx(paper.value), (table, cell.column, cell.row)
 
 
-def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Experiment) -> None:
+def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: plan.Experiment) -> None:
     cells = made.first_numbers(exp, "paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
     served = {cell.row: cell.runs[0].config.as_json() for cell in cells}
     assert {row for row, about in served.items() if "topology" not in about} == {"fedavg", "fedsam"}
@@ -187,7 +186,7 @@ def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Ex
     assert served["dpsgd"]["local_epochs"] == 1 and served["dfedavg"]["local_epochs"] == 5
 
 
-def test_base_rows_are_paired_seed_by_seed(exp: experiment.Experiment) -> None:
+def test_base_rows_are_paired_seed_by_seed(exp: plan.Experiment) -> None:
     column = "path3-100.rounds_to_target_speedup-t2"
     for number in numbers.numbers(exp, "paper", "fedsmoo2023_T3", [column], "fedsmoo"):
         assert (number.relative, number.base, number.unit) == ("speedup", "fedavg", "x")
@@ -195,7 +194,7 @@ def test_base_rows_are_paired_seed_by_seed(exp: experiment.Experiment) -> None:
         assert run.path.replace("fedsmoo/seed", "fedavg/seed") == base.path
 
 
-def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) -> None:
+def test_runs_are_shared_across_tables_and_papers(exp: plan.Experiment) -> None:
     """580 configurations make every table: FedSMOO's 129, 304 more for FedLESAM, FedSAM's 63 and DFedSAM's 84."""
     seen: set[tuple[str, str, str]] = set()
     new = {}
@@ -212,6 +211,6 @@ def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) ->
     assert len(seen) == 580
 
 
-def test_every_table_of_the_papers_is_declared(exp: experiment.Experiment) -> None:
+def test_every_table_of_the_papers_is_declared(exp: plan.Experiment) -> None:
     assert sorted(own(exp)) == sorted(PRINTED)
     assert sum(len(exp.references[name].numbers) for name in PRINTED) == 1624

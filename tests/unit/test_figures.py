@@ -19,7 +19,7 @@ from flatfed import algorithms
 from flatfed.config import figure as documents
 from flatfed.figures import draw_curves, palette
 from flatfed.figures import style as paper
-from flatfed.papers import figure_kinds
+from flatfed.plan import figure_kinds
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,11 +20,11 @@ from test_figures import VISION, seen
 import made
 from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
-from flatfed.experiment import figure_specs, run_specs
-from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
-from flatfed.papers.figure_kinds import COLUMNS, PROBES
+from flatfed.plan import figure_specs, run_specs
+from flatfed.plan.figure_kinds import COLUMNS, PROBES
+from flatfed.plan.figure_specs import FigureSpec, Mark
 from flatfed.runs.run import Run
 from samples import sampled
 from shipped import EXP

@@ -68,7 +68,7 @@ def test_the_jobs_environment_has_a_part_of_the_packages_with_the_same_bounds():
     assert tuple(split(entry)[0] for entry in rest) == outside
 
 
-@pytest.mark.parametrize("module", ["flatfed.cli", "flatfed.experiment", "flatfed.gpus", "flatfed.tables.cells"])
+@pytest.mark.parametrize("module", ["flatfed.cli", "flatfed.plan", "flatfed.gpus", "flatfed.tables.cells"])
 def test_import_is_light(module):
     code = f"import sys, {module}; sys.exit(any(name in sys.modules for name in ('torch', 'pandas', 'snakemake')))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

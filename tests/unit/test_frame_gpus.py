@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import experiment, gpus
+from flatfed import gpus, plan
 from flatfed.errors import FlatFedError
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ RUN = ("--run", "description.json", *DATA, "--out", "out")
 )
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
     """In the first second: importing torch takes longer."""
-    loaded = experiment.load(Path(__file__).parents[2])
+    loaded = plan.load(Path(__file__).parents[2])
     described = run_specs.run(loaded, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
     about = {"executor": "stacked", "device": "cuda", "threads": 1, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}

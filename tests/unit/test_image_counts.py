@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flatfed import experiment
+from flatfed import plan
 from flatfed.data import dataset as datasets
 from flatfed.data import manifest as manifests
 from flatfed.data import published, sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import run_specs, set_ups
+from flatfed.plan import run_specs, set_ups
 from flatfed.runs.paths import Paths
 from flatfed.tables.image_counts import doubts, with_counts
 from shipped import EXP
@@ -32,13 +32,13 @@ def images(path: Path, train: int, test: int) -> dict:
     return {"source": "npz", "path": str(path)}
 
 
-def loaded(tmp_path: Path, source: dict, **more) -> experiment.Experiment:
-    return experiment.load(
+def loaded(tmp_path: Path, source: dict, **more) -> plan.Experiment:
+    return plan.load(
         ROOT, {**ASKED, "data": {"cifar10": source}, **more}, paths=Paths(resources=str(tmp_path / "resources"))
     )
 
 
-def fetched(exp: experiment.Experiment, name: str) -> dict:
+def fetched(exp: plan.Experiment, name: str) -> dict:
     """Fetch a data set as Snakemake does; return its dataset.json."""
     folder = Path(exp.paths.dataset(name))
     sources.fetch(run_specs.dataset_spec(exp.catalog, name), folder)
@@ -112,10 +112,10 @@ def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
     new = "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}"
     path.write_text(path.read_text().replace("source: {source: torchvision, dataset: CIFAR10}", new))
     with pytest.raises(ConfigError, match=r"datasets.yaml: cifar10.source.images: .* it is for `data` of config"):
-        experiment.load(tmp_path).check()
+        plan.load(tmp_path).check()
 
 
-def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
+def line(exp: plan.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
     """Return what a table of one set-up says was trained."""
     pairs = [(protocol, "dir0.6-100")]
     setting = with_counts(set_ups.setting(exp.catalog, scale, pairs), set_ups.datasets(exp, scale, pairs))

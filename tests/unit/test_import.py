@@ -13,8 +13,8 @@ import made
 from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.engine import versions
-from flatfed.experiment import run_specs
 from flatfed.files import read_json
+from flatfed.plan import run_specs
 from flatfed.runs import lock
 from flatfed.runs import record as records
 

@@ -26,14 +26,14 @@ from mistakes import (
 )  # fmt: skip
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, plan
 from flatfed.config import strict_yaml
 from flatfed.config.datasets import Source
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from flatfed.experiment import figure_specs, run_specs
-from flatfed.papers.errata import Errata
+from flatfed.plan import figure_specs, run_specs
+from flatfed.plan.errata import Errata
 from flatfed.workflow import requested
 from shipped import EXP
 
@@ -81,7 +81,7 @@ def test_in_a_file_of_the_configuration(name, edited):
     *change, fragments = FILES[name]
     root = edited(*change)
     with pytest.raises(ConfigError) as caught:
-        experiment.load(root).check()
+        plan.load(root).check()
         Errata(root)
     assert_one_line_has(str(caught.value), fragments)
     assert all(line.startswith("config/") for line in str(caught.value).splitlines()), "one line for each mistake"
@@ -91,7 +91,7 @@ def test_in_a_file_of_the_configuration(name, edited):
 def test_in_the_values_of_the_configuration(name):
     change, fragments = VALUES[name]
     with pytest.raises(ConfigError) as caught:
-        experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change}).check()
+        plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change}).check()
     assert_one_line_has(str(caught.value), ["config/config.yaml or --config", *fragments])
 
 
@@ -226,12 +226,12 @@ def test_what_the_configuration_asks_for_is_whole():
         keys.check_dataset(run_specs.dataset_spec(EXP.catalog, name))
     runs = [
         run
-        for scale in experiment.SCALES
+        for scale in plan.SCALES
         for table in EXP.all_at(scale).tables
         for run in made.table_runs(EXP, scale, table)
     ]
     for figure in EXP.figures:
-        for scale in experiment.SCALES:
+        for scale in plan.SCALES:
             runs += figure_specs.figure_spec(EXP, scale, figure).runs.values()
     for run in runs:
         keys.check_partition({"seed": run.seed, **run.config.partition.as_json()})
@@ -253,7 +253,7 @@ def test_what_the_configuration_asks_for_is_whole():
 def test_a_wrong_entry_stops_the_call_with_one_line(file, text, other, words, edited):
     """Tables and figures that need the entry have the same mistake, which counts once."""
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
-        experiment.load(edited(file, text, other))
+        plan.load(edited(file, text, other))
     assert "\n" not in str(caught.value)
 
 
@@ -270,7 +270,7 @@ def test_all_mistakes_are_named_at_once(tmp_path):
         assert text in path.read_text()
         path.write_text(path.read_text().replace(text, other, 1))
     with pytest.raises(ConfigError) as caught:
-        experiment.load(tmp_path)
+        plan.load(tmp_path)
     lines = str(caught.value).splitlines()
     assert all(any(line.startswith(f"config/{file}: ") for line in lines) for file in changes), lines
 
@@ -287,4 +287,4 @@ def test_a_parameter_that_a_row_of_a_figure_lacks_is_named(file, text, other, ed
     path = root / "config" / file
     path.write_text(re.sub(r"points: .*", "points: [{}]", path.read_text()))
     with pytest.raises(ConfigError, match=r"config/figures.*: (fedadam|dfedavgm) in .*unknown parameter '"):
-        figure_specs.figure_spec(experiment.load(root), "preview", path.stem)
+        figure_specs.figure_spec(plan.load(root), "preview", path.stem)

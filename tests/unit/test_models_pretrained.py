@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import made
-from flatfed import cli, experiment, models
+from flatfed import cli, models, plan
 from flatfed.engine.layout import Layout
 from flatfed.engine.weights import Weights, initial_model
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import run_specs
 from flatfed.models import pretrained
+from flatfed.plan import run_specs
 from flatfed.runs.paths import Paths
 
 ROOT = Path(__file__).parents[2]
@@ -145,9 +145,9 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
     protocol.write_text(written.replace("model: {name: cnn_tiny}", f"model: {model}"), encoding="utf-8")
     if message:
         with pytest.raises(ConfigError, match=message):
-            experiment.load(tmp_path).check()
+            plan.load(tmp_path).check()
         return
-    found = experiment.load(tmp_path, paths=Paths(resources="elsewhere"))
+    found = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
     run = run_specs.run(found, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
     assert run.config.model.weights == "vit_b32-imagenet"
     assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"

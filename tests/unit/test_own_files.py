@@ -14,11 +14,11 @@ import yaml
 from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, plan
 from flatfed.config.protocol import DEFAULTS
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
-from flatfed.experiment import data_sources, run_specs
+from flatfed.plan import data_sources, run_specs
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +221,7 @@ def test_labels_say_what_is_meant():
 def test_nothing_of_it_imports_torch():
     Path("own/photos.yaml").write_text(TEXT)
     asked = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]}
-    code = f"import sys; from flatfed import experiment; experiment.load({str(ROOT)!r}, {asked}); "
+    code = f"import sys; from flatfed import plan; plan.load({str(ROOT)!r}, {asked}); "
     code += "sys.exit('torch' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     assert subprocess.run([sys.executable, "-c", code], check=False, env=env).returncode == 0
@@ -245,7 +245,7 @@ def test_another_document_is_refused_with_its_line(here):
 
 
 def load_asked():
-    return experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], "table_folders": ["own"]})
+    return plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], "table_folders": ["own"]})
 
 
 def test_a_data_file_that_is_replaced_changes_the_listing(here):
@@ -316,13 +316,13 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     load()
     monkeypatch.chdir(here / "elsewhere")
     asked = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
-    found = experiment.load(ROOT, asked)
+    found = plan.load(ROOT, asked)
     assert run_specs.dataset_spec(found.catalog, "photos")["source"]["path"] == str(here / "photos")
     (here / "Snakefile").unlink()
     with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
-        experiment.load(ROOT, asked).check()
+        plan.load(ROOT, asked).check()
     (here / "photos").rename(here / "own/photos")
-    assert run_specs.dataset_spec(experiment.load(ROOT, asked).catalog, "photos")["train"] == 12
+    assert run_specs.dataset_spec(plan.load(ROOT, asked).catalog, "photos")["train"] == 12
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_absent_images_block_only_what_needs_them(here, capsys):
     load()
     (here / "photos").rename(here / "moved")
     words = "datasets.photos.source.path: 'photos' does not"
-    found = experiment.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
+    found = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
     assert made.first_numbers(found, "preview", "fedsmoo2023_T1") and found.with_columns(["fedsmoo2023_T1"])
     blocked = [
         lambda: made.first_numbers(found, "paper", "photos"),

@@ -7,7 +7,7 @@ from own_files import load, photos, put
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import SCALES, report_spec, run_specs, table_specs
+from flatfed.plan import SCALES, report_spec, run_specs, table_specs
 from flatfed.tables import report
 from flatfed.workflow import requested
 

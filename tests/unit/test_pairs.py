@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import algorithms, experiment
+from flatfed import algorithms, plan
 from flatfed.data import keys
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 from flatfed.runs import identity
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def project(tmp_path: Path, **splits: str) -> Path:
 
 def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
     root = project(tmp_path, mine=SPLIT % "clique, neighbours: 10")
-    exp = experiment.load(root)
+    exp = plan.load(root)
     wide = run_specs.run(exp, "paper", PROTOCOL, "mine", "dfedsam", 1).config.as_json()
     assert wide["topology"] == {"graph": "clique", "neighbours": 10} and wide["partition"]["clients"] == 100
     small = run_specs.run(exp, "preview", PROTOCOL, "mine", "dfedsam", 1).config.as_json()
@@ -44,7 +44,7 @@ def test_algorithm_and_split_must_fit(tmp_path):
         mine=SPLIT % "clique, neighbours: 30",
         one="{label: [x], scheme: central, clients: 1, participation: 1}",
     )
-    exp = experiment.load(root)
+    exp = plan.load(root)
     for split, name, words in (
         ("dir0.6-100", "dfedavg", ["'dfedavg'", "'dir0.6-100'", "has no topology", "ring, grid"]),
         ("mine", "fedavg", ["'fedavg'", "'mine'", "it has a server", "clique", "dfedsam"]),
@@ -60,7 +60,7 @@ def test_algorithm_and_split_must_fit(tmp_path):
 
 def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: %s}"
-    exp = experiment.load(project(tmp_path, one=one % "dir0.1-100", other=one % "dir0.1-200"))
+    exp = plan.load(project(tmp_path, one=one % "dir0.1-100", other=one % "dir0.1-200"))
     # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
     assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).config.local_steps == 10 * 5 * 10
     assert run_specs.run(exp, "paper", PROTOCOL, "other", "centralised_sam", 1).config.local_steps == 10 * 5 * 5
@@ -72,7 +72,7 @@ def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
 def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
     """At both scales the deal of the federated clients stands in its own, and decides the run."""
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-100%s}"
-    exp = experiment.load(project(tmp_path, one=one % ", images_of: dir0.1-100", other=one % ""))
+    exp = plan.load(project(tmp_path, one=one % ", images_of: dir0.1-100", other=one % ""))
     for scale in ("paper", "preview"):
         mine, plain = (run_specs.partition_spec(exp, scale, PROTOCOL, split, 1) for split in ("one", "other"))
         theirs = run_specs.partition_spec(exp, scale, PROTOCOL, "dir0.1-100", 1)
@@ -111,8 +111,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
-    config = experiment.load(ROOT).request.as_written()
-    exp = experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
+    config = plan.load(ROOT).request.as_written()
+    exp = plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
     run = run_specs.run(exp, "preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
     assert run.config.update.as_json() == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
     assert exp.catalog.algorithms["fedsign"].label == "FedSign"
@@ -145,26 +145,26 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
     (folder / "_helpers.py").write_text("def (:")
     (folder / "package").mkdir()
     (folder / "package/__init__.py").write_text("def (:")
-    config = experiment.load(ROOT).request.as_written()
+    config = plan.load(ROOT).request.as_written()
     with pytest.raises(ConfigError) as caught:
-        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
+        plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
     for word in words:
         assert word in str(caught.value)
 
 
 def test_a_model_in_a_folder_of_algorithms_is_named(folder):
     (folder / "perceptron.py").write_text("def build(shape, classes): ...")
-    config = experiment.load(ROOT).request.as_written()
+    config = plan.load(ROOT).request.as_written()
     with pytest.raises(ConfigError, match=r"perceptron.py: defines no subclass .* of a model: .*`model_folders`"):
-        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
+        plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
 
 
 @pytest.mark.parametrize("name", ["fed sign", "fed;touch x", "$(touch x)", "fedsіgn", "x" * 100])
 def test_the_name_of_an_outside_file_is_an_id(folder, name):
     (folder / f"{name}.py").write_text(MINE)
-    config = experiment.load(ROOT).request.as_written()
+    config = plan.load(ROOT).request.as_written()
     with pytest.raises(ConfigError) as caught:
-        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
+        plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
     for word in ("algorithm_folders", repr(name), "letters, digits"):
         assert word in str(caught.value)
 
@@ -172,6 +172,6 @@ def test_the_name_of_an_outside_file_is_an_id(folder, name):
 def test_a_domain_split_may_have_a_topology(tmp_path):
     dealt = "scheme: domain, domain: art, clients_per_domain: 10"
     split = f"{{label: [x], {dealt}, participation: 1, sampling: all, topology: ring}}"
-    exp = experiment.load(project(tmp_path, mine=split))
+    exp = plan.load(project(tmp_path, mine=split))
     about = run_specs.run(exp, "paper", "fedlesam-officehome", "mine", "dfedavg", 1).config.as_json()
     assert about["topology"] == {"graph": "ring"} and about["partition"]["clients"] == 30

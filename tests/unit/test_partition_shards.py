@@ -12,7 +12,7 @@ import pytest
 
 from flatfed.data import partition as partitions
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import compatibility, run_specs
+from flatfed.plan import compatibility, run_specs
 from shipped import EXP
 
 CIFAR10, CIFAR100 = np.repeat(np.arange(10), 5000), np.repeat(np.arange(100), 500)

@@ -16,7 +16,7 @@ from flatfed import cli
 from flatfed.commands import configuration, plan_measured, plan_needs
 from flatfed.commands.plan import forecast
 from flatfed.commands.plan_measured import Measured, Measurements
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"

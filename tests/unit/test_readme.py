@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment
-from flatfed.experiment import run_specs
+from flatfed import plan
+from flatfed.plan import run_specs
 from flatfed.runs.identity import deciding_differences
 from flatfed.runs.run_config import RunConfig
 
@@ -33,7 +33,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_published_runs_are_those_the_configuration_describes():
-    configuration = experiment.load(ROOT)
+    configuration = plan.load(ROOT)
     cells = list(csv.DictReader((PUBLISHED / "cifar10_cnn.csv").open(encoding="utf-8")))
     assert len(cells) == 48 and {cell["status"] for cell in cells} == {"ok"}
     records = sorted(PUBLISHED.rglob("run.json"))

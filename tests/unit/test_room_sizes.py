@@ -23,12 +23,11 @@ LIMITS = {
     "commands": 1346,
     "data": 1098,
     "engine": 3520,
-    "experiment": 2188,
     "figures": 793,
     "models": 446,
-    "papers": 450,
+    "plan": 2606,
     "runs": 829,
-    "tables": 1485,
+    "tables": 1515,
     "workflow": 233,
 }
 

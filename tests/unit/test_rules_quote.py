@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment
-from flatfed.experiment import run_specs
+from flatfed import plan
+from flatfed.plan import run_specs
 
 ROOT = Path(__file__).parents[2]
 RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
@@ -38,10 +38,10 @@ def test_rules_run_nothing_but_shell_lines() -> None:
 
 
 def test_the_settings_of_an_analysis_are_words_by_themselves() -> None:
-    words = run_specs.analysis_options(experiment.load(ROOT).catalog, "surface", "preview", "fedsmoo-cifar10")
+    words = run_specs.analysis_options(plan.load(ROOT).catalog, "surface", "preview", "fedsmoo-cifar10")
     assert words[::2] == ["--grid", "--range", "--set", "--images"]
     assert words[5] == "train"
-    catalog = experiment.load(ROOT).catalog
+    catalog = plan.load(ROOT).catalog
     other = run_specs.analysis_options(catalog, "surface", "preview", "fedsmoo-cifar10", set="test")
     assert other == [*words[:5], "test", *words[6:]]
     assert shlex.split(shlex.join(words)) == words

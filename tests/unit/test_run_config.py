@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flatfed.errors import DataError
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 from flatfed.runs.run_config import RunConfig
 from shipped import EXP
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from flatfed.papers import significance
+from flatfed.tables import significance
 from power import power
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, plan
 from flatfed.commands import status
 from flatfed.engine.job import progress
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 from flatfed.runs import lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def here(tmp_path, monkeypatch):
         f"scale: paper\ntables: [{{table: {TABLE}, columns: [cifar10-{SPLIT}]}}]\nfigures: []\nseeds: [1]\n"
     )
     monkeypatch.chdir(tmp_path)
-    return experiment.load(tmp_path)
+    return plan.load(tmp_path)
 
 
 def state(exp, run):

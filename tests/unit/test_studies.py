@@ -12,8 +12,8 @@ import yaml
 import algorithms as algorithm_pages
 import disputed
 import effects
-from flatfed import experiment
-from flatfed.experiment import numbers
+from flatfed import plan
+from flatfed.plan import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
@@ -136,7 +136,7 @@ def test_docs_effects_is_what_the_script_writes():
 
 @pytest.mark.parametrize("table", PAIRS)
 def test_published_tables_are_those_of_the_configuration(table):
-    declared = experiment.load(ROOT).tables[table]
+    declared = plan.load(ROOT).tables[table]
     lines = list(csv.DictReader((ROOT / f"results/published/effects/{table}.csv").open()))
     cells = [(row, column) for row in declared.rows for column in declared.columns]
     assert [(line["row"], line["column"]) for line in lines] == cells
@@ -144,7 +144,7 @@ def test_published_tables_are_those_of_the_configuration(table):
 
 
 def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
-    cells = numbers.by_cell(numbers.numbers(experiment.load(ROOT), "preview", "effects"))
+    cells = numbers.by_cell(numbers.numbers(plan.load(ROOT), "preview", "effects"))
     for (column, row), cell in cells.items():
         assert len(cell) == 10
         base_cell = cells[column, PAIRS["effects"].get(row, row)]

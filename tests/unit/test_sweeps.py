@@ -9,7 +9,7 @@ from test_tuning import CIFAR10, SPLIT, load, record
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import Requested, figure_specs, report_spec
+from flatfed.plan import Requested, figure_specs, report_spec
 
 ROOT = Path(__file__).parents[2]
 RATES, ALPHA = {"learning_rate": 10**-1.5}, {"learning_rate": 10**-1.5, "alpha": 0.01}

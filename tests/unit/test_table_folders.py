@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import experiment
+from flatfed import plan
 from flatfed.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -23,14 +23,14 @@ columns:
 
 
 def load(folder):
-    return experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], "table_folders": [str(folder)]})
+    return plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], "table_folders": [str(folder)]})
 
 
 def test_a_table_elsewhere_is_one_more(tmp_path):
     (tmp_path / "mine.yaml").write_text(TABLE.format(row="fedsam"))
     found = load(tmp_path)
     assert [cell.row for cell in made.first_numbers(found, "preview", "mine")] == ["fedavg", "fedsam"]
-    assert set(found.tables) - {"mine"} == set(experiment.load(ROOT).tables)
+    assert set(found.tables) - {"mine"} == set(plan.load(ROOT).tables)
 
 
 def test_mistakes_name_the_file_where_it_is(tmp_path):

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, plan
 from flatfed.data import manifest
-from flatfed.experiment import numbers, run_specs
-from flatfed.experiment.numbers import Number
+from flatfed.plan import numbers, run_specs
+from flatfed.plan.numbers import Number
 from flatfed.runs import record as records
 from flatfed.tables import filled_table
 from shipped import EXP
@@ -217,7 +217,7 @@ def test_analyses_of_a_published_run_lie_beside_the_runs():
 def test_analyses_of_a_configured_run_lie_where_the_rules_write_them(tmp_path):
     """Also if a split has the name of the folder of all runs."""
     named = {"runs": {"scheme": "dirichlet", "alpha": 0.5, "clients": 100, "participation": 0.1}}
-    found = experiment.load(made.edited(tmp_path, "splits.yaml", lambda splits: splits.update(named)))
+    found = plan.load(made.edited(tmp_path, "splits.yaml", lambda splits: splits.update(named)))
     run = run_specs.run(found, "paper", "fedsmoo-cifar10", "runs", "fedavg", 1)
     assert run.path == "results/paper/runs/fedsmoo-cifar10/runs/fedavg/seed1"
     assert run.hessian == "results/paper/analysis/fedsmoo-cifar10/runs/fedavg/seed1/hessian.json"

@@ -11,11 +11,11 @@ import pytest
 import made
 from flatfed import algorithms, files
 from flatfed.errors import DataError
-from flatfed.experiment.numbers import Number
 from flatfed.files import digest_file
-from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
-from flatfed.papers.quantity import Reading
-from flatfed.papers.units import UNITS, as_printed, signed, written
+from flatfed.plan.metrics import METRICS, RELATIVES, unit_of
+from flatfed.plan.numbers import Number
+from flatfed.plan.quantity import Reading
+from flatfed.plan.units import UNITS, as_printed, signed, written
 from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import cells
 

@@ -13,8 +13,8 @@ from flatfed.commands import configuration
 from flatfed.engine.job import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
-from flatfed.experiment import run_specs
 from flatfed.files import write_sealed
+from flatfed.plan import run_specs
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.run_config import SamplingSettings

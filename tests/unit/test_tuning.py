@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import experiment
+from flatfed import plan
 from flatfed.errors import ConfigError
-from flatfed.experiment import Requested, report_spec, run_specs, table_specs, tuning
 from flatfed.files import sealed
+from flatfed.plan import Requested, report_spec, run_specs, table_specs, tuning
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import DEFAULT, Paths
 
@@ -20,13 +20,13 @@ CIFAR10, SPLIT = "fedsam-cifar10", "dir0.6-100-p20"
 OFFICE, ART, CLIPART = "fedlesam-officehome", "domain-art-1", "domain-clipart-1"
 
 
-def load(root: Path = ROOT, results: Path | str = "results", **changes) -> experiment.Experiment:
+def load(root: Path = ROOT, results: Path | str = "results", **changes) -> plan.Experiment:
     config = {"scale": "preview", "tables": [], "figures": [], **changes}
-    return experiment.load(root, config, Paths(str(results)))
+    return plan.load(root, config, Paths(str(results)))
 
 
 @pytest.fixture(scope="module")
-def exp() -> experiment.Experiment:
+def exp() -> plan.Experiment:
     return load()
 
 
@@ -35,7 +35,7 @@ def edited(folder: Path, protocol: str, change) -> Path:
     return made.edited(folder, f"protocols/{protocol}.yaml", change)
 
 
-def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
+def record(exp: plan.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
     found = tuning.search(exp.catalog, *ids)
     path = Path(tuning.choice_path(exp.paths, found))
@@ -134,7 +134,7 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
 
 def test_a_run_without_its_choice_is_refused(tmp_path):
     mine = load(results=tmp_path, tune=True)
-    for scale in experiment.SCALES:
+    for scale in plan.SCALES:
         call = f"which does not exist yet; make it: snakemake --cores all --config scale={scale} -- "
         with pytest.raises(ConfigError, match=f"fedsam/choice.json, {call}"):
             run_specs.run(mine, scale, CIFAR10, SPLIT, "fedsam", 1)

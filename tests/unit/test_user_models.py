@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from flatfed import algorithms, experiment, models
+from flatfed import algorithms, models, plan
 from flatfed.commands import describe
 from flatfed.engine import versions
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
-from flatfed.experiment import run_specs
+from flatfed.plan import run_specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,7 +61,7 @@ def load(folder, model="{name: perceptron, options: {width: 32}}"):
     """Return the experiment whose table trains ``model``."""
     (folder / "mine_T1.yaml").write_text(TABLE.replace("MODEL", model))
     config = {"scale": "paper", "tables": [], "figures": []}
-    return experiment.load(ROOT, {**config, "model_folders": [str(folder)], "table_folders": [str(folder)]})
+    return plan.load(ROOT, {**config, "model_folders": [str(folder)], "table_folders": [str(folder)]})
 
 
 def run(folder, *model):
@@ -145,7 +145,7 @@ def test_a_run_with_a_digest_of_72abba8b_is_not_stale(folder):
 
 def test_a_model_folder_makes_no_other_run_stale(folder):
     ids = ("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1)
-    plain, more = run_specs.run(experiment.load(ROOT), *ids), run_specs.run(load(folder), *ids)
+    plain, more = run_specs.run(plan.load(ROOT), *ids), run_specs.run(load(folder), *ids)
     assert versions.of_run(more.config) == dict.fromkeys(("engine", "algorithm", "model", "partition"), 1)
     assert more == plain
 

@@ -19,13 +19,13 @@ from snakemake.cli import get_argument_parser
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import data, experiment, files, gpus
+from flatfed import data, plan, files, gpus
 from flatfed.config import strict_yaml
 from flatfed.analysis import hessian, landscape
 from flatfed.commands import configuration
 from flatfed.data import schemes
 from flatfed.engine import versions
-from flatfed.experiment import (
+from flatfed.plan import (
     data_sources,
     figure_specs,
     numbers,
@@ -34,7 +34,7 @@ from flatfed.experiment import (
     tuning,
     table_specs,
 )
-from flatfed.experiment.digest import digest
+from flatfed.plan.digest import digest
 from flatfed.models import pretrained
 from flatfed.runs import lock, source_code, timing
 from flatfed.runs.paths import Paths
@@ -47,7 +47,7 @@ PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "re
 config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
-EXPERIMENT = reports_errors(experiment.load)(ROOT, config, PATHS)
+EXPERIMENT = reports_errors(plan.load)(ROOT, config, PATHS)
 os.environ.update(EXPERIMENT.environment)
 # Trainings accept runs that finish after this time: jobs of a killed Snakemake may still train. Jobs inherit the variable.
 os.environ.setdefault(lock.CALLED, str(time.time()))
@@ -224,3 +224,17 @@ def every_output(wildcards):
     say_left_out(every=True)
     files = outputs(EXPERIMENT.scale, EXPERIMENT.all_at(EXPERIMENT.scale))
     return [*files, PATHS.errata]
+
+
+# What a training asks a cluster for: minutes and megabytes. `set-resources` of a profile goes before it.
+MINUTES = {"paper": 1440, "preview": 10}
+MEGABYTES = {"paper": 16_000, "preview": 4_000}
+
+
+def run_minutes(wildcards, attempt):
+    """Attempts after the first ask for twice as much, and no more: they also follow preemptions."""
+    return min(attempt, 2) * MINUTES[wildcards.scale]
+
+
+def run_megabytes(wildcards, attempt):
+    return min(attempt, 2) * MEGABYTES[wildcards.scale]

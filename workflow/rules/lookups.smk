@@ -136,7 +136,9 @@ def all_cores(wildcards):
 @reports_errors
 def surface_settings(wildcards):
     images = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
-    return run_specs.analysis_options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **images)
+    return run_specs.analysis_options(
+        EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **images
+    )
 
 
 @reports_errors

@@ -57,7 +57,7 @@ if exported not in before:
     shell.prefix(f"set -euo pipefail; {before}{exported}")
 
 from flatfed.errors import FlatFedError
-from flatfed.experiment import loading
+from flatfed.plan import loading
 
 
 def reports_errors(question):

@@ -1,17 +1,3 @@
-# What a training asks a cluster for: minutes and megabytes. `set-resources` of a profile goes before it.
-MINUTES = {"paper": 1440, "preview": 10}
-MEGABYTES = {"paper": 16_000, "preview": 4_000}
-
-
-def run_minutes(wildcards, attempt):
-    """Attempts after the first ask for twice as much, and no more: they also follow preemptions."""
-    return min(attempt, 2) * MINUTES[wildcards.scale]
-
-
-def run_megabytes(wildcards, attempt):
-    return min(attempt, 2) * MEGABYTES[wildcards.scale]
-
-
 # A stopped training leaves checkpoints next to the outputs, which no rule declares; a retry or the next call resumes. `update`: the
 # old run stays until the new one is complete, then as .previous. `exec`: Slurm signals every process of a job. A shell would end the
 # job at once, while the training still writes its checkpoint.

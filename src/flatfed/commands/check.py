@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import numbers
-from flatfed.papers.units import plural
+from flatfed.plan import numbers
+from flatfed.plan.units import plural
 
 ARGUMENTS = [arguments.CONFIG]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import tuning
+from flatfed.plan import tuning
 from flatfed.tables import search
 
 ARGUMENTS = [*arguments.ids("protocol", "split", "algorithm"), arguments.OUT, *arguments.JOB]

@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from flatfed import experiment
+from flatfed import plan
 from flatfed.commands.kinds import is_value
 from flatfed.config import strict_yaml
 from flatfed.errors import ConfigError, os_error_message
-from flatfed.experiment.digest import digest
 from flatfed.files import digest_json, read_json, seal_outputs, write_json
+from flatfed.plan.digest import digest
 from flatfed.runs.paths import Paths
 
 #: This copy of FlatFed.
@@ -29,12 +29,12 @@ VARIABLE = "FLATFED_CONFIGURATION"
 Parts = Sequence[str] | None
 
 
-def load(parts: Parts) -> experiment.Experiment:
+def load(parts: Parts) -> plan.Experiment:
     """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the effective configuration."""
     if VARIABLE in os.environ and not parts:
         effective = read_json(os.environ[VARIABLE])
-        return experiment.load(HOME, effective["config"], Paths(**effective["paths"]))
-    return experiment.load(HOME, read(parts))
+        return plan.load(HOME, effective["config"], Paths(**effective["paths"]))
+    return plan.load(HOME, read(parts))
 
 
 def write_effective(config: dict[str, Any], paths: Paths) -> None:
@@ -62,7 +62,7 @@ def seal(options: argparse.Namespace, outputs: Sequence[Path], inputs: Iterable[
 
 
 def requested_tables(
-    loaded: experiment.Experiment, options: argparse.Namespace
+    loaded: plan.Experiment, options: argparse.Namespace
 ) -> tuple[str, dict[str, list[str] | None]]:
     """Return the requested scale and tables with their columns (default: those of config.yaml)."""
     scale = options.scale or loaded.scale_of(options.tables)

@@ -21,7 +21,7 @@ from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
-from flatfed.experiment import SCALES, Experiment, Run, run_specs
+from flatfed.plan import SCALES, Experiment, Run, run_specs
 from flatfed.runs.paths import RunIds
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"

@@ -23,8 +23,8 @@ from flatfed.commands import arguments, configuration, kinds, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError, Held
-from flatfed.experiment import Experiment, Run, run_specs
 from flatfed.files import read_json, write_sealed
+from flatfed.plan import Experiment, Run, run_specs
 from flatfed.runs import identity, lock
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord, read_finished
 

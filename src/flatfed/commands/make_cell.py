@@ -12,8 +12,8 @@ import argparse
 from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment.numbers import inputs, numbers
 from flatfed.files import write_json
+from flatfed.plan.numbers import inputs, numbers
 from flatfed.tables import cells
 
 ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB, arguments.SEAL]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import figure_specs
+from flatfed.plan import figure_specs
 
 ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB, arguments.SEAL]
 

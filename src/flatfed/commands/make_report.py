@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.experiment import report_spec
+from flatfed.plan import report_spec
 
 ARGUMENTS = [arguments.OUT, *arguments.JOB, arguments.SEAL]
 

@@ -20,8 +20,8 @@ import sys
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
-from flatfed.experiment import table_specs
-from flatfed.experiment.numbers import inputs
+from flatfed.plan import table_specs
+from flatfed.plan.numbers import inputs
 from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
 

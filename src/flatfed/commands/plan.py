@@ -27,8 +27,8 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.experiment import Experiment, Requested, Run, lookup
-from flatfed.experiment.lookup import Entries
+from flatfed.plan import Experiment, Requested, Run, lookup
+from flatfed.plan.lookup import Entries
 
 #: Columns before and after the hours.
 COUNTS = ("cells", "runs", "finished", "begun", "stale", "damaged", "missing", "unknown")

@@ -10,8 +10,8 @@ from pathlib import Path
 from flatfed import gpus
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run
 from flatfed.files import digest_json
+from flatfed.plan import Experiment, Run
 from flatfed.runs import record as records
 from flatfed.runs.run_config import RunConfig
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Requested, Run, figure_specs
-from flatfed.experiment.numbers import by_cell, numbers, runs_of
+from flatfed.plan import Experiment, Requested, Run, figure_specs
+from flatfed.plan.numbers import by_cell, numbers, runs_of
 from flatfed.runs import record as records
 
 

@@ -26,8 +26,8 @@ from flatfed.commands import arguments, configuration, plan_needs
 from flatfed.engine import versions
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run
-from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan import Experiment, Run
+from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
 from flatfed.runs import lock, record
 from flatfed.workflow.closing import last_line
 

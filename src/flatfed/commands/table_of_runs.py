@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flatfed import experiment
+from flatfed import plan
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, lookup, run_specs, table_specs
-from flatfed.experiment.numbers import Number, by_cell, numbers, runs_of
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.units import plural
+from flatfed.plan import Experiment, lookup, run_specs, table_specs
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan.units import plural
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again
@@ -40,7 +40,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """
     records, refused = _read(options.runs, options.so_far)
     seeds = sorted({record.config.seed for record in records.values()}) or [1]
-    loaded = experiment.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
+    loaded = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
     protocols = table.protocols(table.columns.values())
     of_table = (run for run in map(_ids, records.values()) if run.protocol.removesuffix(BFLOAT16) in protocols)

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
-from flatfed.experiment import table_specs
-from flatfed.papers.units import plural
+from flatfed.plan import table_specs
+from flatfed.plan.units import plural
 from flatfed.tables import claims, filled_table, notes, verification
 from flatfed.tables.compare import JUDGED
 from flatfed.tables.verification import TableResult

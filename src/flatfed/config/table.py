@@ -34,7 +34,7 @@ Base = Annotated[
     by_type,
 ]
 
-METRIC = "a metric of flatfed.papers.metrics; by default test_accuracy in percent"
+METRIC = "a metric of src/flatfed/plan/metrics; by default test_accuracy in percent"
 UNIT = "the unit as printed"
 LABEL = "the header above the numbers; the metric's name by default"
 METRICS = "the numbers under each split, in the paper's order"

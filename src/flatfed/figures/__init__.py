@@ -1,4 +1,4 @@
-"""Figures: a file per kind, ``draw_<kind>``. Their contents: :mod:`flatfed.experiment.figure_specs`."""
+"""Figures: a file per kind, ``draw_<kind>``. Their contents: :mod:`flatfed.plan.figure_specs`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from flatfed.engine import versions
-from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
+from flatfed.plan.figure_specs import FigureSpec
 from flatfed.runs.run import Run
 from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import read_all
@@ -51,5 +51,5 @@ def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure, drawn by the file of its kind (:mod:`flatfed.papers.figure_kinds`)."""
+    """Return the figure, drawn by the file of its kind (:mod:`flatfed.plan.figure_kinds`)."""
     return importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
-from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend
+from flatfed.plan.figure_specs import FigureSpec, Mark
 
 #: The share of a group's width that its bars fill.
 FILLED = 0.84

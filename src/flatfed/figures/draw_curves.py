@@ -18,10 +18,10 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError
-from flatfed.experiment.figure_specs import DrawnPanel, FigureSpec
 from flatfed.figures import style
 from flatfed.figures.palette import strokes, styles
-from flatfed.papers.figure_kinds import PROBES
+from flatfed.plan.figure_kinds import PROBES
+from flatfed.plan.figure_specs import DrawnPanel, FigureSpec
 from flatfed.runs.record import METRICS, RunRecord
 from flatfed.tables.readings import read_history
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.draw_bars import FILLED, bar
 from flatfed.figures.style import caption, count_text, gridded, legend, seed_text
+from flatfed.plan.figure_specs import FigureSpec, Mark
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian
 

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
-from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.draw_partition import ticks
 from flatfed.figures.style import caption, gridded, legend
+from flatfed.plan.figure_specs import FigureSpec
 
 #: Colour and dash pattern of the outlines, in order: green and red as in the paper.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))

@@ -11,8 +11,8 @@ from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
-from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.style import caption, subplots
+from flatfed.plan.figure_specs import FigureSpec
 
 #: The most clients of a panel of half the page width.
 FEW_CLIENTS = 40

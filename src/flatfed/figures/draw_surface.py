@@ -15,9 +15,9 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.loss_surfaces import LossSurface, explanation, read_surfaces, reason_empty
 from flatfed.figures.style import WIDTH, caption, quantity, title
+from flatfed.plan.figure_specs import FigureSpec
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"

@@ -13,10 +13,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.experiment.figure_specs import FigureSpec
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, width_text
+from flatfed.plan.figure_specs import FigureSpec
 
 
 def draw(spec: FigureSpec) -> Figure:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
-from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.style import count_text, quantity, seed_text
-from flatfed.papers.quantity import evaluations
+from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.quantity import evaluations
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import LandscapeSetUp, read
 from flatfed.errors import DataError
-from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.style import quantity
+from flatfed.plan.figure_specs import FigureSpec, Mark
 from flatfed.runs.paths import RunIds, without_label
 
 #: Remedy for surfaces on different images.

@@ -15,9 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
-from flatfed.experiment.figure_specs import FigureSpec, Mark
 from flatfed.figures.palette import rank
-from flatfed.papers.figure_kinds import KINDS, Quantity
+from flatfed.plan.figure_kinds import KINDS, Quantity
+from flatfed.plan.figure_specs import FigureSpec, Mark
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.
 DPI = 200

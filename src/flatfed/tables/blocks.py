@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from flatfed.experiment.tables import Column
-from flatfed.papers.units import as_printed, each_seed, signed, written
+from flatfed.plan.tables import Column
+from flatfed.plan.units import as_printed, each_seed, signed, written
 from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable

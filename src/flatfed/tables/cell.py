@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from flatfed.experiment.numbers import Number
-from flatfed.papers.quantity import DEFAULT_ACCURACY
-from flatfed.papers.reference import Printed
+from flatfed.plan.numbers import Number
+from flatfed.plan.quantity import DEFAULT_ACCURACY
+from flatfed.plan.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
 
 

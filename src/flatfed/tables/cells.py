@@ -10,8 +10,8 @@ from functools import partial
 
 from flatfed.engine import versions
 from flatfed.errors import DataError
-from flatfed.experiment.numbers import Number, runs_of
-from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.plan.numbers import Number, runs_of
 from flatfed.runs import uncertainty
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding

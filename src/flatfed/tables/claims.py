@@ -1,6 +1,6 @@
 """A paper's claims that one row beats another, and the marks of the best rows.
 
-All p values are corrected for all tests of the table (:mod:`flatfed.papers.significance`).
+All p values are corrected for all tests of the table (:mod:`flatfed.tables.significance`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.significance import LEVEL, holm, least_seeds, sign_flip
+from flatfed.plan.metrics import METRICS
 from flatfed.tables import compare
 from flatfed.tables.cell import Cell
+from flatfed.tables.significance import LEVEL, holm, least_seeds, sign_flip
 
 #: Marks of the first rows of a column.
 MARKS = ("best", "second")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flatfed.papers.metrics import METRICS
+from flatfed.plan.metrics import METRICS
 from flatfed.tables.cell import Cell
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.

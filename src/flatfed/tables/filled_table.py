@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from flatfed.experiment.numbers import by_cell
-from flatfed.experiment.table_specs import TableSpec
-from flatfed.experiment.tables import Column, Row
+from flatfed.plan.numbers import by_cell
+from flatfed.plan.table_specs import TableSpec
+from flatfed.plan.tables import Column, Row
 from flatfed.tables import cells
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import read_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from flatfed.experiment.tables import Column
+from flatfed.plan.tables import Column
 
 #: The most columns of a part, else it is cut at the first header level, and then of a group, else it is cut between
 #: metrics. Four columns of three numbers fill a page.

@@ -9,8 +9,8 @@ from pathlib import Path
 from flatfed.data import manifest as manifests
 from flatfed.data import published
 from flatfed.errors import DataError
-from flatfed.experiment.set_ups import DatasetSpec
 from flatfed.files import misread
+from flatfed.plan.set_ups import DatasetSpec
 
 #: {dataset name: {"train": images, "test": images}}, as in records and cells.
 Counts = dict[str, dict[str, int]]

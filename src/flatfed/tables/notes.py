@@ -6,15 +6,14 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection
 
-from flatfed.experiment.table_specs import TableSpec
-from flatfed.experiment.tables import Column
-from flatfed.papers import significance
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.quantity import DEFAULT_ACCURACY, evaluations
-from flatfed.papers.reference import FLAG
-from flatfed.papers.units import UNITS, plural
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.quantity import DEFAULT_ACCURACY, evaluations
+from flatfed.plan.reference import FLAG
+from flatfed.plan.table_specs import TableSpec
+from flatfed.plan.tables import Column
+from flatfed.plan.units import UNITS, plural
 from flatfed.runs.uncertainty import RelativeErrors
-from flatfed.tables import claims, compare
+from flatfed.tables import claims, compare, significance
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from flatfed import algorithms
 from flatfed.errors import DataError, missing_message
-from flatfed.experiment.numbers import Number
-from flatfed.papers.metrics import METRICS, Reading
-from flatfed.papers.quantity import DEFAULT_ACCURACY
+from flatfed.plan.metrics import METRICS, Reading
+from flatfed.plan.numbers import Number
+from flatfed.plan.quantity import DEFAULT_ACCURACY
 from flatfed.runs import curvature, identity
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings

@@ -15,9 +15,9 @@ import yaml
 from markupsafe import Markup, escape
 
 from flatfed import __version__
-from flatfed.experiment.report_spec import ReportSpec
-from flatfed.experiment.table_specs import TableSpec
 from flatfed.files import write_whole
+from flatfed.plan.report_spec import ReportSpec
+from flatfed.plan.table_specs import TableSpec
 from flatfed.runs import source_code
 from flatfed.tables import blocks, filled_table, page_templates, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass
 
-from flatfed.papers.units import as_printed, signed, written
+from flatfed.plan.units import as_printed, signed, written
 from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.claims import ClaimResult

@@ -15,7 +15,7 @@ from typing import Any
 
 from flatfed.errors import DataError, os_error_message
 from flatfed.files import read_json
-from flatfed.papers.units import written
+from flatfed.plan.units import written
 from flatfed.runs import record as records
 from flatfed.runs.paths import Paths
 

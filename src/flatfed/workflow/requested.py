@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flatfed.errors import ConfigError, nearest
-from flatfed.experiment import Experiment
+from flatfed.plan import Experiment
 from flatfed.runs.paths import SCALES
 
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from flatfed.config.protocol import Settings
 from flatfed.config.request import Request
 from flatfed.errors import ConfigError
-from flatfed.experiment import lookup
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.figures import Figure
-from flatfed.experiment.lookup import Entries
-from flatfed.experiment.tables import Column, Table
-from flatfed.papers.errata import Errata
-from flatfed.papers.reference import Reference
+from flatfed.plan import lookup
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.errata import Errata
+from flatfed.plan.figures import Figure
+from flatfed.plan.lookup import Entries
+from flatfed.plan.reference import Reference
+from flatfed.plan.tables import Column, Table
 from flatfed.runs.paths import SCALES, Paths, RunIds
 from flatfed.runs.run import Run
 

@@ -11,11 +11,11 @@ from flatfed import algorithms as registry
 from flatfed.config import table as documents
 from flatfed.config.table import ColumnGroup, RowEntry
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, compatibility, lookup, protocols
-from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.metrics.facts import FACTS
-from flatfed.papers.reference import FLAG, Reference
+from flatfed.plan import checks, compatibility, lookup, protocols
+from flatfed.plan.catalog import Catalog, Declared
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.metrics.facts import FACTS
+from flatfed.plan.reference import FLAG, Reference
 
 
 class TrainedRow(NamedTuple):

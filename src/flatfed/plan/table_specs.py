@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.config.protocol import Open
-from flatfed.experiment import numbers, protocols, run_specs, set_ups, tuning
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.numbers import Number
-from flatfed.experiment.set_ups import DatasetSpec
-from flatfed.experiment.tables import Column, Row, Table, TrainedRow
-from flatfed.papers.metrics import METRICS
+from flatfed.plan import numbers, protocols, run_specs, set_ups, tuning
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.numbers import Number
+from flatfed.plan.set_ups import DatasetSpec
+from flatfed.plan.tables import Column, Row, Table, TrainedRow
 from flatfed.runs import curvature
 from flatfed.runs.paths import RunIds
 

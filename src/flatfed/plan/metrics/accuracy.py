@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import Reading, metric, register
+from flatfed.plan.quantity import Reading, metric, register
 
 
 def _register_final(name: str, words: str, *columns: str, unit: str = "fraction", higher: bool = True, **options):

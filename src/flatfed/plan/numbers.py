@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.experiment import lookup, protocols, run_specs
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.tables import Column, Row, Table
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.quantity import DEFAULT_ACCURACY, Reading
-from flatfed.papers.reference import FLAG, Printed, keys_of_split
+from flatfed.plan import lookup, protocols, run_specs
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
+from flatfed.plan.reference import FLAG, Printed, keys_of_split
+from flatfed.plan.tables import Column, Row, Table
 from flatfed.runs.paths import RunIds
 from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number of one seed, or of no seed: a ``metric`` of :mod:`flatfed.papers.metrics` in a cell of a table.
+    """A number of one seed, or of no seed: a ``metric`` of :mod:`flatfed.plan.metrics` in a cell of a table.
 
     ``runs``: one per split of a mean; ``timed``: the run whose timing.json it reads; ``value``: a number known without
     runs; the same of the row ``base`` that it is compared with as ``relative``. Without all of these the cell is not

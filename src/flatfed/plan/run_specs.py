@@ -8,10 +8,10 @@ from typing import Any
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, descriptions, lookup, tuning
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.experiment import Experiment
 from flatfed.models import pretrained
+from flatfed.plan import compatibility, lookup, resolved_runs, tuning
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment
 from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
 
@@ -69,7 +69,7 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
         catalog, paths = experiment.catalog, experiment.paths
         compatibility.check(ids.protocol, ids.split, catalog, ids.row)
         chosen = tuning.chosen(catalog, paths, ids) if experiment.request.tune else {}
-        experiment.runs[ids] = descriptions.resolve(catalog, paths, ids, chosen)
+        experiment.runs[ids] = resolved_runs.resolve(catalog, paths, ids, chosen)
     return experiment.runs[ids]
 
 

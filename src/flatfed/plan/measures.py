@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.figures import Figure
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.figures import Figure
 
 #: Measure -> its definition; braces hold keys of a protocol's ``probe:``.
 DEFINITIONS = {

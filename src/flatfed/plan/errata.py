@@ -11,7 +11,7 @@ from pathlib import Path
 from flatfed.config.erratum import ERRATA, Erratum
 from flatfed.config.strict_yaml import read as read_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.papers import reference
+from flatfed.plan import reference
 
 WHERE = "config/errata.yaml"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import Reading, metric
+from flatfed.plan.quantity import Reading, metric
 
 #: Bytes of one transmitted parameter (float32).
 PARAMETER = 4

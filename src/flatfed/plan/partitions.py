@@ -9,8 +9,8 @@ from flatfed.config.split import Split
 from flatfed.data import keys
 
 if TYPE_CHECKING:
-    from flatfed.experiment.catalog import Catalog
-    from flatfed.experiment.protocols import ResolvedProtocol
+    from flatfed.plan.catalog import Catalog
+    from flatfed.plan.protocols import ResolvedProtocol
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from flatfed import models
-from flatfed.experiment.catalog import Catalog
+from flatfed.plan.catalog import Catalog
 from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig

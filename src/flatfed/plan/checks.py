@@ -17,17 +17,17 @@ from flatfed.config.protocol import Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import Metric
 from flatfed.errors import ConfigError
-from flatfed.experiment import lookup, partitions, protocols
-from flatfed.experiment.lookup import Entries
-from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.models import pretrained
-from flatfed.papers.metrics import METRICS, SETS, unit_of
-from flatfed.papers.quantity import ACCURACIES
-from flatfed.papers.units import UNITS, units_of
+from flatfed.plan import lookup, partitions, protocols
+from flatfed.plan.lookup import Entries
+from flatfed.plan.metrics import METRICS, SETS, unit_of
+from flatfed.plan.protocols import ResolvedProtocol
+from flatfed.plan.quantity import ACCURACIES
+from flatfed.plan.units import UNITS, units_of
 from flatfed.runs import graphs
 
 if TYPE_CHECKING:
-    from flatfed.experiment.catalog import Declared
+    from flatfed.plan.catalog import Declared
 
 #: An id becomes part of paths and of shell commands.
 LONGEST_ID = 64

@@ -5,7 +5,7 @@ The scaled metrics, of diag(|w|) H diag(|w|), are invariant to the scaling of fi
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import register
+from flatfed.plan.quantity import register
 
 WORDS = {
     "hessian_top_eigenvalue": "Top eigenvalue of the Hessian",

@@ -13,13 +13,12 @@ from flatfed.config import strict_yaml
 from flatfed.config.datasets import Dataset, LocalDataset
 from flatfed.config.request import REQUEST, Request
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import figures, lookup, protocols, tables, tuning
-from flatfed.experiment.experiment import Experiment, Requested
-from flatfed.experiment.figures import Figure
-from flatfed.experiment.lookup import Entries
-from flatfed.experiment.tables import Table
-from flatfed.papers import reference
+from flatfed.plan import catalog as catalogs
+from flatfed.plan import figures, lookup, protocols, reference, tables, tuning
+from flatfed.plan.experiment import Experiment, Requested
+from flatfed.plan.figures import Figure
+from flatfed.plan.lookup import Entries
+from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths
 
 #: Locations of the configuration in messages.

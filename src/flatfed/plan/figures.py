@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from flatfed.config import figure as documents
 from flatfed.config.figure import DrawnPartition, Point, Series
 from flatfed.errors import ConfigError
-from flatfed.experiment import compatibility, lookup
-from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.papers.figure_kinds import KINDS, PROBES
+from flatfed.plan import compatibility, lookup
+from flatfed.plan.catalog import Catalog, Declared
+from flatfed.plan.figure_kinds import KINDS, PROBES
 
 
 class Parameter(NamedTuple):
@@ -100,7 +100,7 @@ class Figure:
 
     @property
     def kind(self) -> str:
-        """A name of :data:`flatfed.papers.figure_kinds.KINDS`."""
+        """A name of :data:`flatfed.plan.figure_kinds.KINDS`."""
         return self.document.kind
 
     @property

@@ -13,7 +13,7 @@ from flatfed.config.algorithm import Algorithm
 from flatfed.config.protocol import CHANGES, DEFAULTS, Protocol, Settings
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import lookup
+from flatfed.plan import lookup
 
 #: Training keys that an algorithm may override.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")

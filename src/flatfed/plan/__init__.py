@@ -1,8 +1,8 @@
 """The configuration in config/, resolved into runs, cells, tables and figures. Does not import torch."""
 
-from flatfed.experiment.experiment import Experiment, Requested
-from flatfed.experiment.loading import load
-from flatfed.experiment.numbers import Number
+from flatfed.plan.experiment import Experiment, Requested
+from flatfed.plan.loading import load
+from flatfed.plan.numbers import Number
 from flatfed.runs.paths import SCALES
 from flatfed.runs.run import Run
 

@@ -1,4 +1,4 @@
-"""The types of a metric and of its input; the metrics are in :mod:`flatfed.papers.metrics`."""
+"""The types of a metric and of its input; the metrics are in :mod:`flatfed.plan.metrics`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def evaluations(window: int) -> str:
 class Metric:
     """A metric of a run.
 
-    ``unit``: the stored unit. ``source``: the kind of input (:mod:`flatfed.papers.metrics`). ``columns``: its columns
+    ``unit``: the stored unit. ``source``: the kind of input (:mod:`flatfed.plan.metrics`). ``columns``: its columns
     of metrics.csv. ``words``: its name in a caption. ``higher``: whether larger is better, None for neither.
     ``printed_as``: its name in config/reference. ``needs_target``: whether it needs a target accuracy. ``relative``: a
     fixed comparison with a base row (:data:`RELATIVES`), None if a table chooses. ``defined``: the note under its

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import register
+from flatfed.plan.quantity import register
 
 #: Stored unit -> facts.
 FACTS = {

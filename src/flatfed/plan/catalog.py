@@ -18,10 +18,10 @@ from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
 from flatfed.config.table import DECLARATIONS, TABLE, Table
 from flatfed.errors import ConfigError, FlatFedError, MissingData
-from flatfed.experiment import checks, data_sources, lookup, partitions
-from flatfed.experiment.checks import check_id
-from flatfed.experiment.lookup import Entries
-from flatfed.experiment.protocols import ResolvedProtocol, complete_algorithm, of_algorithm, variants
+from flatfed.plan import checks, data_sources, lookup, partitions
+from flatfed.plan.checks import check_id
+from flatfed.plan.lookup import Entries
+from flatfed.plan.protocols import ResolvedProtocol, complete_algorithm, of_algorithm, variants
 
 #: Key of a table file that declares entries -> type of the file of this name.
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}

@@ -11,8 +11,8 @@ config    a fact of the configuration, such as a number of classes
 ========  =============================================================================================================
 """
 
-from flatfed.papers.metrics import accuracy, cost, facts, flatness
-from flatfed.papers.quantity import METRICS, RELATIVES, Metric, Reading, unit_of
+from flatfed.plan.metrics import accuracy, cost, facts, flatness
+from flatfed.plan.quantity import METRICS, RELATIVES, Metric, Reading, unit_of
 
 __all__ = ["METRICS", "RELATIVES", "SETS", "Metric", "Reading", "accuracy", "cost", "facts", "flatness", "unit_of"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flatfed.experiment import figure_specs, numbers, table_specs, tuning
-from flatfed.experiment.experiment import Experiment, Requested
-from flatfed.experiment.figure_specs import FigureSpec
-from flatfed.experiment.table_specs import TableSpec
+from flatfed.plan import figure_specs, numbers, table_specs, tuning
+from flatfed.plan.experiment import Experiment, Requested
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.table_specs import TableSpec
 from flatfed.runs.paths import Paths
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Search

@@ -15,10 +15,10 @@ from dataclasses import replace
 from flatfed.config.protocol import Settings
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import compatibility, descriptions, lookup
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.protocols import ResolvedProtocol
 from flatfed.files import digest_json
+from flatfed.plan import compatibility, lookup, resolved_runs
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs import record as records
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import Paths, RunIds
@@ -114,7 +114,7 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     points = source.combinations()
     lookup.check("point", point, points, source.folder(paths))
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
-    plain = descriptions.resolve(catalog, paths, ids, points[point])
+    plain = resolved_runs.resolve(catalog, paths, ids, points[point])
     accuracy = catalog.settings(source.scale, source.protocol).accuracy
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     evaluation = {**plain.config.evaluation.as_json(), "sets": ["validation", *client_sets]}

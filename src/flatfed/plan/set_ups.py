@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.figures import Figure
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment
+from flatfed.plan.figures import Figure
 from flatfed.runs import graphs
 from flatfed.runs.run_config import TopologySettings
 

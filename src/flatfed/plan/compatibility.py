@@ -6,9 +6,9 @@ import functools
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import lookup
-from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.protocols import ResolvedProtocol
+from flatfed.plan import lookup
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs import graphs
 
 #: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.

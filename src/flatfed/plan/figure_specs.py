@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import measures, run_specs, set_ups, table_specs, tuning
-from flatfed.experiment.experiment import Experiment
-from flatfed.experiment.figures import PARAMETERS, Figure, Panel, PanelEntry
-from flatfed.experiment.set_ups import DatasetSpec
-from flatfed.experiment.tables import TrainedRow
-from flatfed.papers.figure_kinds import KINDS
+from flatfed.plan import measures, run_specs, set_ups, table_specs, tuning
+from flatfed.plan.experiment import Experiment
+from flatfed.plan.figure_kinds import KINDS
+from flatfed.plan.figures import PARAMETERS, Figure, Panel, PanelEntry
+from flatfed.plan.set_ups import DatasetSpec
+from flatfed.plan.tables import TrainedRow
 from flatfed.runs.paths import RunIds
 from flatfed.runs.run import Run
 

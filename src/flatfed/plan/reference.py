@@ -14,8 +14,8 @@ from typing import Any
 
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError, missing_message, unknown
-from flatfed.papers.metrics import METRICS
-from flatfed.papers.units import AMOUNTS, UNITS
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.units import AMOUNTS, UNITS
 
 #: The citation of an erratum in a note.
 FLAG = re.compile(r"flag:([A-Z]\d+)")

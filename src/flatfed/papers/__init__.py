@@ -1,1 +1,0 @@
-"""The printed results of the papers: numbers, units, metrics and contradictions."""
