@@ -16,7 +16,7 @@ import pytest
 from flatfed import algorithms, cli
 from flatfed.errors import ConfigError
 from flatfed.plan import reference
-from flatfed.plan.errata import Errata
+from flatfed.plan.contradictions import Errata
 from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.reference import comparable
 

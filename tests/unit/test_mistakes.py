@@ -33,7 +33,7 @@ from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
 from flatfed.plan import figure_specs, run_specs
-from flatfed.plan.errata import Errata
+from flatfed.plan.contradictions import Errata
 from flatfed.workflow import requested
 from shipped import EXP
 

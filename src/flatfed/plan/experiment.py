@@ -13,7 +13,7 @@ from flatfed.config.request import Request
 from flatfed.errors import ConfigError
 from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.errata import Errata
+from flatfed.plan.contradictions import Errata
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
 from flatfed.plan.reference import Reference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from flatfed.plan.errata import Errata
+from flatfed.plan.contradictions import Errata
 from flatfed.tables import page_templates
 
 
