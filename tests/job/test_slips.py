@@ -84,7 +84,9 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
 
 
 def figure() -> None:
-    mark = Mark(label="FedAvg", algorithm="fedavg", by_seed=[[made.requested(RUN, described(RUN))]])
+    runs = (made.requested(RUN, described(RUN)),)
+    about = {"table": "f", "column": "p", "row": "fedavg", "scale": "preview", "metric": "test_accuracy"}
+    mark = Mark(label="FedAvg", algorithm="fedavg", numbers=[Number(**about, unit="number", seed=3, runs=runs)])
     about = {"figure": "f", "kind": "curves", "scale": "preview", "title": "T", "metric": "test_accuracy"}
     draw_curves.draw(FigureSpec(**about, panels=[DrawnPanel(title="p", marks=[mark])]))
 

@@ -78,7 +78,8 @@ def surface(run: Run) -> Landscape:
 
 def without_data(mark: Mark) -> Mark:
     """Return ``mark`` with runs whose partitions are not looked at."""
-    return replace(mark, by_seed=[[replace(run, partition=None) for run in runs] for runs in mark.by_seed])
+    of_seeds = ((number, tuple(replace(run, partition=None) for run in number.runs)) for number in mark.numbers)
+    return replace(mark, numbers=[replace(number, runs=runs) for number, runs in of_seeds])
 
 
 def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[FigureSpec, Figure]:

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import replace
-
 from flatfed.figures.style import count_text, quantity, seed_text
 from flatfed.plan.figure_specs import FigureSpec, Mark
 from flatfed.plan.quantity import evaluations
-from flatfed.runs.run import Run
-from flatfed.tables.readings import read_run
+from flatfed.tables.cells import measure
 
 
 class FinalNumbers:
-    """Reads the final numbers of a figure's metric, in units of its ``quantity``, and counts the runs without one."""
+    """Measures the final numbers of a figure, in units of its ``quantity``, and counts the runs without one."""
 
     def __init__(self, spec: FigureSpec):
-        self.metric, self.quantity = spec.metric, quantity(spec, spec.metric)
+        self.quantity = quantity(spec, spec.metric)
         self.absent = self.diverged = 0
         self.seeds: set[int] = set()
-        self.windows = sorted({mark.window for mark in spec.marks})
+        self.windows = sorted({number.window for mark in spec.marks for number in mark.numbers})
 
     def numbers(self, mark: Mark) -> list[float]:
         """Return the numbers of the complete seeds of ``mark``.
 
         :raises DataError: a run.json or metrics.csv is damaged.
         """
-        seeds = [[self._final(run, mark.window) for run in runs] for runs in mark.by_seed]
-        numbers = [self.quantity.factor * statistics.fmean(values) for values in seeds if None not in values]
+        measured = [measure(number) for number in mark.numbers]
+        readings = [run for number in measured for run in number.runs]
+        self.diverged += sum(run.diverged for run in readings)
+        self.absent += sum(run.reading is None for run in readings)
+        numbers = [self.quantity.factor * number.value for number in measured if number.value is not None]
         self.seeds.add(len(numbers))
         return numbers
-
-    def _final(self, run: Run, window: int) -> float | None:
-        of_run = read_run(run, run.config.rounds, (self.metric,))
-        self.diverged += of_run.diverged
-        self.absent += of_run.reading is None
-        if of_run.reading is None or of_run.diverged:
-            return None
-        return replace(of_run.reading, window=window).final(self.metric)
 
     def explanation(self, mark: str) -> str:
         """Return the caption of a ``mark``."""

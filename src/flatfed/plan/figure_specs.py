@@ -11,6 +11,7 @@ from flatfed.plan import measures, run_specs, set_ups, table_specs, tuning
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figure_kinds import KINDS
 from flatfed.plan.figures import PARAMETERS, Figure, Panel, PanelEntry
+from flatfed.plan.numbers import Number
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import TrainedRow
 from flatfed.runs.paths import RunIds
@@ -21,23 +22,21 @@ from flatfed.runs.run import Run
 class Mark:
     """A mark of a panel: the line, bar, point or surface of a row, or a partition without runs.
 
-    ``by_seed``: the runs of each seed, which are averaged. ``files``: partition, landscape or Hessians to draw instead.
-    ``x``: the value of the swept parameter. ``steps``: communications per round. ``window``: evaluations in a
-    final number.
+    ``numbers``: one per seed; their runs are averaged. ``files``: partition, landscape or Hessians to draw instead.
+    ``x``: the value of the swept parameter. ``steps``: communications per round.
     """
 
     label: str
     algorithm: str = ""
-    by_seed: Sequence[Sequence[Run]] = ()
+    numbers: Sequence[Number] = ()
     files: Sequence[str] = ()
     x: float = 0.0
     steps: int = 1
-    window: int = 1
 
     @property
     def runs(self) -> list[Run]:
         """The runs, ordered by seed."""
-        return [run for runs in self.by_seed for run in runs]
+        return [run for number in self.numbers for run in number.runs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +156,7 @@ def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
         marks=_marks(experiment, scale, figure, panel),
         metric=panel.metric if figure.kind == "curves" else None,
         axis=PARAMETERS[panel.parameter].axis if panel.parameter else "",
-        levels=_rows(experiment, scale, figure, [panel.levels]) if panel.levels else [],
+        levels=_rows(experiment, scale, figure, panel, [panel.levels]) if panel.levels else [],
     )
 
 
@@ -168,7 +167,7 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
         return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in partitions]
     if figure.kind == "sweep":
         return _points(experiment, scale, figure, panel)
-    rows = _rows(experiment, scale, figure, panel.shown(scale))
+    rows = _rows(experiment, scale, figure, panel, panel.shown(scale))
     if figure.kind == "eigenvalues":
         return [replace(row, files=[run.hessian for run in row.runs]) for row in rows]
     if figure.kind == "surface":
@@ -178,36 +177,43 @@ def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> 
     return rows
 
 
-def _rows(experiment: Experiment, scale: str, figure: Figure, entries: Iterable[PanelEntry]) -> list[Mark]:
+def _rows(
+    experiment: Experiment, scale: str, figure: Figure, panel: Panel, entries: Iterable[PanelEntry]
+) -> list[Mark]:
     rows = []
     for entry in entries:
+        settings = experiment.catalog.settings(scale, entry.protocol)
+        about = {"table": figure.id, "column": panel.title, "scale": scale, "metric": panel.metric or ""}
+        about |= {"unit": "number", "rounds": settings.rounds, "window": settings.evaluation.window}
         seeds = run_specs.seeds(experiment, scale, entry.protocol, figure.document.seeds)
         if KINDS[figure.kind].one_seed:
             seeds = [figure.document.seed or seeds[0]]
         for row, splits in entry.rows.items():
-            runs = [
-                [run_specs.resolved(experiment, RunIds(scale, entry.protocol, split, row, seed)) for split in splits]
-                for seed in seeds
-            ]
-            label = _label(entry.label, runs[0][0]) if entry.label else experiment.catalog.label(row)
-            window = experiment.catalog.settings(scale, entry.protocol).evaluation.window
-            rows.append(Mark(label=label, algorithm=row, by_seed=runs, window=window))
+            ids = ([RunIds(scale, entry.protocol, split, row, seed) for split in splits] for seed in seeds)
+            runs = (tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids)
+            numbers = [Number(**about, row=row, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
+            label = _label(entry.label, numbers[0].runs[0]) if entry.label else experiment.catalog.label(row)
+            rows.append(Mark(label=label, algorithm=row, numbers=numbers))
     return rows
 
 
 def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
     points: dict[tuple[str, float], Mark] = {}
     for entry in panel.shown(scale):
-        for row, variant in zip(panel.rows, _rows(experiment, scale, figure, [entry]), strict=True):
-            runs = [[_plain_run(experiment, run, panel.parameter) for run in of_seed] for of_seed in variant.by_seed]
-            x, *further = sorted({round(_value(panel.parameter, run), 10) for of_seed in runs for run in of_seed})
+        for row, variant in zip(panel.rows, _rows(experiment, scale, figure, panel, [entry]), strict=True):
+            numbers = [
+                replace(number, runs=tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs))
+                for number in variant.numbers
+            ]
+            point = replace(variant, label=experiment.catalog.label(row), algorithm=row, numbers=numbers)
+            x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
             where = f"config/figures: {panel.parameter} of {variant.algorithm} in {entry.protocol} ({scale} scale)"
             if further:
                 xs = ", ".join(f"{value:g}" for value in (x, *further))
                 raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
             if (row, x) in points:
                 raise ConfigError(f"{where}: two points of {row} have {x:g}; give each value once")
-            points[row, x] = replace(variant, label=experiment.catalog.label(row), algorithm=row, by_seed=runs, x=x)
+            points[row, x] = replace(point, x=x)
     return [points[key] for key in sorted(points, key=lambda key: (panel.rows.index(key[0]), key[1]))]
 
 

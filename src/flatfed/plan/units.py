@@ -29,6 +29,7 @@ UNITS = {
     "count": Unit("count", 1.0, 0, ""),
     "number": Unit("number", 1.0, None, ""),
     "squared_l2": Unit("squared_l2", 1.0, 3, " as a squared Euclidean norm"),
+    "nats": Unit("nats", 1.0, None, " in nats"),
     "s": Unit("seconds", 1.0, 2, " in seconds"),
     "minutes": Unit("seconds", 1 / 60, 1, " in minutes"),
     "GB": Unit("bytes", 1e-9, 2, " in gigabytes"),

@@ -32,6 +32,9 @@ def last_test_accuracy(reading: Reading) -> float:
 # On all training images.
 _register_final("train_accuracy", "Train accuracy")
 
+_register_final("test_loss", "Test loss", unit="nats", higher=False)
+_register_final("train_loss", "Training loss", unit="nats", higher=False)
+
 # DFedSAM, 5.2; erratum D1: errors of the paper's table.
 _register_final("generalization_error", "Generalization error", "train_accuracy", "test_accuracy", higher=False)
 
