@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> None:
     """Print the table, or write it in every format (``--runs``: both); DataError with a line for each refused run."""
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
+    if options.runs and (options.scale or options.all):
+        raise DataError("--runs shows the scale and the columns that the runs have: leave out --scale and --all")
     if options.runs:
         from flatfed.commands import table_of_runs
 

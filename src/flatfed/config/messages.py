@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from flatfed.errors import missing_message, shortened_json, unknown
 
 #: Types of our own errors.
-ABSENT, MISTAKE, TWICE = "absent", "mistake", "twice"
+ABSENT, MISTAKE, TWICE, EVEN = "absent", "mistake", "twice", "even"
 
 #: Type of a value -> the tag of its alternative in a union.
 TAGS = {str: "text", dict: "mapping", list: "list", bool: "flag", int: "number", float: "number"}
@@ -44,6 +44,7 @@ BOUNDS = {
     "string_too_long": "a text of at most {max_length} characters",
     "too_short": "{what} of at least {min_length}",
     "too_long": "{what} of at most {max_length}",
+    EVEN: "an odd number",
 }
 
 #: Relevance of errors: a typo causes an unknown and a missing key, and hides the keys of another kind.

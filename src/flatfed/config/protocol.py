@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from flatfed.config.document import Content, Document, mistake, optional, require, required
+from flatfed.config.document import Content, Document, optional, require, required
 from flatfed.config.values import (
     Count,
     Different,
@@ -79,16 +79,10 @@ class Evaluation(Document):
     )
     batch_size: Count = optional("images in a batch of the evaluation")
     window: Count = optional("number of final evaluations whose mean a table prints; 1 is the final round")
-    smoothing: Count = optional(
-        "odd number of evaluations in the centred mean of the accuracy that reaches a target; 1 is the accuracy itself",
+    smoothing: Annotated[Count, Odd] = optional(
+        "number of evaluations in the centred mean of the accuracy that reaches a target; 1 is the accuracy itself",
         1,
     )
-
-    @model_validator(mode="after")
-    def _has_a_centred_mean(self) -> Self:
-        if self.smoothing and self.smoothing % 2 == 0:
-            raise mistake(["smoothing"], "expected an odd number")
-        return self
 
 
 class Model(Document):

@@ -33,13 +33,10 @@ Shape = Annotated[
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 Text = Annotated[str, Field(min_length=1)]
 Location = Annotated[str, Field(min_length=1, max_length=1000)]
-IdOfFile = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-        description="an id has at most 64 letters, digits and . _ - only, begins with a letter or digit",
-    ),
-]
+#: An id becomes part of paths and of shell commands.
+ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+ID_WORDS = "an id has at most 64 letters, digits and . _ - only, begins with a letter or digit"
+IdOfFile = Annotated[str, Field(pattern=ID, description=ID_WORDS)]
 
 
 def _different(items: list[Any]) -> list[Any]:
@@ -51,12 +48,12 @@ def _different(items: list[Any]) -> list[Any]:
 
 def _odd(number: int) -> int:
     if number and number % 2 == 0:
-        raise PydanticCustomError("even", "")
+        raise PydanticCustomError(messages.EVEN, "")
     return number
 
 
 Different = AfterValidator(_different)
-#: An odd number, or 0 if the bounds allow it; the description says so.
+#: An odd number, or 0 if the bounds allow it.
 Odd = AfterValidator(_odd)
 NotEmpty = Field(min_length=1)
 Names = Annotated[list[str], NotEmpty, Different]

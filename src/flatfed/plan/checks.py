@@ -16,6 +16,7 @@ from flatfed.config.datasets import Dataset
 from flatfed.config.protocol import Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import Metric
+from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import lookup, partitions, protocols
@@ -29,16 +30,11 @@ from flatfed.runs import graphs
 if TYPE_CHECKING:
     from flatfed.plan.catalog import Declared
 
-#: An id becomes part of paths and of shell commands.
-LONGEST_ID = 64
-ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}")
-
 
 def check_id(name: str, where: str) -> None:
     """Refuse an id that is not safe in a path or in a shell command."""
-    if ID.fullmatch(name) is None:
-        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit"
-        raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
+    if re.fullmatch(ID, name) is None:
+        raise ConfigError(f"{where}: id {name[:128]!r} is not allowed; {ID_WORDS}")
 
 
 def check_dataset(dataset: Dataset, where: str) -> None:

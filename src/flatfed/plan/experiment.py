@@ -77,10 +77,10 @@ class Experiment:
         requested = Requested(dict.fromkeys(name for name in names if name in self.tables), [])
         return "paper" if requested.tables and not self.existing(self.scale, requested).tables else self.scale
 
-    def settings(self, scale: str, protocol: str, target: str = "") -> Settings:
-        """Return all settings of ``protocol`` at ``scale``; ConfigError, with ``target``, if one does not exist."""
+    def settings(self, scale: str, protocol: str, output: str = "") -> Settings:
+        """Return all settings of ``protocol`` at ``scale``; ConfigError, with the ``output``, if one does not exist."""
         declared = lookup.entry("protocol", protocol, self.catalog.protocols, "config/protocols")
-        _refuse(scale, self._why_none(scale, [protocol], target or f"runs/{protocol}"))
+        _refuse(scale, self._why_none(scale, [protocol], output or f"runs/{protocol}"))
         return lookup.entry("scale", scale, declared.scales, "results")
 
     def table_at(self, scale: str, name: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
@@ -115,27 +115,27 @@ class Experiment:
         return [f"Left out: {line}" for line in reasons if line]
 
     def _why_no_table(self, scale: str, name: str, columns: list[str] | None) -> str:
-        table, target = self.tables[name], f"tables/{name}.md"
+        table, output = self.tables[name], f"tables/{name}.md"
         only = table.document.scales or SCALES
         if scale not in only:
-            return self._instead(scale, target, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
+            return self._instead(scale, output, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
         shown = [table.columns[column] for column in columns or table.columns]
-        return self._why_none(scale, table.protocols(shown), target)
+        return self._why_none(scale, table.protocols(shown), output)
 
     def _why_no_figure(self, scale: str, name: str) -> str:
         return self._why_none(scale, self.figures[name].protocols, f"figures/{name}.png")
 
-    def _why_none(self, scale: str, protocols: Iterable[str], target: str) -> str:
+    def _why_none(self, scale: str, protocols: Iterable[str], output: str) -> str:
         declared = (self.catalog.protocols[name] for name in protocols)
         where = [f"{protocol.id} ({protocol.file})" for protocol in declared if scale not in protocol.scales]
         if not where:
             return ""
         has = f"protocol {where[0]} has" if len(where) == 1 else f"protocols {' and '.join(where)} have"
-        return self._instead(scale, target, f"{has} no `{scale}:`", "paper")
+        return self._instead(scale, output, f"{has} no `{scale}:`", "paper")
 
-    def _instead(self, scale: str, target: str, why: str, other: str) -> str:
+    def _instead(self, scale: str, output: str, why: str, other: str) -> str:
         results = self.paths.results
-        return f"{results}/{scale}/{target}: {why}, so it does not exist; request {results}/{other}/{target}"
+        return f"{results}/{scale}/{output}: {why}, so it does not exist; request {results}/{other}/{output}"
 
 
 def _refuse(scale: str, reason: str) -> None:

@@ -166,7 +166,7 @@ def _entry(
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
     protocol = compatibility.protocol_of(name, catalog, where)
     _check_label(label or "", f"{where}: label")
-    if panel.metric in PROBES and not protocol.paper.probe:
+    if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
     splits = (not kind.one_seed and panel.splits) or ([split] if split else [])
     if not splits:

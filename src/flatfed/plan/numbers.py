@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -109,40 +109,58 @@ def inputs(numbers: Iterable[Number]) -> list[str]:
     return list(files)
 
 
-def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> Iterator[Number]:
-    catalog, document, name = experiment.catalog, table.document, column.metric_of(row)
-    metric, base = METRICS[name], column.base_of(row.id) if column.relative else None
-    compared = [row, *([table.rows[base]] if base else [])]
-    paper = printed(catalog, table, column, row)
-    about: dict[str, Any] = {
-        **{"table": table.id, "column": column.id, "row": row.id, "scale": scale, "metric": name, "unit": column.unit},
-        **{"relative": column.relative, "base": base, "paper": paper, "compare": document.compare},
-        "target": target(catalog, scale, column),
-        "tolerance": document.tolerance and (document.tolerance.agrees, document.tolerance.near),
-        "judged": not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
-    }
-    if metric.needs_runs:
-        about["accuracy"] = catalog.settings(scale, column.protocol).accuracy
+def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Number]:
+    """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
+    catalog, metric = experiment.catalog, METRICS[column.metric_of(row)]
+    base = table.rows.get(column.base_of(row.id)) if column.relative else None
+    number = _without_value(catalog, scale, table, column, row, base)
     if metric.source == "config":
-        yield Number(**about, value=_configured(catalog, scale, column, row))
-    elif column.relative and not base:
-        yield Number(**about)
-    elif metric.source == "declared":
-        values = [_declared(catalog, scale, column, row) for row in compared]
-        yield Number(**about, **dict(zip(("value", "base_value"), values, strict=False)))
-    else:
-        settings = catalog.settings(scale, column.protocol)
-        if reads_runs := metric.needs_runs or metric.source == "analysis":
-            about |= settings.evaluation.model_dump(include={"window", "smoothing"}) | {"rounds": settings.rounds}
-        seeds = run_specs.seeds(experiment, scale, column.protocol, document.seeds)
-        for seed in seeds if reads_runs else seeds[:1]:
-            for part, prefix in zip(compared, ("", "base_"), strict=False):
-                splits = table.trained_on[column.id, part.id]
-                ids = (RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits)
-                runs = tuple(run_specs.resolved(experiment, id_) for id_ in ids)
-                about |= {f"{prefix}runs": runs} if reads_runs else {}
-                about |= {f"{prefix}timed": runs[0]} if metric.source == "timing" else {}
-            yield Number(**about, seed=seed if reads_runs else None)
+        return [replace(number, value=_configured(catalog, scale, column, row))]
+    if column.relative and base is None:
+        return [number]
+    if metric.source == "declared":
+        values = [part and _declared(catalog, scale, column, part) for part in (row, base)]
+        return [replace(number, value=values[0], base_value=values[1])]
+
+    def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
+        splits = table.trained_on[column.id, part.id] if part else ()
+        ids = (RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits)
+        return tuple(run_specs.resolved(experiment, id_) for id_ in ids)
+
+    seeds = run_specs.seeds(experiment, scale, column.protocol, table.document.seeds)
+    if metric.source == "timing":  # all seeds share the file
+        timed, base_timed = (next(iter(runs(part, seeds[0])), None) for part in (row, base))
+        number = replace(number, timed=timed, base_timed=base_timed)
+        if not metric.needs_runs:
+            return [number]
+    settings = catalog.settings(scale, column.protocol)
+    evaluation = settings.evaluation.model_dump(include={"window", "smoothing"})
+    number = replace(number, rounds=settings.rounds, **evaluation)
+    return [replace(number, seed=seed, runs=runs(row, seed), base_runs=runs(base, seed)) for seed in seeds]
+
+
+def _without_value(
+    catalog: Catalog, scale: str, table: Table, column: Column, row: Row, base: Row | None
+) -> Number:
+    """Return the number of a cell without the sources of its value."""
+    document, metric, paper = table.document, column.metric_of(row), printed(catalog, table, column, row)
+    accuracy = catalog.settings(scale, column.protocol).accuracy if METRICS[metric].needs_runs else DEFAULT_ACCURACY
+    return Number(
+        table=table.id,
+        column=column.id,
+        row=row.id,
+        scale=scale,
+        metric=metric,
+        unit=column.unit,
+        relative=column.relative,
+        base=base.id if base else None,
+        target=target(catalog, scale, column),
+        accuracy=accuracy,
+        paper=paper,
+        compare=document.compare,
+        tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
+        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
+    )
 
 
 def _declared(catalog: Catalog, scale: str, column: Column, row: Row) -> float:

@@ -39,7 +39,7 @@ def of_split(split: str, protocol: ResolvedProtocol, scale: str, catalog: Catalo
     number of classes (10 of 100 are 2 of 20). A held-out domain keeps its index.
     """
     entry, settings = catalog.splits[split], protocol.scales[scale]
-    dataset, printed = (catalog.datasets[at.dataset] for at in (settings, protocol.paper))
+    dataset, printed = (catalog.datasets[at.dataset] for at in (settings, protocol.at_paper_scale))
     scheme, classes = entry.scheme, dataset.classes
     clients = entry.clients if scheme != "domain" else entry.clients_per_domain
     if scheme != "central":

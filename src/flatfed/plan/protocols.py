@@ -32,8 +32,8 @@ class ResolvedProtocol:
     under: str = ""
 
     @property
-    def paper(self) -> Settings:
-        """The settings at paper scale."""
+    def at_paper_scale(self) -> Settings:
+        """The settings at paper scale, which every protocol has."""
         return self.scales["paper"]
 
     def key(self, scale: str) -> str:

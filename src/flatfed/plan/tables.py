@@ -189,7 +189,7 @@ def _results(document: documents.Table, group: ColumnGroup, catalog: Catalog, wh
     several_metrics = len({(entry.metric, entry.relative) for entry in everywhere}) > 1
     known = (columns.protocol for columns in document.columns if columns.protocol in catalog.protocols)
     several_datasets = len({catalog.settings("paper", name).dataset for name in known}) > 1
-    dataset = protocol.paper.dataset
+    dataset = protocol.at_paper_scale.dataset
     header = group.header or catalog.datasets[dataset].label
     parts = [splits] if group.mean else [(split,) for split in splits] or [()]
     for part, entry in itertools.product(parts, metrics):
@@ -202,7 +202,7 @@ def _results(document: documents.Table, group: ColumnGroup, catalog: Catalog, wh
         for target in entry.targets or [None]:
             under = entry.label or (METRICS[entry.metric].words if several_metrics else "")
             if target:
-                goal = protocols.target(protocol.paper, part[0], target, protocol.file)
+                goal = protocols.target(protocol.at_paper_scale, part[0], target, protocol.file)
                 under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
             if several_metrics:
                 headers = (", ".join([header, *label]), under)
@@ -239,8 +239,8 @@ def _searched(document: documents.Table, group: ColumnGroup, catalog: Catalog, w
     protocol = compatibility.protocol_of(group.protocol, catalog, where)
     if "variant" not in group.reference:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
-    lookup.check("algorithm", group.algorithm, protocol.paper.searched, f"{where}: algorithm")
-    grids = protocol.paper.searched[group.algorithm].values()
+    lookup.check("algorithm", group.algorithm, protocol.at_paper_scale.searched, f"{where}: algorithm")
+    grids = protocol.at_paper_scale.searched[group.algorithm].values()
     for place in [*range(1, max(map(len, grids)) + 1), 0]:
         name, variant = (f"grid{place}", f"grid;{place}") if place else ("best", "best")
         headers = (group.header or group.id, "Grid search" if place else "Best")

@@ -32,7 +32,7 @@ PREVIEW_VALUES = 3
 
 def check(protocol: ResolvedProtocol, catalog: Catalog) -> None:
     """Refuse a ``tune:`` whose split does not exist, does not fit, or has too few images per client."""
-    tune = protocol.paper.tune
+    tune = protocol.at_paper_scale.tune
     if not tune or not tune.split or tune.split in catalog.splits.refused:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
