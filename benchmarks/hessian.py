@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models
-from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.engine.memory.available import reuse_memory
 from flatfed.engine.speed import products
 
@@ -49,7 +49,7 @@ def measure(options: argparse.Namespace) -> dict:
     images = images.contiguous(memory_format=torch.channels_last)
     labels = torch.randint(0, 10, (options.images,), generator=generator).to(device)
     batches = list(zip(images.split(MICRO_BATCH), labels.split(MICRO_BATCH), strict=True))
-    hessian_of = Products(ours, cross_entropy, batches, BLOCK)
+    hessian_of = HessianProducts(ours, cross_entropy, batches, BLOCK)
     vectors = torch.randn(BLOCK, hessian_of.size, generator=generator).to(device)
     pyhessian = hessian(model, cross_entropy, dataloader=batches, cuda=device.type == "cuda")
 

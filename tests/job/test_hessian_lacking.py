@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from flatfed import models
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, vector_products
 from flatfed.analysis.hessian import measure as hessians
-from flatfed.analysis.hessian.vector_products import Limits, Products
+from flatfed.analysis.hessian.vector_products import HessianProducts, Limits
 from flatfed.engine.job.train import train
 from flatfed.errors import Shortage
 from flatfed.runs.curvature import AtOnce
@@ -49,9 +49,9 @@ class Short:
         return cross_entropy(outputs, targets)
 
 
-def products(loss, block: int = 4, limits: Limits | None = None) -> Products:
+def products(loss, block: int = 4, limits: Limits | None = None) -> HessianProducts:
     batches = split_images((6,), 3)  # eleven images in batches of 4, 4 and 3
-    return Products(
+    return HessianProducts(
         seeded(nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), loss, batches, block, limits=limits
     )
 
@@ -73,7 +73,7 @@ def test_fewer_images_share_a_graph_and_products_are_the_same(kind, capsys):
 
 def test_then_fewer_vectors_and_at_last_a_refusal(monkeypatch, capsys):
     plain, lacking = products(cross_entropy), products(cross_entropy)
-    graphs, most = Products._graphs, 1
+    graphs, most = HessianProducts._graphs, 1
 
     def short(self, batches, vectors):
         self._images = 1
@@ -81,7 +81,7 @@ def test_then_fewer_vectors_and_at_last_a_refusal(monkeypatch, capsys):
             raise ERRORS["on the host"]
         return graphs(self, batches, vectors)
 
-    monkeypatch.setattr(Products, "_graphs", short)
+    monkeypatch.setattr(HessianProducts, "_graphs", short)
     vectors = torch.randn(5, plain.size, dtype=torch.double, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(lacking(vectors), plain(vectors), rtol=1e-12, atol=1e-14)
     assert lacking.limits == Limits(vectors=1) and "1 vectors share a graph now, not 2" in capsys.readouterr().err
@@ -190,7 +190,7 @@ def test_a_parameter_that_the_loss_is_only_linear_in():
             return x * (self.bent**3).sum() + x * self.straight.sum()
 
     batches = [(torch.ones(4).double(), torch.ones(4).double())]
-    found = Products(seeded(Linear()), lambda output, target: output.mean(), batches, 2)
+    found = HessianProducts(seeded(Linear()), lambda output, target: output.mean(), batches, 2)
     with pytest.raises(pyhessian_estimates.Unfit, match="'straight' is not"):
         pyhessian_estimates.estimate(found, 0, 7, tolerance=0.01, error=0.05, most=8)
     known = eigen.top(found, draw_of_signs(found, "eigenvalues"), 2, tolerance=1e-6, most=60)

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 import made
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
-from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.errors import FlatFedError
 from flatfed.runs.uncertainty import agreement, half_width
 from harness import draw_of_signs, seeded, split_images
@@ -39,14 +39,14 @@ class Quadratic(nn.Module):
         return 0.5 * (w @ self.matrix @ w) * x
 
 
-def quadratic(matrix: torch.Tensor = MATRIX, block: int = 4) -> Products:
+def quadratic(matrix: torch.Tensor = MATRIX, block: int = 4) -> HessianProducts:
     """Products whose micro-batches, of unequal size, have unequal Hessians: a careless mean would show."""
     x = torch.tensor([4.0, 0.25, 0.25, 0.25, 0.25], dtype=matrix.dtype)
     batches = [(x[:1], ONES[:1]), (x[1:], ONES[1:])]
-    return Products(Quadratic(matrix), lambda output, target: output.mean(), batches, block)
+    return HessianProducts(Quadratic(matrix), lambda output, target: output.mean(), batches, block)
 
 
-def exact(products: Products) -> torch.Tensor:
+def exact(products: HessianProducts) -> torch.Tensor:
     """The whole Hessian, by torch.func on the mean over all images: another way than products go."""
     names, values = zip(*products.model.named_parameters(), strict=True)
     inputs, targets = (torch.cat(part) for part in zip(*products.batches, strict=True))
@@ -59,13 +59,13 @@ def exact(products: Products) -> torch.Tensor:
     return torch.func.hessian(loss)(torch.cat([value.detach().reshape(-1) for value in values]))
 
 
-def whole(products: Products) -> torch.Tensor:
+def whole(products: HessianProducts) -> torch.Tensor:
     return products(torch.eye(products.size, dtype=products.parameters[0].dtype))
 
 
 def test_logistic_regression_in_closed_form():
     batches = split_images((6,), 3)
-    products = Products(seeded(nn.Linear(6, 3)), cross_entropy, batches, 4)
+    products = HessianProducts(seeded(nn.Linear(6, 3)), cross_entropy, batches, 4)
     x = torch.cat([part for part, _ in batches])
     p = torch.softmax(products.model(x), dim=1).detach()
     curved = p.diag_embed() - p[:, :, None] * p[:, None, :]  # of the loss in the logits, (images, classes, classes)
@@ -87,7 +87,7 @@ def test_linear_network_in_closed_form():
             return self.b * (x @ self.a)
 
     batches = [(x, y.double()) for x, y in split_images((4,), 5)]
-    products = Products(seeded(Network()), lambda f, y: ((f - y) ** 2).mean() / 2, batches, 2)
+    products = HessianProducts(seeded(Network()), lambda f, y: ((f - y) ** 2).mean() / 2, batches, 2)
     x, y = (torch.cat(part) for part in zip(*batches, strict=True))
     a, b = (parameter.detach() for parameter in products.parameters)
     second, first = x.T @ x / len(x), x.T @ y / len(x)
@@ -101,7 +101,7 @@ def test_a_small_cnn_against_its_whole_hessian(block):
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 4)
     )
-    products = Products(seeded(model), cross_entropy, split_images((1, 6, 6), 4), block)
+    products = HessianProducts(seeded(model), cross_entropy, split_images((1, 6, 6), 4), block)
     expected = exact(products)
     assert products.size == 196
     torch.testing.assert_close(whole(products), expected, rtol=1e-9, atol=1e-12)

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from flatfed.analysis.hessian import eigen as hessian_eigen
 from flatfed.analysis.hessian import estimates, sampling_error, summary
-from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.runs.curvature import Estimates
 from harness import draw_of_signs, seeded, split_images
 
@@ -64,7 +64,7 @@ class Known:
 def test_products_and_parts_are_those_of_the_single_images(single):
     batches = split_images((1, 6, 6), 5, EVERY)  # of four images each
     parts = [batches[start : start + 6] for start in range(0, 24, 6)]
-    products = Products(cnn(), cross_entropy, batches, 3, parts=parts)
+    products = HessianProducts(cnn(), cross_entropy, batches, 3, parts=parts)
     torch.testing.assert_close(exact(products), single.mean(dim=0), rtol=1e-9, atol=1e-12)
     vectors = torch.randn(5, products.size, dtype=torch.double, generator=torch.Generator().manual_seed(3))
     found, forms = products.with_forms(vectors)
@@ -162,7 +162,7 @@ def test_what_no_scaling_can_change(kind):
     for one in (model, other):
         row = torch.cat([parameter.detach().reshape(-1) for parameter in one.parameters()]).abs()
         assert len(row) <= 350
-        raw, scaled = (Products(one, cross_entropy, batches, 4, scale=scale) for scale in (None, row))
+        raw, scaled = (HessianProducts(one, cross_entropy, batches, 4, scale=scale) for scale in (None, row))
         whole = row[:, None] * exact(raw) * row
         torch.testing.assert_close(scaled(torch.eye(len(row)).double()), whole, rtol=1e-9, atol=1e-12)
         spectra.append([torch.linalg.eigvalsh(matrix) for matrix in (whole, exact(raw))])
@@ -180,7 +180,7 @@ def test_what_no_scaling_can_change(kind):
 # Eigenvalues that occur often, few parameters.
 
 
-def repeated(copies: int) -> Products:
+def repeated(copies: int) -> HessianProducts:
     spectrum = torch.cat([torch.full((copies,), 3.0), torch.linspace(1, -1, SIZE - copies)]).double()
     rotation = torch.linalg.eigh(MATRIX)[1]
     return quadratic(rotation @ spectrum.diag() @ rotation.T)

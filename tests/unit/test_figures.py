@@ -129,5 +129,5 @@ def test_lines_of_one_algorithm_keep_its_hue_and_differ():
 def test_what_the_configuration_can_ask_for_can_be_drawn():
     """A kind is in the document, is drawn by a function of its own."""
     kinds = set(figure_kinds.KINDS)
-    assert kinds == set(typing.get_args(documents.Figure.model_fields["kind"].annotation))
+    assert kinds == set(typing.get_args(documents.FigureDocument.model_fields["kind"].annotation))
     assert all(callable(importlib.import_module(f"flatfed.figures.draw_{kind}").draw) for kind in kinds)

@@ -15,7 +15,7 @@ import made
 from flatfed import cli
 from flatfed.commands import configuration, plan_measured, plan_needs
 from flatfed.commands.plan import forecast
-from flatfed.commands.plan_measured import Measured, Measurements
+from flatfed.commands.plan_measured import MeasuredRun, Measurements
 from flatfed.plan import run_specs
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -75,7 +75,7 @@ def test_the_nearest_measurements_of_a_run(experiment):
         return run_specs.run(experiment, "paper", protocol, split, row, 1)
 
     def seconds(one, *known):
-        past_runs = [Measured(past.config, pace, **more) for past, pace, more in known]
+        past_runs = [MeasuredRun(past.config, pace, **more) for past, pace, more in known]
         return Measurements(past_runs, "cpu").seconds(one)
 
     here, published = {}, {"published": True}

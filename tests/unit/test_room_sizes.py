@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 LIMITS = {
     "": 459,
     "algorithms": 999,
-    "analysis": 859,
+    "analysis": 861,
     "config": 1174,
     "commands": 1348,
     "data": 1098,

@@ -1,4 +1,4 @@
-"""Measured seconds per round and memory of finished and published runs."""
+"""MeasuredRun seconds per round and memory of finished and published runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PUBLISHED = configuration.HOME / "results/published"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """Measurements of one run. ``memory``: peak bytes on host and device, 0 if not measured."""
 
     config: RunConfig
@@ -37,12 +37,12 @@ class Measured:
 class Measurements:
     """Measurements of ``runs`` on a ``device``, "cpu" or "cuda"."""
 
-    def __init__(self, runs: list[Measured], device: str):
+    def __init__(self, runs: list[MeasuredRun], device: str):
         self.device, self.by_settings = device, defaultdict(list)
         for past in runs:
             self.by_settings[_speed_settings(past.config)].append(past)
 
-    def nearest(self, run: Run) -> list[Measured]:
+    def nearest(self, run: Run) -> list[MeasuredRun]:
         """Return the most similar measurements of the protocol of ``run``."""
         of_protocol = self.by_settings[_speed_settings(run.config)]
         best = max((past.similarity(run) for past in of_protocol), default=None)
@@ -83,5 +83,5 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
             pace = record.seconds / record.rounds_done
             memory = record.peak_memory_bytes or 0, record.peak_device_memory_bytes or 0
             machine = (name or "unnamed machine") + " (published)" * published
-            runs.append(Measured(record.config, pace, machine, memory, published))
+            runs.append(MeasuredRun(record.config, pace, machine, memory, published))
     return Measurements(runs, device), left_out

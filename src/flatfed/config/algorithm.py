@@ -22,7 +22,7 @@ Row = Annotated[
 ]
 
 
-class Algorithm(Document):
+class AlgorithmDocument(Document):
     label: Line = optional("its name in tables; by default the name of its class and the `set` of a variant")
     note: Text = optional("text under every table and figure with the row or a variant of it")
     set: Annotated[dict[str, Any], NotEmpty] = optional(
@@ -30,7 +30,7 @@ class Algorithm(Document):
     )
 
 
-def _only_variants_differ(entries: dict[str, Algorithm]) -> dict[str, Algorithm]:
+def _only_variants_differ(entries: dict[str, AlgorithmDocument]) -> dict[str, AlgorithmDocument]:
     for name, entry in entries.items():
         if "~" not in name and entry.set:
             raise mistake([name, "set"], "only a variant, id~label, has this key; others have their file's defaults")
@@ -39,5 +39,5 @@ def _only_variants_differ(entries: dict[str, Algorithm]) -> dict[str, Algorithm]
     return entries
 
 
-Algorithms = Annotated[dict[Row, Algorithm], NotEmpty, AfterValidator(_only_variants_differ)]
+Algorithms = Annotated[dict[Row, AlgorithmDocument], NotEmpty, AfterValidator(_only_variants_differ)]
 ALGORITHMS = Content(Algorithms)

@@ -25,7 +25,7 @@ Rows = Annotated[list[Annotated[str, Field(description=ROW)]], NotEmpty, Differe
 Width = Annotated[int, Field(ge=0, le=1_000_000_000), Odd]
 
 
-class Point(Document):
+class PointDocument(Document):
     """The runs of a value; absent keys are taken from the panel."""
 
     protocol: str = optional(PROTOCOL)
@@ -52,7 +52,7 @@ class DrawnPartition(Document):
     split: str = optional(SPLIT)
 
 
-class Panel(Document):
+class PanelDocument(Document):
     """A panel; absent keys are taken from the figure."""
 
     title: Line = optional("only a panel of one `split` takes its name")
@@ -63,7 +63,7 @@ class Panel(Document):
     rows: Rows = optional("ids of config/algorithms.yaml")
     parameter: str = optional("sweep only, what varies along the axis")
     levels: Rows = optional("sweep only, rows without the parameter, drawn as horizontal lines")
-    points: Annotated[list[Point], NotEmpty] = optional("sweep only, one per value")
+    points: Annotated[list[PointDocument], NotEmpty] = optional("sweep only, one per value")
     series: Annotated[list[Series], NotEmpty] = optional(
         "curves and surface only, one line or model each, instead of rows"
     )
@@ -104,7 +104,7 @@ WITHOUT = {
 ONE_SEED = ("partition", "histogram", "surface")
 
 
-class Figure(Document):
+class FigureDocument(Document):
     kind: Literal["curves", "sweep", "bars", "partition", "histogram", "surface", "eigenvalues"] = required(
         "curves (a quantity over the rounds), sweep (a quantity over a parameter), bars, partition (images per client"
         " and class), histogram (images per class); surface (the loss around a model), eigenvalues (of the Hessian at"
@@ -115,7 +115,7 @@ class Figure(Document):
     caption: str = optional("text next to the figure")
     protocol: str = optional(PROTOCOL)
     splits: SplitIds = optional("one panel each, ids of config/splits.yaml; or `panels`")
-    panels: Annotated[list[Panel], NotEmpty] = optional("the panels, in the paper's order, instead of splits")
+    panels: Annotated[list[PanelDocument], NotEmpty] = optional("the panels, in the paper's order, instead of splits")
     rows: Rows = optional("ids of config/algorithms.yaml")
     decentralised: str = optional("the split of decentralised rows; * is the panel's split", "*")
     metric: str = optional(QUANTITY)
@@ -152,4 +152,4 @@ class Figure(Document):
         return self
 
 
-FIGURE = Content(Figure)
+FIGURE = Content(FigureDocument)

@@ -37,12 +37,12 @@ DEVICE = (
 )
 
 
-class Executor(Document):
+class ExecutorDocument(Document):
     cpu: Device = optional(DEVICE)
     cuda: Device = optional(DEVICE)
 
 
-class Probe(Document):
+class ProbeDocument(Document):
     every: Count = required("rounds between probes")
     images: Count = required("training images, drawn once, that represent the global data")
     rho: Positive = required("radius of the ascent step of both sharpness measures")
@@ -56,7 +56,7 @@ class Surface(Document):
     images: Count = optional("number of images, drawn by the seed")
 
 
-class Hessian(Document):
+class HessianDocument(Document):
     images: Annotated[Count, Field(ge=8)] = optional(
         "training images, drawn by the seed; at least one in each of 8 parts, whose spread estimates the error"
     )
@@ -67,10 +67,10 @@ class Hessian(Document):
 
 class Analysis(Document):
     surface: Surface = optional("the loss around a model along two random directions")
-    hessian: Hessian = optional("the Hessian of the training loss at a model")
+    hessian: HessianDocument = optional("the Hessian of the training loss at a model")
 
 
-class Evaluation(Document):
+class EvaluationDocument(Document):
     every: Count = optional("rounds between evaluations; the last round is always evaluated")
     sets: Annotated[list[Literal["test", "train", "clients", "nodes"]], NotEmpty, Different] = optional(
         "the sets evaluated: test, train (all training images), clients (images of each client), or nodes (without a "
@@ -111,13 +111,13 @@ class Changes(Document):
         "bfloat16"
     )
     emulate_bfloat16: bool = optional("whether precision bfloat16 may train on a CPU without units for it (slow)")
-    executor: Executor = optional("how the clients of a round are trained on each kind of device")
-    probe: Probe = optional(
+    executor: ExecutorDocument = optional("how the clients of a round are trained on each kind of device")
+    probe: ProbeDocument = optional(
         "sharpness and perturbation drift during training; with an algorithm that perturbs, each probe costs more "
         "than a round of all clients"
     )
     analysis: Analysis = optional("settings of the analyses of finished runs that differ from the defaults")
-    evaluation: Evaluation = optional("what is evaluated, and when")
+    evaluation: EvaluationDocument = optional("what is evaluated, and when")
     checkpoint_every: Count = optional("rounds from one planned checkpoint to the next")
     model: Model = optional("the model, such as {name: cnn}")
     seeds: Seeds = optional("seeds of the runs, whole numbers from 1 up")

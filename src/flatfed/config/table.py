@@ -54,7 +54,7 @@ class Numbers(Document):
     base: Base = optional("the base row, or base rows by row")
 
 
-class Metric(Numbers):
+class MetricEntry(Numbers):
     """A metric under each split, and its format."""
 
     metric: str = required(METRIC)
@@ -95,7 +95,7 @@ class ColumnGroup(Numbers):
     decentralised: str = optional("the split of decentralised rows; * is the column's split", "*")
     mean: bool = optional("true for one column that is the mean over the splits")
     reference: Printed = optional(PRINTED, {})
-    metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
+    metrics: Annotated[list[MetricEntry], NotEmpty] = optional(METRICS)
     fact: str = optional("kind datasets, a fact of a dataset")
     split: str = optional("kind datasets, the split whose clients are counted")
     algorithm: str = optional("kind search, the algorithm whose hyper-parameters are shown")
@@ -145,7 +145,7 @@ class Declarations(Document):
     algorithms: Algorithms = optional("labelled variants of your own, entries as in config/algorithms.yaml")
 
 
-class Table(Declarations):
+class TableDocument(Declarations):
     title: Line = required("what the table shows, in a few words")
     kind: Literal["results", "datasets", "search"] = optional(
         "results (the default), datasets (rows are described datasets) or search (rows are hyper-parameters)", "results"
@@ -167,7 +167,7 @@ class Table(Declarations):
     metric: str = optional(METRIC)
     quantity: Line = optional("name of the numbers, in words")
     unit: str = optional(UNIT)
-    metrics: Annotated[list[Metric], NotEmpty] = optional(METRICS)
+    metrics: Annotated[list[MetricEntry], NotEmpty] = optional(METRICS)
     row_header: Line = optional("the header above the rows' names", "Algorithm")
     scales: Annotated[list[Literal["preview", "paper"]], NotEmpty, Different] = optional(
         "the scales with this table; both by default"
@@ -181,17 +181,17 @@ class Table(Declarations):
     )
     notes: list[str] = optional("lines under the table", ())
 
-    def metrics_of(self, group: ColumnGroup) -> list[Metric]:
+    def metrics_of(self, group: ColumnGroup) -> list[MetricEntry]:
         """Return the metrics under each split of a ``group`` of columns: its own, else the table's, else accuracies."""
         alone = Numbers.model_fields.keys() & group.model_fields_set
         return [self._complete(entry) for entry in group.metrics or ([group] if alone else self.metrics) or [self]]
 
-    def _complete(self, entry: Numbers | Table) -> Metric:
+    def _complete(self, entry: Numbers | TableDocument) -> MetricEntry:
         metric = entry.metric or self.metric
         unit = entry.unit or self.unit or (None if metric else "percent")
         keys = {key: getattr(entry, key, None) for key in Numbers.model_fields}
-        peers = entry.decentralised if isinstance(entry, Metric) else None
-        return Metric.model_construct(
+        peers = entry.decentralised if isinstance(entry, MetricEntry) else None
+        return MetricEntry.model_construct(
             **keys | {"metric": metric or "test_accuracy", "unit": unit, "decentralised": peers}
         )
 
@@ -226,5 +226,5 @@ def _check_kind(kind: str, entry: Document, at: list, needed: dict, only: dict) 
             raise mistake([*at, key], f"it is for kind {' or '.join(kinds)}")
 
 
-TABLE = Content(Table)
+TABLE = Content(TableDocument)
 DECLARATIONS = Content(Declarations)

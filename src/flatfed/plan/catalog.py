@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.config.algorithm import ALGORITHMS, Algorithm
+from flatfed.config.algorithm import ALGORITHMS, AlgorithmDocument
 from flatfed.config.datasets import DATASETS, SOURCE, Dataset
 from flatfed.config.document import Content
 from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL, Settings
 from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
-from flatfed.config.table import DECLARATIONS, TABLE, Table
+from flatfed.config.table import DECLARATIONS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData
 from flatfed.plan import checks, data_sources, lookup, partitions
 from flatfed.plan.checks import check_id
@@ -50,7 +50,7 @@ class Catalog:
 
     datasets: Entries[Dataset]
     splits: Entries[Split]
-    algorithms: Entries[Algorithm]
+    algorithms: Entries[AlgorithmDocument]
     protocols: Entries[ResolvedProtocol]
     tables: Entries[Declared]
     figures: Entries[Declared]
@@ -97,7 +97,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name in registry.names():
         check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
-            declared["algorithms"][name] = Declared(Algorithm(), "config/algorithms.yaml", name)
+            declared["algorithms"][name] = Declared(AlgorithmDocument(), "config/algorithms.yaml", name)
     datasets, protocols, splits, algorithms = (Entries(None, part.refused) for part in declared.values())
     for name in data:
         lookup.check("dataset", name, declared["datasets"].declared, f"{where}: data")
@@ -158,7 +158,7 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
             ids = [(section, name) for section, part in sections.items() if isinstance(part, dict) for name in part]
             kind = DECLARATIONS if sections and sections.keys() == content.keys() else TABLE
             document = kind.check(content, where)
-            if isinstance(document, Table) and path.stem in tables.declared:
+            if isinstance(document, TableDocument) and path.stem in tables.declared:
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
             entries = {(section, name): getattr(document, section)[name] for section, name in ids}
@@ -173,7 +173,7 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
             continue
         for (section, name), entry in entries.items():
             declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
-        if isinstance(document, Table):
+        if isinstance(document, TableDocument):
             tables[path.stem] = Declared(document, where)
     return tables
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from flatfed import algorithms as registry
 from flatfed import models
-from flatfed.config.algorithm import Algorithm
+from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import Dataset
 from flatfed.config.protocol import Model, Open, Settings
 from flatfed.config.split import Split
-from flatfed.config.table import Metric
+from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
@@ -64,7 +64,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
         raise ConfigError(f"{where}: is {duplicate}; use one id, so that FlatFed trains its runs once")
 
 
-def check_algorithm(name: str, entry: Algorithm, where: str) -> None:
+def check_algorithm(name: str, entry: AlgorithmDocument, where: str) -> None:
     """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
     base = name.partition("~")[0]
     lookup.check_algorithm(base, registry.names(), where)
@@ -74,7 +74,7 @@ def check_algorithm(name: str, entry: Algorithm, where: str) -> None:
 def check_protocol(
     protocol: ResolvedProtocol,
     datasets: Entries[Dataset],
-    algorithms: Entries[Algorithm],
+    algorithms: Entries[AlgorithmDocument],
     splits: Entries[Split],
 ) -> None:
     """Refuse a protocol with unknown ids, invalid values, or a model that cannot process its images."""
@@ -108,7 +108,7 @@ def _check_model(model: Model, dataset: Dataset, where: str) -> None:
     models.check_runs(model.name, shape, dataset.classes, options, f"{where}model")
 
 
-def _check_algorithms(settings: Settings, algorithms: Entries[Algorithm], where: str) -> None:
+def _check_algorithms(settings: Settings, algorithms: Entries[AlgorithmDocument], where: str) -> None:
     overridden = [("algorithms", name, overrides) for name, overrides in settings.algorithms.items()]
     tried = {"searched": settings.searched, "tune.grids": settings.tune.grids if settings.tune else {}}
     for key, grids in tried.items():
@@ -120,7 +120,9 @@ def _check_algorithms(settings: Settings, algorithms: Entries[Algorithm], where:
         protocols.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
 
 
-def _check_patterns(settings: Settings, algorithms: Entries[Algorithm], splits: Entries[Split], where: str) -> None:
+def _check_patterns(
+    settings: Settings, algorithms: Entries[AlgorithmDocument], splits: Entries[Split], where: str
+) -> None:
     patterns = [("split", pattern, "targets") for pattern in settings.targets]
     for name, entry in settings.unstated.items():
         for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, Open) else ():
@@ -146,7 +148,7 @@ def _check_client_test(settings: Settings, dataset: Dataset, where: str) -> None
         )
 
 
-def check_metric(entry: Metric, protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
+def check_metric(entry: MetricEntry, protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
     """Refuse a metric of a table that is unknown, or that does not fit its unit, targets, base row or evaluations."""
     lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
     metric, relative = METRICS[entry.metric], entry.relative or METRICS[entry.metric].relative

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from flatfed.config import figure as documents
-from flatfed.config.figure import DrawnPartition, Point, Series
+from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
 from flatfed.plan import compatibility, lookup
 from flatfed.plan.catalog import Catalog, Declared
@@ -95,7 +94,7 @@ class Figure:
 
     id: str
     file: str
-    document: documents.Figure
+    document: FigureDocument
     panels: tuple[Panel, ...]
 
     @property
@@ -124,22 +123,22 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     for index, row in enumerate(document.rows or ()):
         lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows[{index}]")
     # A list of splits gives one panel per split.
-    panels = document.panels or [documents.Panel(split=split) for split in document.splits]
+    panels = document.panels or [PanelDocument(split=split) for split in document.splits]
     places = (f"{where}: panels[{index}]" if document.panels else where for index in range(len(panels)))
     resolved = (_panel(panel, document, catalog, place) for panel, place in zip(panels, places, strict=True))
     return Figure(name, where, document, tuple(resolved))
 
 
-def _panel(panel: documents.Panel, figure: documents.Figure, catalog: Catalog, where: str) -> Panel:
+def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where: str) -> Panel:
     """Return a ``panel`` with the keys that it inherits from its ``figure``."""
     inherited = {key: getattr(panel, key) or getattr(figure, key) for key in ("protocol", "rows", "metric")}
     panel = panel.model_copy(update={**inherited, "metric": inherited["metric"] or KINDS[figure.kind].default})
     lookup.check("parameter", panel.parameter or "rho", PARAMETERS, f"{where}: parameter")
-    parts = panel.series or panel.points or panel.partitions or [Point()]
+    parts = panel.series or panel.points or panel.partitions or [PointDocument()]
     levels = panel.model_copy(update={"rows": panel.levels})
     return Panel(
         entries=tuple(_entry(part, panel, figure, catalog, where) for part in parts),
-        levels=_entry(Point(), levels, figure, catalog, where) if panel.levels else None,
+        levels=_entry(PointDocument(), levels, figure, catalog, where) if panel.levels else None,
         title=panel.title or ", ".join(catalog.splits[panel.split].headers),
         metric=panel.metric,
         parameter=panel.parameter,
@@ -148,9 +147,9 @@ def _panel(panel: documents.Panel, figure: documents.Figure, catalog: Catalog, w
 
 
 def _entry(
-    part: Series | Point | DrawnPartition,
-    panel: documents.Panel,
-    figure: documents.Figure,
+    part: Series | PointDocument | DrawnPartition,
+    panel: PanelDocument,
+    figure: FigureDocument,
     catalog: Catalog,
     where: str,
 ) -> PanelEntry:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.config.algorithm import Algorithm
+from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.protocol import CHANGES, DEFAULTS, Protocol, Settings
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
@@ -74,7 +74,7 @@ def matching_any(patterns: Iterable[str], *ids: str) -> bool:
     return any(fnmatchcase(id_, pattern) for pattern in patterns for id_ in ids)
 
 
-def complete_algorithm(name: str, entry: Algorithm, plain: Algorithm) -> Algorithm:
+def complete_algorithm(name: str, entry: AlgorithmDocument, plain: AlgorithmDocument) -> AlgorithmDocument:
     """Return the complete ``entry`` of a row; the default label is the ``plain`` row's, followed by the settings."""
     label = plain.label or registry.load(name.partition("~")[0]).__name__
     overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in (entry.set or {}).items())
@@ -96,7 +96,7 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
 
 
 def of_algorithm(
-    settings: Settings, algorithm: str, entry: Algorithm, chosen: Mapping[str, Any] = MappingProxyType({})
+    settings: Settings, algorithm: str, entry: AlgorithmDocument, chosen: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``settings``.
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flatfed import algorithms as registry
-from flatfed.config import table as documents
-from flatfed.config.table import ColumnGroup, RowEntry
+from flatfed.config.table import ColumnGroup, RowEntry, TableDocument
 from flatfed.errors import ConfigError
 from flatfed.plan import checks, compatibility, lookup, protocols
 from flatfed.plan.catalog import Catalog, Declared
@@ -92,7 +91,7 @@ class Table:
 
     id: str
     file: str
-    document: documents.Table
+    document: TableDocument
     rows: dict[str, Row]
     columns: dict[str, Column]
     trained_on: Mapping[tuple[str, str], tuple[str, ...]]
@@ -172,7 +171,7 @@ def _row(entry: str | RowEntry, kind: str, catalog: Catalog, where: str) -> Row:
     return Row(entry.row, entry.label or entry.row, None, entry)
 
 
-def _results(document: documents.Table, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
     """Yield the columns of one group, by split, metric and target.
 
     Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
@@ -224,7 +223,7 @@ def _results(document: documents.Table, group: ColumnGroup, catalog: Catalog, wh
             )
 
 
-def _facts(document: documents.Table, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+def _facts(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
     """Yield the column of a table of datasets: one fact per dataset."""
     lookup.check("fact", group.fact, FACTS["count"], f"{where}: fact")
     if group.split:
@@ -234,7 +233,7 @@ def _facts(document: documents.Table, group: ColumnGroup, catalog: Catalog, wher
     yield Column(id=group.id or group.fact, headers=headers, group=group, **about)
 
 
-def _searched(document: documents.Table, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+def _searched(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
     """Yield the columns of searched hyper-parameters: the grid and the chosen value."""
     protocol = compatibility.protocol_of(group.protocol, catalog, where)
     if "variant" not in group.reference:

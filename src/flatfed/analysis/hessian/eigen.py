@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.hessian.vector_products import HessianProducts
 
 Draw = Callable[[int], Tensor]  # number of a random vector -> the vector (parameters,)
 
@@ -33,7 +33,7 @@ class Eigenpairs:
     converged: bool
 
 
-def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: int) -> Eigenpairs:
+def top(products: HessianProducts, draw: Draw, count: int, *, tolerance: float, most: int) -> Eigenpairs:
     """Return the ``count`` largest eigenvalues (by value, not by size) with their vectors.
 
     Stops when every residual is at most ``tolerance`` |lambda| or 100 roundings of the largest eigenvalue, or after

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from flatfed.analysis.hessian.eigen import Draw, Eigenpairs
-from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.hessian.vector_products import HessianProducts
 
 #: Fewest samples: stopping at a standard error that is small by chance biases it. With 16, two errors cover the truth
 #: in 92 % of seeds instead of 94 %; 32 are enough.
@@ -36,7 +36,7 @@ def mean(samples: list[float], head: float, error: float) -> MeanEstimate:
     return MeanEstimate(value, deviation, len(samples), len(samples) >= MIN_SAMPLES and deviation <= error * abs(value))
 
 
-def trace(products: Products, draw: Draw, eigenpairs: Eigenpairs, *, error: float, most: int) -> MeanEstimate:
+def trace(products: HessianProducts, draw: Draw, eigenpairs: Eigenpairs, *, error: float, most: int) -> MeanEstimate:
     """Return the trace: the sum over the eigenvectors of ``eigenpairs`` plus Hutchinson's estimate (1990) of the rest.
 
     With orthonormal rows V, converged or not, tr H = sum v' H v + tr (I - V'V) H (I - V'V), also for each part. The

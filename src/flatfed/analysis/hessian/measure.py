@@ -19,7 +19,7 @@ from torch.nn.utils import vector_to_parameters
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
 from flatfed.analysis.hessian.stages import Stages
-from flatfed.analysis.hessian.vector_products import Products, remedies
+from flatfed.analysis.hessian.vector_products import HessianProducts, remedies
 from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
 from flatfed.data.streams import stream
 from flatfed.engine.job.machine import pick_device
@@ -122,7 +122,9 @@ def _about(trained: TrainedModel, images: int, parts: int, settings: HessianSett
     )
 
 
-def _products(trained: TrainedModel, index: Tensor, parts: int, settings: HessianSettings) -> tuple[Products, Products]:
+def _products(
+    trained: TrainedModel, index: Tensor, parts: int, settings: HessianSettings
+) -> tuple[HessianProducts, HessianProducts]:
     """Return the products of the unscaled and the scaled Hessian on the images ``index``.
 
     The ``parts`` are random: sorted positions are grouped by client.
@@ -133,11 +135,11 @@ def _products(trained: TrainedModel, index: Tensor, parts: int, settings: Hessia
     split = index[order.to(index.device)].tensor_split(parts) if parts else ()
     complete, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))
     common = (model, cross_entropy, complete, settings.block)
-    unscaled = Products(*common, parts=apart)
-    return unscaled, Products(*common, scale=trained.row.abs(), parts=apart, limits=unscaled.limits)
+    unscaled = HessianProducts(*common, parts=apart)
+    return unscaled, HessianProducts(*common, scale=trained.row.abs(), parts=apart, limits=unscaled.limits)
 
 
-def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
+def signs(products: HessianProducts, seed: int, first: int) -> Callable[[int], Tensor]:
     """Return a function: number -> random vector (parameters,) of -1 and 1, keyed by (``seed``, ``first`` + number)."""
     like = products.parameters[0]
 
@@ -149,18 +151,18 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
 
 
 def estimate(
-    about: HessianSetUp, unscaled: Products, scaled: Products, settings: HessianSettings, stages: Stages
+    about: HessianSetUp, unscaled: HessianProducts, scaled: HessianProducts, settings: HessianSettings, stages: Stages
 ) -> Hessian:
     """Return all estimates of the two Hessians; ``stages`` keeps each finished one."""
 
-    def staged(name: str, kind: type, products: Products, compute: Callable[[], Any]) -> Any:
+    def staged(name: str, kind: type, products: HessianProducts, compute: Callable[[], Any]) -> Any:
         began, before = time.monotonic(), products.done
         value = stages.get(name, kind, compute)
         seconds = duration(time.monotonic() - began)
         print(f"{about.run}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
         return value
 
-    def estimates_of(products: Products, prefix: str) -> Estimates:
+    def estimates_of(products: HessianProducts, prefix: str) -> Estimates:
         draw = partial(signs, unscaled, settings.seed)
         limits = {"tolerance": settings.residual, "most": settings.products}
         top = partial(eigen.top, products, draw(KEYS["eigenvalues"]), settings.top, **limits)

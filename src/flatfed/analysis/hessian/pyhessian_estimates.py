@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from flatfed.analysis.hessian.estimates import MIN_SAMPLES, mean
-from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.data.streams import torch_seed
 from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
@@ -33,7 +33,7 @@ class Unfit(FlatFedError):
     """PyHessian has no estimate of this model here."""
 
 
-def estimate(products: Products, seed: int, key: int, *, tolerance: float, error: float, most: int) -> PyHessian:
+def estimate(products: HessianProducts, seed: int, key: int, *, tolerance: float, error: float, most: int) -> PyHessian:
     """Return PyHessian's top eigenvalue and trace for the model, loss and batches of ``products``.
 
     The eigenvalue has converged if its residual is at most ``tolerance`` |lambda|. Sampling of the trace stops when its
@@ -72,7 +72,7 @@ def estimate(products: Products, seed: int, key: int, *, tolerance: float, error
 
 
 def _raw(
-    hessian: Any, products: Products, seed: int, error: float, most: int
+    hessian: Any, products: HessianProducts, seed: int, error: float, most: int
 ) -> tuple[float, list[Tensor], list[float]]:
     """Return the top eigenvalue, its vector by tensor, and the samples of the trace."""
     like = products.parameters[0]
@@ -89,7 +89,7 @@ def _raw(
     return value, vector, samples
 
 
-def _unused_parameter(products: Products) -> str | None:
+def _unused_parameter(products: HessianProducts) -> str | None:
     """Return the name of a parameter with a zero row of the Hessian, None without."""
     names = [name for name, parameter in products.model.named_parameters() if parameter.requires_grad]
     inputs, targets = next(iter(products.batches))

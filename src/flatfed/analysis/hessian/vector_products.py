@@ -59,7 +59,7 @@ def remedies(device: torch.device) -> str:
     )
 
 
-class Products:
+class HessianProducts:
     """H v for the Hessian H of the mean of ``loss`` over all ``batches``, at the weights of ``model``.
 
     A ``block`` of vectors takes one pass over ``batches`` (inputs, targets) and shares their graphs: a product costs
