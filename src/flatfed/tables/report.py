@@ -19,7 +19,7 @@ from flatfed.files import write_whole
 from flatfed.plan.report_spec import ReportSpec
 from flatfed.plan.table_specs import TableSpec
 from flatfed.runs import source_code
-from flatfed.tables import blocks, filled_table, page_templates, reported_runs
+from flatfed.tables import blocks, filled_table, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
@@ -65,13 +65,13 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
     def links(cell: CellText) -> list[str]:
-        return list(dict.fromkeys(groups_of_runs[folder].id for folder in cell.runs if folder in groups_of_runs))
+        return list(dict.fromkeys(groups_of_runs[folder].id for folder in cell.cell.runs if folder in groups_of_runs))
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}
         return [(name, addresses[suffix]) for suffix, name in FILES.items() if suffix in addresses]
 
-    body = page_templates.filled(
+    body = html.filled(
         "report.html",
         scale=scale,
         papers=papers,
@@ -106,7 +106,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         configuration=yaml.safe_dump(spec.configuration, sort_keys=False, allow_unicode=True),
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
-    page = str(page_templates.framed(title, body))
+    page = str(html.framed(title, body))
     for path in filter(os.path.isfile, figures):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
