@@ -11,7 +11,7 @@ from functools import partial
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.plan.numbers import Number, runs_of
+from flatfed.plan.numbers import Number
 from flatfed.runs import uncertainty
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding
@@ -27,11 +27,6 @@ class Measured:
     runs: list[RunReading]
     base_runs: list[RunReading]
 
-    @property
-    def applies(self) -> bool:
-        """Whether the cell has a number."""
-        return bool(self.runs) or self.number.value is not None
-
 
 def measure(number: Number, so_far: bool = False) -> Measured:
     """Return ``number`` with its value; ``so_far``: also read unfinished runs, for targets that they reached.
@@ -44,14 +39,12 @@ def measure(number: Number, so_far: bool = False) -> Measured:
     value = _value(metric, runs) if runs else number.value
     base = _value(metric, base_runs) if base_runs else number.base_value
     _check_paired(number, runs, base_runs)
-    if number.relative and None not in (value, base):
+    if number.relative:
         try:
-            value = RELATIVES[number.relative](value, base)
+            value = None if None in (value, base) else RELATIVES[number.relative](value, base)
         except ZeroDivisionError:
             problem = f"{number.relative} divides by 0: value {value}, base row {base}"
             raise DataError(f"{_where(number)}: {problem}") from None
-    elif number.relative:
-        value = None
     return Measured(number, value, base, runs, base_runs)
 
 
@@ -63,29 +56,32 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     measured = read_all(partial(measure, so_far=so_far), numbers)
     number = measured[0].number
     metric, where = METRICS[number.metric], _where(number)
-    measured = [entry for entry in measured if entry.applies]
+    measured = [entry for entry in measured if entry.runs or entry.number.value is not None]
     readings = [run for entry in measured for run in entry.runs]
     readings += [run for entry in measured for run in entry.base_runs]
-    if len(machines := sorted({run.made_on for run in readings if run.made_on})) > 1:
+    records = [run.record for run in readings if run.record]
+    timings = [run.timing for run in readings if run.timing]
+    if len(machines := sorted({timing.machine for timing in timings})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
     values = [entry.value for entry in measured]
-    records = [run.record for run in readings if run.record]
     begun = [run for run in readings if run.unfinished and run.reading]
     waiting = [run.reading.history["round"] for run in begun if _value(metric, [run]) is None]
     status = _status(values, readings, bool(waiting))
-    usable = [value for value in values if value is not None]
+    value, spread, hessians = None, None, []
     if status == "ok":
         versions.check_same(records, where)
-    value = statistics.fmean(usable) if status == "ok" else None
-    spread = statistics.stdev(usable) if status == "ok" and len(usable) > 1 else None
+        value = statistics.fmean(values)
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        hessians = [run.reading.analysis for run in readings if number.analysed]
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     sources = [made for run in readings for made in (run.record, run.timing) if made]
-    by_run = ((made.config.ids.name, versions.changes(made.config, made.versions)) for made in sources)
-    outdated = {name: text for name, text in by_run if text}
+    changes = ((made.config.ids.name, versions.changes(made.config, made.versions)) for made in sources)
+    outdated = {name: text for name, text in changes if text}
     complete = all(run.reading is not None for run in readings)
     seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
-    hessians = [run.reading.analysis for run in readings] if number.analysed and status == "ok" else []
+    reached = f"{len(values) - values.count(None)}/{len(values)}"
+    datasets = (run.dataset for entry in measured for run in entry.number.all_runs)
     return Cell.of(
         number,
         unit=unit_of(number.metric, number.relative),
@@ -96,7 +92,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         values=values,
         base_values=[entry.base_value for entry in measured] if number.relative else [],
         best=[_best(entry.runs) for entry in measured],
-        reached=f"{len(usable)}/{len(values)}" if metric.needs_target and complete and values else None,
+        reached=reached if metric.needs_target and complete and values else None,
         rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else number.rounds,
         seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
         runs=[run.in_results.path for entry in measured for run in entry.number.runs],
@@ -109,12 +105,9 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
             *dict.fromkeys(run.warning for run in readings if run.warning),
             *(f"{name}: {text}" for name, text in outdated.items()),
         ],
-        timed=sorted({f"{run.made_on}, {run.executor} executor" for run in readings if run.made_on}),
+        timed=sorted({f"{timing.machine}, {timing.executor} executor" for timing in timings}),
         images={name: counts for record in records for name, counts in record.image_counts.items()},
-        contents={
-            run.dataset: sorted({record.dataset_digest for record in records})
-            for run in runs_of(entry.number for entry in measured).values()
-        },
+        contents=dict.fromkeys(datasets, sorted({record.dataset_digest for record in records})),
         roundings={record.name: rounding(record) for record in records},
         outdated=outdated,
     )
@@ -147,18 +140,13 @@ def _mean(values: Sequence[float | None], runs: int) -> float | None:
 
 
 def _check_paired(number: Number, runs: list[RunReading], base_runs: list[RunReading]) -> None:
-    for run, base_run in zip(runs, base_runs, strict=False):
-        record, base = run.record, base_run.record
-        if record is None or base is None:
-            continue
+    pairs = ((run.record, base_run.record) for run, base_run in zip(runs, base_runs, strict=False))
+    for record, base in (pair for pair in pairs if None not in pair):
+        same_data = record.dataset_digest == base.dataset_digest
         same_split = record.config.split == base.config.split
-        for name, differ in (
-            ("data", record.dataset_digest != base.dataset_digest),
-            ("partitions", same_split and record.partition_digest != base.partition_digest),
-        ):
-            if differ:
-                different = f"seed {number.seed}: the run and its base run have different {name}"
-                raise DataError(f"{_where(number)}: {different}; rerun both")
+        if not same_data or (same_split and record.partition_digest != base.partition_digest):
+            different = f"the run and its base run have different {'partitions' if same_data else 'data'}"
+            raise DataError(f"{_where(number)}: seed {number.seed}: {different}; rerun both")
 
 
 def _status(values: list[float | None], readings: list[RunReading], waiting: bool) -> str:

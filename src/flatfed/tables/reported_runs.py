@@ -15,7 +15,7 @@ import pandas as pd
 from flatfed.runs.paths import RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
-from flatfed.tables.readings import read_history
+from flatfed.tables.readings import chip, read_history
 
 #: Settings that identify the run or vary with split and seed.
 NOT_SETTINGS = {"format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset"}
@@ -110,8 +110,8 @@ def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
 def days_and_chips(records: Collection[RunRecord]) -> tuple[str, str]:
     """Return the days on which runs finished, "2026-11-21 to 2026-11-22", and their chips."""
     days = sorted({record.finished[:10] for record in records if record.finished})
-    chips = [(record.host or {}).get("gpu" if record.device == "cuda" else "processor") for record in records]
-    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(dict.fromkeys(filter(None, chips)))
+    chips = dict.fromkeys(filter(None, map(chip, records)))
+    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(chips)
 
 
 def settings(runs: Iterable[ReportedRun]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:
