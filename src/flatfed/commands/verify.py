@@ -22,7 +22,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.plan import table_specs
-from flatfed.tables import filled_table, notes, verification
+from flatfed.tables import cells, notes, verification
 
 ARGUMENTS = [
     *arguments.TABLES,
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     agree, refused = True, []
     for name, columns in requested.items():
         try:
-            table = filled_table.fill(table_specs.table_spec(experiment, scale, name, columns))
+            table = cells.fill(table_specs.table_spec(experiment, scale, name, columns))
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue

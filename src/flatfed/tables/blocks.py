@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
 
+from flatfed.plan.table_specs import TableSpec
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
-from flatfed.tables import claims, compare
+from flatfed.tables import cells, claims, compare
 from flatfed.tables.cell import Cell
-from flatfed.tables.filled_table import FilledTable
+from flatfed.tables.cells import FilledTable
 from flatfed.tables.image_counts import doubts, with_counts
 from flatfed.tables.notes import WARNED, flags, gather, is_warned, warnings
 
@@ -104,12 +105,12 @@ class TypesetTable(FilledTable):
         return meanings + ["the difference from the paper is larger than the tolerance"] * differ
 
 
-def typeset(filled: FilledTable) -> TypesetTable:
-    """Return a table as text.
+def typeset(spec: TableSpec, *, so_far: bool = False) -> TypesetTable:
+    """Return the table ``spec``, filled and as text; ``so_far``: also from unfinished runs.
 
-    :raises DataError: a dataset.json is damaged.
+    :raises DataError: runs are refused, with a line for each; a dataset.json is damaged.
     """
-    spec = filled.spec
+    filled = cells.fill(spec, so_far=so_far)
     ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
     setting = with_counts(spec.setting, spec.datasets, [cell.images for cell in filled.cells])
     sources = (("Paper", spec.paper), ("Trained here", setting))

@@ -15,7 +15,7 @@ from flatfed.plan.units import UNITS, plural
 from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import claims, compare, significance
 from flatfed.tables.cell import Cell
-from flatfed.tables.filled_table import FilledTable
+from flatfed.tables.cells import FilledTable
 
 #: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"

@@ -19,7 +19,7 @@ from flatfed.files import write_whole
 from flatfed.plan.report_spec import ReportSpec
 from flatfed.plan.table_specs import TableSpec
 from flatfed.runs import source_code
-from flatfed.tables import blocks, filled_table, reported_runs
+from flatfed.tables import blocks, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
@@ -47,9 +47,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     """
     scale, paths = spec.scale, spec.paths
     figures = {paths.figure(scale, figure.figure)[0]: figure for figure in spec.figures}
-    tables = [
-        blocks.typeset(filled_table.fill(unprinted(table) if scale == "preview" else table)) for table in spec.tables
-    ]
+    tables = [blocks.typeset(unprinted(table) if scale == "preview" else table) for table in spec.tables]
     runs = [reported_runs.read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]
     counts = [record.image_counts for record in records]
