@@ -5,6 +5,7 @@ A block is a part of the paper's table, or a piece of a part that is too wide fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
@@ -121,19 +122,16 @@ def typeset(spec: TableSpec, *, so_far: bool = False) -> TypesetTable:
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
         blocks=[_block(filled, columns, ranks) for columns in split(spec.columns)],
         notes=[*gather(filled, any(ranks.values())), *doubts(spec.datasets, [cell.contents for cell in filled.cells])],
-        warnings=warnings(filled),
+        warnings=list(warnings(filled)),
     )
 
 
 def split(columns: Sequence[Column]) -> list[list[Column]]:
     """Return the columns of each block: a part of the table, or a piece of a part that is too wide for a page."""
-    blocks: list[list[Column]] = []
-    for _, group in groupby(columns, key=lambda column: column.part):
-        part = list(group)
-        levels = int(len(part) > COLUMNS_ACROSS)
-        for _, under_header in groupby(part, key=lambda column: column.headers[:levels]):
-            blocks += _by_metric(list(under_header))
-    return blocks
+    sizes = Counter(column.part for column in columns)
+    levels = {part: int(size > COLUMNS_ACROSS) for part, size in sizes.items()}
+    groups = groupby(columns, key=lambda column: (column.part, column.headers[: levels[column.part]]))
+    return [block for _, group in groups for block in _by_metric(list(group))]
 
 
 def _by_metric(columns: list[Column]) -> list[list[Column]]:
