@@ -55,7 +55,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     # Without figures and printed numbers, no paper is involved.
     papers = bool(figures) or not tables or printed
     groups = reported_runs.groups(runs)
-    groups_of_runs = {run.folder: group for group in groups for run in group.runs}
+    groups_of_runs = {run.run.path: group for group in groups for run in group.runs}
     column, accuracy, curves = next(filter(None, (first_curves(t, groups_of_runs) for t in tables)), ("", "", {}))
     commit = source_code.commit()
 
@@ -128,5 +128,5 @@ def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group])
         curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
         if curves:
             headers = [text for text in column.headers if any(text not in c.headers for c in table.spec.columns)]
-            return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracy, curves
+            return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracies.columns.name, curves
     return None
