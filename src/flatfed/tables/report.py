@@ -46,14 +46,14 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
     scale, paths = spec.scale, spec.paths
-    figures = {paths.figure(scale, figure.figure)[0]: figure for figure in spec.figures}
     tables = [blocks.typeset(unprinted(table) if scale == "preview" else table) for table in spec.tables]
     runs = [reported_runs.read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]
     counts = [record.image_counts for record in records]
     printed = any(table.printed for table in spec.tables)
     # Without figures and printed numbers, no paper is involved.
-    papers = bool(figures) or not tables or printed
+    papers = bool(spec.figures) or not tables or printed
+    figures = [replace(f, setting=with_counts(f.setting, f.datasets, counts)) for f in spec.figures]
     groups = reported_runs.groups(runs)
     groups_of_runs = {run.run.path: group for group in groups for run in group.runs}
     column, accuracy, curves = next(filter(None, (first_curves(t, groups_of_runs) for t in tables)), ("", "", {}))
@@ -62,8 +62,8 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     def address(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
-    def links(cell: CellText) -> list[str]:
-        return list(dict.fromkeys(groups_of_runs[folder].id for folder in cell.cell.runs if folder in groups_of_runs))
+    def links(shown: CellText) -> list[str]:
+        return list(dict.fromkeys(groups_of_runs[folder].id for folder in shown.cell.runs if folder in groups_of_runs))
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}
@@ -77,21 +77,13 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         left_out=spec.left_out,
         plot=Markup(draw(accuracy, curves)) if draw and curves else "",
         column=column,
-        tables=[
-            (table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables
-        ],
+        tables=[(table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables],
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
-        figures=[
-            {
-                **vars(figure),
-                "png": png,
-                "setting": with_counts(figure.setting, figure.datasets, counts),
-                "address": address(png) if Path(png).is_file() else None,
-                "files": files([png, Path(png).with_suffix(".pdf")]),
-            }
-            for png, figure in figures.items()
-        ],
+        figures=figures,
+        pictures=lambda figure: paths.figure(scale, figure.figure),
+        exists=os.path.isfile,
+        files=files,
         runs=runs,
         states=Counter(run.state.split(" ")[0] for run in runs),
         environments=reported_runs.environments(records),
@@ -105,7 +97,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
     page = str(html.framed(title, body))
-    for path in filter(os.path.isfile, figures):
+    for path in filter(os.path.isfile, (paths.figure(scale, figure.figure)[0] for figure in figures)):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
             page = page.replace(f'src="{escape(address(path))}"', f'src="{data}"')

@@ -48,9 +48,8 @@ class Group:
     @property
     def accuracies(self) -> pd.DataFrame:
         """The accuracies by round and seed; the columns are named after their metric."""
-        shown = [run for run in self.runs if len(run.accuracies)]
-        columns = pd.Index([run.run.seed for run in shown], name=shown[0].accuracies.name if shown else "")
-        return pd.DataFrame({run.run.seed: run.accuracies for run in shown}, columns=columns)
+        shown = {run.run.seed: run.accuracies for run in self.runs if len(run.accuracies)}
+        return pd.DataFrame(shown).rename_axis(columns=next((column.name for column in shown.values()), ""))
 
 
 def groups(runs: Iterable[ReportedRun]) -> list[Group]:
