@@ -85,8 +85,8 @@ def measure(number: Number, so_far: bool = False) -> Measured:
     metric = METRICS[number.metric]
     runs = read_source(number, number.runs, number.timed, so_far)
     base_runs = read_source(number, number.base_runs, number.base_timed, so_far)
-    value = _value(metric, runs) if runs else number.value
-    base = _value(metric, base_runs) if base_runs else number.base_value
+    value = _mean([_of_run(metric, run) for run in runs]) if runs else number.value
+    base = _mean([_of_run(metric, run) for run in base_runs]) if base_runs else number.base_value
     _check_paired(number, runs, base_runs)
     if number.relative:
         try:
@@ -113,9 +113,8 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     if len(machines := sorted({timing.machine for timing in timings})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
     values = [entry.value for entry in measured]
-    begun = [run for run in readings if run.unfinished and run.reading]
-    waiting = [run.reading.history["round"] for run in begun if _value(metric, [run]) is None]
-    status = _status(values, readings, bool(waiting))
+    begun = [run for run in readings if run.unfinished and run.reading and _of_run(metric, run) is None]
+    status = _status(values, readings, bool(begun))
     value, spread, hessians = None, None, []
     if status == "ok":
         versions.check_same(records, where)
@@ -140,9 +139,9 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         n=None if metric.source in ("declared", "config") else seeds_read,
         values=values,
         base_values=[entry.base_value for entry in measured] if number.relative else [],
-        best=[_best(entry.runs) for entry in measured],
+        best=[_mean([*map(_best, entry.runs)]) for entry in measured],
         reached=reached if metric.needs_target and complete and values else None,
-        rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else number.rounds,
+        rounds=min(run.record.rounds_done for run in begun) if status == "unfinished" else number.rounds,
         seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
         runs=[run.in_results.path for entry in measured for run in entry.number.runs],
         base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
@@ -166,24 +165,24 @@ def _where(number: Number) -> str:
     return f"cell {number.table}/{number.column}/{number.row}"
 
 
-def _value(metric: Metric, runs: list[RunReading]) -> float | None:
-    """Return a seed's number, the mean over its runs, None if one of them has none."""
-    usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
-    if not metric.needs_target and any(run.unfinished for run in runs):
+def _of_run(metric: Metric, run: RunReading) -> float | None:
+    """Return the number of one run, or None."""
+    if run.reading is None or run.diverged or (run.unfinished and not metric.needs_target):
         return None
-    if metric.needs_runs:
-        usable = [reading for reading in usable if reading.history["round"]]
-    return _mean([metric.function(reading) for reading in usable], len(runs))
+    if metric.needs_runs and not run.reading.history["round"]:
+        return None
+    return metric.function(run.reading)
 
 
-def _best(runs: list[RunReading]) -> float | None:
-    """Return a seed's best finite accuracy, the mean over its runs, None if one of them has none."""
-    histories = [run.reading.history.get(run.reading.accuracy, ()) for run in runs if run.reading]
-    return _mean([max(filter(math.isfinite, history), default=None) for history in histories], len(runs))
+def _best(run: RunReading) -> float | None:
+    """Return the best finite accuracy of one run, or None."""
+    accuracies = run.reading.history.get(run.reading.accuracy, ()) if run.reading else ()
+    return max(filter(math.isfinite, accuracies), default=None)
 
 
-def _mean(values: Sequence[float | None], runs: int) -> float | None:
-    if not values or len(values) < runs or None in values:
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return a seed's number, the mean over its runs, None if one of them has none."""
+    if not values or None in values:
         return None
     return values[0] if len(values) == 1 else statistics.fmean(values)
 

@@ -138,18 +138,19 @@ def read_run(
     done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, records.METRICS)
-        empty = Reading(history={name: [] for name in names})
-        return RunReading(empty, True, f"{named} diverged at once", record=record)
-    history = read_history(folder, record, names, lines)
+        history = {name: [] for name in names}
+    else:
+        history = read_history(folder, record, names, lines)
+    reading = Reading(history=history)
     if diverged_at is not None:
-        return RunReading(Reading(history=history), True, f"{named} diverged in round {diverged_at}", record=record)
+        when = f"in round {diverged_at}" if done else "at once"
+        return RunReading(reading, True, f"{named} diverged {when}", record=record)
     if done < rounds:
-        reading = Reading(history=history) if so_far else None
         problem = f"{named} has done {done} of {rounds} rounds"
-        return RunReading(reading, False, problem, unfinished=True, record=record)
+        return RunReading(reading if so_far else None, False, problem, unfinished=True, record=record)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{named / records.METRICS} holds a non-finite number" if broken else ""
-    return RunReading(Reading(history=history), broken, problem, record=record)
+    return RunReading(reading, broken, problem, record=record)
 
 
 def read_history(
