@@ -20,14 +20,14 @@ LIMITS = {
     "algorithms": 999,
     "analysis": 859,
     "config": 1182,
-    "commands": 1346,
+    "commands": 1307,
     "data": 1098,
     "engine": 3520,
     "figures": 793,
     "models": 446,
     "plan": 2606,
     "runs": 829,
-    "tables": 1515,
+    "tables": 1393,
     "workflow": 233,
 }
 
