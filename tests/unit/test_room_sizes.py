@@ -20,7 +20,7 @@ LIMITS = {
     "algorithms": 999,
     "analysis": 859,
     "config": 1182,
-    "commands": 1307,
+    "commands": 1308,
     "data": 1098,
     "engine": 3520,
     "figures": 793,

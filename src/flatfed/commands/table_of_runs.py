@@ -111,8 +111,9 @@ def _placed(cell: list[Number], place: Callable[[list[Run]], dict[str, Run]]) ->
     """Return the numbers of a ``cell`` with the runs that ``place`` returns for the folders of their runs."""
     ours = place([run for number in cell for run in number.runs])
     bases = place([run for number in cell for run in number.base_runs])
-    placed = ([tuple(ours[run.path] for run in n.runs), tuple(bases[run.path] for run in n.base_runs)] for n in cell)
-    return [replace(n, runs=runs, base_runs=base_runs) for n, (runs, base_runs) in zip(cell, placed, strict=True)]
+    runs = [tuple(ours[run.path] for run in number.runs) for number in cell]
+    base_runs = [tuple(bases[run.path] for run in number.base_runs) for number in cell]
+    return [replace(number, runs=r, base_runs=b) for number, r, b in zip(cell, runs, base_runs, strict=True)]
 
 
 def _in_bfloat16(loaded: Experiment, runs: Iterable[Run]) -> tuple[Run, ...]:
