@@ -20,14 +20,14 @@ LIMITS = {
     "algorithms": 999,
     "analysis": 861,
     "config": 1174,
-    "commands": 1348,
+    "commands": 1310,
     "data": 1098,
     "engine": 3520,
     "figures": 786,
     "models": 446,
     "plan": 2626,
     "runs": 829,
-    "tables": 1515,
+    "tables": 1393,
     "workflow": 233,
 }
 

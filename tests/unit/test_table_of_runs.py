@@ -17,12 +17,12 @@ from flatfed.data import manifest
 from flatfed.plan import numbers, run_specs
 from flatfed.plan.numbers import Number
 from flatfed.runs import record as records
-from flatfed.tables import filled_table
+from flatfed.tables import cells
 from shipped import EXP
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
-FILL = filled_table.fill
+FILL = cells.fill
 ONE, OTHER = "runs/dir0.6-100/fedavg/seed1", "runs/dir0.6-100/fedsmoo/seed1"
 
 #: A process that fails where torch or Snakemake was imported.
@@ -124,7 +124,7 @@ def test_cells_read_the_runs_in_their_folders(folder, monkeypatch):
         given[Path.cwd()] = {run.path for number in spec.numbers for run in number.runs}
         return FILL(spec, **options)
 
-    monkeypatch.setattr(filled_table, "fill", fill)
+    monkeypatch.setattr(cells, "fill", fill)
     here = Path.cwd()
     assert make() == 0
     assert given == {here: {str(file.parent) for file in folder.rglob(records.RECORD)}}
@@ -352,7 +352,7 @@ def test_a_run_that_writes_its_next_rounds_meanwhile_is_read_again(so_far, monke
     old = record.read_bytes()
     at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6, 0.7])
     new = record.read_bytes()
-    fill = filled_table.fill
+    fill = cells.fill
 
     def fill_meanwhile(*arguments, **options):
         record.write_bytes(old)
@@ -361,7 +361,7 @@ def test_a_run_that_writes_its_next_rounds_meanwhile_is_read_again(so_far, monke
     if stage == "the summary":
         record.write_bytes(old)
     else:
-        monkeypatch.setattr(filled_table, "fill", fill_meanwhile)
+        monkeypatch.setattr(cells, "fill", fill_meanwhile)
     monkeypatch.setattr(records.time, "sleep", lambda seconds: record.write_bytes(new))
     assert cells_of()["fedcm", "t1"]["status"] == "ok"
     assert "not shown" not in capsys.readouterr().err

@@ -104,7 +104,7 @@ def test_a_cell_reads_it(tmp_path, short):
     time(tmp_path, RUN, "--rounds", "3")
     (one,) = seconds(tmp_path / "timing.json")
     assert one.reading.timing == {"seconds_per_round": 2.5, "training_seconds_per_round": 2.0}
-    assert (one.made_on, one.executor) == ("cpu (a CPU, 1 threads)", "stacked")
+    assert (one.timing.machine, one.timing.executor) == ("cpu (a CPU, 1 threads)", "stacked")
 
 
 @pytest.mark.parametrize(("load", "cores", "busy"), [(1.4, 2, None), (73.5, 2, "load 73.5 on 2 cores"), (7, 16, None)])

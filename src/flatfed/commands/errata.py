@@ -10,6 +10,7 @@ example:
 from __future__ import annotations
 
 import argparse
+from itertools import groupby
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, kinds
@@ -17,7 +18,7 @@ from flatfed.commands.arguments import argument
 from flatfed.files import write_whole
 from flatfed.plan.contradictions import Errata
 from flatfed.runs.paths import DEFAULT
-from flatfed.tables import errata_page
+from flatfed.tables.formats import html
 
 ARGUMENTS = [
     argument("--out", kinds.ending(".html"), "the page", metavar="FILE", default=Path(DEFAULT.errata)),
@@ -27,7 +28,9 @@ ARGUMENTS = [
 
 def run(options: argparse.Namespace) -> None:
     """Write the page; ConfigError if the errata are malformed."""
-    page = errata_page.page(Errata(configuration.HOME))
+    entries = Errata(configuration.HOME).entries.items()
+    papers = [(paper, list(of_paper)) for paper, of_paper in groupby(entries, key=lambda item: item[1].paper)]
+    page = html.framed("Errata of the four papers", html.filled("errata.html", groups=papers))
     with write_whole(options.out, "w") as file:
         file.write(page)
     configuration.seal(options, [options.out])

@@ -22,7 +22,7 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.plan import table_specs
 from flatfed.plan.numbers import inputs
-from flatfed.tables import blocks, filled_table, write
+from flatfed.tables import blocks, write
 from flatfed.tables.formats import markdown
 
 ARGUMENTS = [
@@ -63,4 +63,4 @@ def _of_results(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[
     columns = None if options.all else experiment.requested.tables.get(options.table)
     spec = table_specs.table_spec(experiment, scale, options.table, columns)
     configuration.check_digest(options, spec)
-    return blocks.typeset(filled_table.fill(spec)), inputs(spec.numbers)
+    return blocks.typeset(spec), inputs(spec.numbers)

@@ -17,7 +17,7 @@ import contextlib
 import re
 import sys
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -118,13 +118,12 @@ def cell_state(cell: list[Number], states: Mapping[str, State]) -> str:
 
 def table_map(experiment: Experiment, table: str, cells: Iterable[tuple[str, str]], states: list[str]) -> Iterator[str]:
     """Yield the map of a table with ``cells`` (column, row): a line of signs per row, in tens, then the columns."""
-    labels = {row.id: row.label for row in experiment.tables[table].rows.values()}
-    rows: dict[str, str] = {}
+    rows: dict[str, str] = defaultdict(str)
     for (_, row), state in zip(cells, states, strict=True):
-        rows[row] = rows.get(row, "") + SIGNS[state]
-    width = max(len(labels[row]) for row in rows)
-    for row, signs in rows.items():
-        yield f"  {labels[row]:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
+        rows[experiment.tables[table].rows[row].label] += SIGNS[state]
+    width = max(map(len, rows))
+    for label, signs in rows.items():
+        yield f"  {label:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
     columns = dict.fromkeys(column for column, _ in cells)
     if len(columns) > 1:
         yield "  columns: " + ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))

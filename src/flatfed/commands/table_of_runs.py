@@ -21,7 +21,7 @@ from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again
 from flatfed.runs.run import Run
-from flatfed.tables import blocks, filled_table
+from flatfed.tables import blocks
 from flatfed.tables.blocks import TypesetTable
 
 #: Label of the protocol variant in bfloat16.
@@ -61,12 +61,12 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
         return {run.path: chosen for run, chosen in zip(runs, best, strict=False)}
 
     cells = [_placed(cell, longest) for cell in cells]
-    of_table = [number for cell in cells for number in cell]
-    shown = {path: records[path] for path, run in runs_of(of_table).items() if not run.absent}
+    placed = runs_of(number for cell in cells for number in cell)
+    shown = {path: records[path] for path, run in placed.items() if not run.absent}
     unused = [run.path for run in found.values() if run.path not in shown]
     left_out |= dict.fromkeys(unused, "not used: its cell has another precision")
     reasons = [f"not shown: {folder}: {reason}" for folder, reason in (refused | left_out).items()]
-    with_runs = {number.column for number in of_table if not all(run.absent for run in number.runs)}
+    with_runs = {number.column for cell in cells for number in cell if not all(run.absent for run in number.runs)}
     if not with_runs:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
@@ -78,12 +78,12 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     notes, title = layout.notes, f"{layout.title} ({summary})" if options.so_far else layout.title
     if len(columns) < len(table.columns):  # replace the note about the configuration's columns
         notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
-    cells = [_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs]
+    cells = (_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs)
     of_table = [number for cell in cells for number in cell]
     layout = replace(layout, datasets=datasets, notes=notes, title=title, numbers=of_table)
-    typeset = blocks.typeset(filled_table.fill(layout, so_far=options.so_far))
     counts = f"{plural(len(shown), 'run')}; {len(records) - len(shown) - len(left_out)} others are not of this table"
-    return typeset, [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
+    messages = [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
+    return blocks.typeset(layout, so_far=options.so_far), messages
 
 
 def _ids(run: Run | RunRecord) -> RunIds:
@@ -111,14 +111,9 @@ def _placed(cell: list[Number], place: Callable[[list[Run]], dict[str, Run]]) ->
     """Return the numbers of a ``cell`` with the runs that ``place`` returns for the folders of their runs."""
     ours = place([run for number in cell for run in number.runs])
     bases = place([run for number in cell for run in number.base_runs])
-    return [
-        replace(
-            number,
-            runs=tuple(ours[run.path] for run in number.runs),
-            base_runs=tuple(bases[run.path] for run in number.base_runs),
-        )
-        for number in cell
-    ]
+    runs = [tuple(ours[run.path] for run in number.runs) for number in cell]
+    base_runs = [tuple(bases[run.path] for run in number.base_runs) for number in cell]
+    return [replace(number, runs=r, base_runs=b) for number, r, b in zip(cell, runs, base_runs, strict=True)]
 
 
 def _in_bfloat16(loaded: Experiment, runs: Iterable[Run]) -> tuple[Run, ...]:

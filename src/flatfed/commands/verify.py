@@ -17,16 +17,12 @@ example:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.plan import table_specs
-from flatfed.plan.units import plural
-from flatfed.tables import claims, filled_table, notes, verification
-from flatfed.tables.compare import JUDGED
-from flatfed.tables.verification import TableResult
+from flatfed.tables import cells, notes, verification
 
 ARGUMENTS = [
     *arguments.TABLES,
@@ -38,50 +34,16 @@ def run(options: argparse.Namespace) -> int:
     """Print the comparison; return the exit status; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     scale, requested = configuration.requested_tables(experiment, options)
-    results, refused = [], []
+    agree, refused = True, []
     for name, columns in requested.items():
-        spec = table_specs.table_spec(experiment, scale, name, columns)
-        printed = {(number.column, number.row) for number in spec.numbers if number.paper}
         try:
-            filled = filled_table.fill(spec)
+            table = cells.fill(table_specs.table_spec(experiment, scale, name, columns))
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue
-        results.append(verification.compare_table(filled, printed))
-        print("\n".join([*lines(results[-1]), *(f"  {note}" for note in notes.outdated(filled.cells))]))
+        lines, agrees = verification.verify(table)
+        agree = agree and agrees
+        print("\n".join([*lines, *(f"  {note}" for note in notes.outdated(table.cells))]))
     if refused:
         raise DataError("\n".join(refused))
-    return int(options.strict and not all(result.stands for result in results if result.printed))
-
-
-def lines(result: TableResult) -> Iterator[str]:
-    """Yield the lines of the comparison of a table, with the claims that do not hold."""
-    name, missing = f"{result.table}, {result.scale} scale", result.count("missing")
-    if not result.printed:
-        yield f"{name}: no printed numbers"
-        return
-    if result.scale == "preview":
-        yield f"{name}: {result.printed - missing} of {result.printed} cells made; this scale is not verified"
-        return
-    agree, near, differ = map(result.count, JUDGED)
-    values = f"{agree} of {agree + near + differ} cells agree, {f'{near} near, ' if near else ''}{differ} differ"
-    if not agree + near + differ and missing < result.printed:
-        values = "values are not compared (another set-up)"
-    yield f"{name}: {values}, {missing} missing"
-    for column in result.columns:
-        agree, judged = column.counts["agrees"], sum(column.counts[state] for state in JUDGED)
-        correlation = "" if column.correlation is None else f"; rank correlation {column.correlation:.2f}"
-        yield f"  {column.column}: {agree} of {judged} agree{correlation}"
-        absent = [cell for cell in column.cells if cell.state == "missing"]
-        if absent:
-            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].text}"
-        for cell in column.cells:
-            if cell.state != "missing":
-                yield f"    {cell.state:7}  {cell.row}: {cell.text}"
-    correlation = result.correlation()
-    mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
-    yield f"  order: {mean}; {claims.summary(result.claims)}"
-    for claim in result.claims:
-        if claim.outcome in ("not held", "reversed clearly"):
-            p = "" if claim.p is None else f", p = {claim.p:.2g}"
-            yield f"    {claim.outcome:16} {claim.better} > {claim.worse} ({plural(claim.columns, 'column')}{p})"
+    return int(options.strict and not agree)

@@ -5,16 +5,17 @@ A block is a part of the paper's table, or a piece of a part that is too wide fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, takewhile, zip_longest
 
+from flatfed.plan.table_specs import TableSpec
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
-from flatfed.tables import claims, compare
+from flatfed.tables import cells, claims, compare
 from flatfed.tables.cell import Cell
-from flatfed.tables.filled_table import FilledTable
-from flatfed.tables.headers import Header, merge, split
+from flatfed.tables.cells import FilledTable
 from flatfed.tables.image_counts import doubts, with_counts
 from flatfed.tables.notes import WARNED, flags, gather, is_warned, warnings
 
@@ -24,33 +25,34 @@ RED = {
     "diverged": "a run ended in non-finite numbers",
 }
 
-#: The printed attributes of ``CellText``, in order.
+#: The printed numbers of a cell, in order; "beside": another tool's estimate.
 PARTS = ("ours", "beside", "paper", "difference")
+
+#: The most columns of a part, else it is cut at the first header level, and then of a group, else it is cut between
+#: metrics. Four columns of three numbers fill a page.
+COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 
 
 @dataclass(frozen=True)
 class CellText:
-    """The printed texts of one cell.
+    """A cell with the text of each of ``PARTS``.
 
-    ``marks``: errata of the paper's number. ``rank``: "best", "second" or "". ``beside``: another tool's estimate;
-    ``warned``: it is too far from ours. ``seeds``: the number of each seed. ``runs``: run folders.
+    ``marks``: errata of the paper's number. ``rank``: "best", "second" or "".
     """
 
-    ours: str
-    paper: str
-    difference: str
-    status: str
-    marks: tuple[str, ...] = ()
-    rank: str = ""
-    agreement: str = ""
-    beside: str = ""
-    warned: bool = False
-    seeds: str = ""
-    runs: tuple[str, ...] = ()
+    cell: Cell
+    texts: dict[str, str]
+    marks: tuple[str, ...]
+    rank: str
+
+    @property
+    def seeds(self) -> str:
+        """The number of each seed."""
+        return each_seed(self.cell.values, self.cell.seeds, self.cell.printed_unit, self.cell.paper_decimals)
 
     def formatted(self, part: str, escape: Callable[[str], str], ranks: Mapping[str, str], raised: str) -> str:
-        """Return one of ``PARTS``, escaped; ``ranks``, ``raised``: templates of marked numbers and errata."""
-        text = escape(getattr(self, part))
+        """Return the text of ``part``, escaped; ``ranks``, ``raised``: templates of marked numbers and errata."""
+        text = escape(self.texts[part])
         if part == "ours" and self.rank:
             return ranks[self.rank].format(text)
         return text + raised.format(",".join(self.marks)) if part == "paper" and self.marks else text
@@ -58,17 +60,27 @@ class CellText:
 
 @dataclass(frozen=True)
 class TableBlock:
-    """Columns side by side; ``heading``: what they share; ``under``: {part: text above its numbers} per column."""
+    """Columns side by side.
+
+    ``heading``: what they share; ``headers``: the other header levels of each column, outermost first; ``under``:
+    {part: text above its numbers} per column.
+    """
 
     heading: str
-    headers: tuple[tuple[Header, ...], ...]
-    under: tuple[dict[str, str], ...]
-    rows: tuple[tuple[str, tuple[CellText, ...]], ...]
+    headers: list[tuple[str, ...]]
+    under: list[dict[str, str]]
+    rows: list[tuple[str, list[CellText]]]
 
-    def spans(self, level: tuple[Header, ...]) -> list[tuple[str, int]]:
-        """Return (header, number of printed columns below it) of a level."""
-        under = iter(self.under)
-        return [(header.text, sum(map(len, islice(under, header.span)))) for header in level]
+    def merged(self, widths: Sequence[int]) -> list[list[tuple[str, int]]]:
+        """Return (header, width) for each level; neighbours merge if they and all levels above are equal.
+
+        ``widths``: printed columns of each column.
+        """
+        levels = []
+        for depth in range(1, len(self.headers[0]) + 1):
+            columns = groupby(zip(self.headers, widths, strict=True), key=lambda column: column[0][:depth])
+            levels.append([(above[-1], sum(width for _, width in below)) for above, below in columns])
+        return levels
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,9 @@ class TypesetTable(FilledTable):
 
     title: str
     subtitle: str
-    blocks: tuple[TableBlock, ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    blocks: list[TableBlock]
+    notes: list[str]
+    warnings: list[str]
 
     @property
     def id(self) -> str:
@@ -94,12 +106,12 @@ class TypesetTable(FilledTable):
         return meanings + ["the difference from the paper is larger than the tolerance"] * differ
 
 
-def typeset(filled: FilledTable) -> TypesetTable:
-    """Return a table as text.
+def typeset(spec: TableSpec, *, so_far: bool = False) -> TypesetTable:
+    """Return the table ``spec``, filled and as text; ``so_far``: also from unfinished runs.
 
-    :raises DataError: a dataset.json is damaged.
+    :raises DataError: runs are refused, with a line for each; a dataset.json is damaged.
     """
-    spec = filled.spec
+    filled = cells.fill(spec, so_far=so_far)
     ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
     setting = with_counts(spec.setting, spec.datasets, [cell.images for cell in filled.cells])
     sources = (("Paper", spec.paper), ("Trained here", setting))
@@ -108,29 +120,45 @@ def typeset(filled: FilledTable) -> TypesetTable:
         filled.by_column,
         title=spec.prefix + spec.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
-        blocks=tuple(_block(filled, part, columns, ranks) for part, columns in split(spec.columns)),
-        notes=(*gather(filled, any(ranks.values())), *doubts(spec.datasets, [cell.contents for cell in filled.cells])),
-        warnings=tuple(warnings(filled)),
+        blocks=[_block(filled, columns, ranks) for columns in split(spec.columns)],
+        notes=[*gather(filled, any(ranks.values())), *doubts(spec.datasets, [cell.contents for cell in filled.cells])],
+        warnings=list(warnings(filled)),
     )
 
 
-def _block(
-    table: FilledTable, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
-) -> TableBlock:
-    headers = merge(columns)
-    common = 0
-    while common < len(headers) - 1 and len(headers[common]) == 1:
-        common += 1
-    heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
+def split(columns: Sequence[Column]) -> list[list[Column]]:
+    """Return the columns of each block: a part of the table, or a piece of a part that is too wide for a page."""
+    sizes = Counter(column.part for column in columns)
+    levels = {part: int(size > COLUMNS_ACROSS) for part, size in sizes.items()}
+    groups = groupby(columns, key=lambda column: (column.part, column.headers[: levels[column.part]]))
+    return [block for _, group in groups for block in _by_metric(list(group))]
 
-    def texts(row: str) -> tuple[CellText, ...]:
-        return tuple(_text(table, table.by_column[c.id][row], ranks.get(c.id, {}).get(row, "")) for c in columns)
 
+def _by_metric(columns: list[Column]) -> list[list[Column]]:
+    """Cut too many columns between metrics."""
+    if len(columns) <= MOST_ACROSS:
+        return [columns]
+    blocks: list[list[Column]] = [[]]
+    for _, group in groupby(columns, key=lambda column: column.metric):
+        of_metric = list(group)
+        if blocks[-1] and len(blocks[-1]) + len(of_metric) > COLUMNS_ACROSS:
+            blocks.append([])
+        blocks[-1] += of_metric
+    return blocks
+
+
+def _block(table: FilledTable, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]) -> TableBlock:
+    levels = list(zip_longest(*(column.headers for column in columns), fillvalue=""))
+    shared = [names[0] for names in takewhile(lambda names: len({*names}) == 1, levels[:-1])]
+    cells = [(table.by_column[column.id], ranks[column.id]) for column in columns]
     return TableBlock(
-        heading=heading,
-        headers=headers[common:],
-        under=tuple(_under(table, column) for column in columns),
-        rows=tuple((row.label, texts(row.id)) for row in table.spec.rows),
+        heading=", ".join(filter(None, (columns[0].part, *shared))),
+        headers=list(zip(*levels[len(shared) :], strict=True)),
+        under=[_under(table, column) for column in columns],
+        rows=[
+            (row.label, [_text(table, by_row[row.id], rank.get(row.id, "")) for by_row, rank in cells])
+            for row in table.spec.rows
+        ],
     )
 
 
@@ -156,26 +184,17 @@ def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
 
 
 def _text(table: FilledTable, cell: Cell, rank: str) -> CellText:
-    unit, decimals = cell.printed_unit, cell.paper_decimals
+    unit, decimals, estimate = cell.printed_unit, cell.paper_decimals, cell.beside
     spread = None if compare.over_clients(cell) else cell.paper_spread
-    paper = as_printed(cell.paper_value, spread, unit, decimals)
-    if not paper and compare.not_reached(cell):
-        paper = "–"
-    estimate, warned = cell.beside, is_warned(cell)
+    paper = as_printed(cell.paper_value, spread, unit, decimals) or "–" * compare.not_reached(cell)
     beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
-    return CellText(
-        ours=_ours(table, cell),
-        paper=paper,
-        difference="" if cell.difference is None else signed(cell.difference, unit, decimals),
-        status=cell.status,
-        marks=flags(cell) if paper else (),
-        rank=rank,
-        agreement=compare.agreement(cell),
-        beside=beside + f" {WARNED}" * warned,
-        warned=warned,
-        seeds=each_seed(cell.values, cell.seeds, unit, decimals),
-        runs=tuple(cell.runs),
-    )
+    texts = {
+        "ours": _ours(table, cell),
+        "beside": beside + f" {WARNED}" * is_warned(cell),
+        "paper": paper,
+        "difference": "" if cell.difference is None else signed(cell.difference, unit, decimals),
+    }
+    return CellText(cell, texts, flags(cell) if paper else (), rank)
 
 
 def _ours(table: FilledTable, cell: Cell) -> str:

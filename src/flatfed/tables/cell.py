@@ -91,14 +91,8 @@ class Cell:
         printed = number.paper or Printed(None)
         paper_value, paper_spread = printed.stored(number.unit)
         comparable = number.scale == "paper" and number.compare == "values" and None not in (value, paper_value)
-        numbers = {
-            "value": value,
-            "printed_unit": number.unit,
-            "paper_value": paper_value,
-            "paper_spread": paper_spread,
-            "paper_decimals": printed.decimals,
-            "paper_note": printed.note or "",
-            # Ten decimals drop only floating-point noise.
-            "difference": round(value - paper_value, 10) if comparable else None,
-        }
-        return cls(**{**requested, **numbers, **results})
+        requested |= {"printed_unit": number.unit, "paper_value": paper_value, "paper_spread": paper_spread}
+        requested |= {"paper_decimals": printed.decimals, "paper_note": printed.note or ""}
+        # Ten decimals drop only floating-point noise.
+        difference = round(value - paper_value, 10) if comparable else None
+        return cls(**{**requested, **results, "value": value, "difference": difference})

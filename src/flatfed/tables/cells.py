@@ -1,17 +1,20 @@
-"""The cells of a table: values of its numbers, measured from runs, and their summary over seeds."""
+"""The cells of a table: values of its numbers, measured from runs, their summary over seeds, the filled table."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.plan.numbers import Number, runs_of
+from flatfed.plan.numbers import Number, by_cell
+from flatfed.plan.table_specs import TableSpec
+from flatfed.plan.tables import Column, Row
 from flatfed.runs import uncertainty
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding
@@ -27,10 +30,51 @@ class Measured:
     runs: list[RunReading]
     base_runs: list[RunReading]
 
+
+@dataclass(frozen=True)
+class FilledTable:
+    """The layout of a table, and its cells ``by_column`` and row."""
+
+    spec: TableSpec
+    by_column: dict[str, dict[str, Cell]]
+
     @property
-    def applies(self) -> bool:
-        """Whether the cell has a number."""
-        return bool(self.runs) or self.number.value is not None
+    def labelled_cells(self) -> list[tuple[Column, Row, Cell]]:
+        """All cells with column and row, row by row."""
+        columns, rows = self.spec.columns, self.spec.rows
+        return [(column, row, self.by_column[column.id][row.id]) for row in rows for column in columns]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, row by row."""
+        return [cell for *_, cell in self.labelled_cells]
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """The number of cells with each status."""
+        return Counter(cell.status for cell in self.cells)
+
+    @cached_property
+    def usual_n(self) -> int | None:
+        """The number of seeds of most cells, or None."""
+        seeds = Counter(cell.n for cell in self.cells if cell.value is not None and cell.n)
+        return max(seeds, key=lambda n: (seeds[n], n), default=None)
+
+    @cached_property
+    def has_differences(self) -> bool:
+        """Whether any cell has a difference from the paper."""
+        return any(cell.difference is not None for cell in self.cells)
+
+
+def fill(spec: TableSpec, *, so_far: bool = False) -> FilledTable:
+    """Return the table ``spec`` with its cells; ``so_far``: also from unfinished runs.
+
+    :raises DataError: runs are refused; the message has a line for each.
+    """
+    by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in spec.columns}
+    for cell in read_all(partial(summarise, so_far=so_far), by_cell(spec.numbers).values()):
+        by_column[cell.column][cell.row] = cell
+    return FilledTable(spec, by_column)
 
 
 def measure(number: Number, so_far: bool = False) -> Measured:
@@ -41,17 +85,15 @@ def measure(number: Number, so_far: bool = False) -> Measured:
     metric = METRICS[number.metric]
     runs = read_source(number, number.runs, number.timed, so_far)
     base_runs = read_source(number, number.base_runs, number.base_timed, so_far)
-    value = _value(metric, runs) if runs else number.value
-    base = _value(metric, base_runs) if base_runs else number.base_value
+    value = _mean([_of_run(metric, run) for run in runs]) if runs else number.value
+    base = _mean([_of_run(metric, run) for run in base_runs]) if base_runs else number.base_value
     _check_paired(number, runs, base_runs)
-    if number.relative and None not in (value, base):
+    if number.relative:
         try:
-            value = RELATIVES[number.relative](value, base)
+            value = None if None in (value, base) else RELATIVES[number.relative](value, base)
         except ZeroDivisionError:
             problem = f"{number.relative} divides by 0: value {value}, base row {base}"
             raise DataError(f"{_where(number)}: {problem}") from None
-    elif number.relative:
-        value = None
     return Measured(number, value, base, runs, base_runs)
 
 
@@ -63,29 +105,31 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     measured = read_all(partial(measure, so_far=so_far), numbers)
     number = measured[0].number
     metric, where = METRICS[number.metric], _where(number)
-    measured = [entry for entry in measured if entry.applies]
+    measured = [entry for entry in measured if entry.runs or entry.number.value is not None]
     readings = [run for entry in measured for run in entry.runs]
     readings += [run for entry in measured for run in entry.base_runs]
-    if len(machines := sorted({run.made_on for run in readings if run.made_on})) > 1:
+    records = [run.record for run in readings if run.record]
+    timings = [run.timing for run in readings if run.timing]
+    if len(machines := sorted({timing.machine for timing in timings})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
     values = [entry.value for entry in measured]
-    records = [run.record for run in readings if run.record]
-    begun = [run for run in readings if run.unfinished and run.reading]
-    waiting = [run.reading.history["round"] for run in begun if _value(metric, [run]) is None]
-    status = _status(values, readings, bool(waiting))
-    usable = [value for value in values if value is not None]
+    begun = [run for run in readings if run.unfinished and run.reading and _of_run(metric, run) is None]
+    status = _status(values, readings, bool(begun))
+    value, spread, hessians = None, None, []
     if status == "ok":
         versions.check_same(records, where)
-    value = statistics.fmean(usable) if status == "ok" else None
-    spread = statistics.stdev(usable) if status == "ok" and len(usable) > 1 else None
+        value = statistics.fmean(values)
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        hessians = [run.reading.analysis for run in readings if number.analysed]
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     sources = [made for run in readings for made in (run.record, run.timing) if made]
-    by_run = ((made.config.ids.name, versions.changes(made.config, made.versions)) for made in sources)
-    outdated = {name: text for name, text in by_run if text}
+    changes = ((made.config.ids.name, versions.changes(made.config, made.versions)) for made in sources)
+    outdated = {name: text for name, text in changes if text}
     complete = all(run.reading is not None for run in readings)
     seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
-    hessians = [run.reading.analysis for run in readings] if number.analysed and status == "ok" else []
+    reached = f"{len(values) - values.count(None)}/{len(values)}"
+    datasets = (run.dataset for entry in measured for run in entry.number.all_runs)
     return Cell.of(
         number,
         unit=unit_of(number.metric, number.relative),
@@ -95,9 +139,9 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         n=None if metric.source in ("declared", "config") else seeds_read,
         values=values,
         base_values=[entry.base_value for entry in measured] if number.relative else [],
-        best=[_best(entry.runs) for entry in measured],
-        reached=f"{len(usable)}/{len(values)}" if metric.needs_target and complete and values else None,
-        rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else number.rounds,
+        best=[_mean([*map(_best, entry.runs)]) for entry in measured],
+        reached=reached if metric.needs_target and complete and values else None,
+        rounds=min(run.record.rounds_done for run in begun) if status == "unfinished" else number.rounds,
         seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
         runs=[run.in_results.path for entry in measured for run in entry.number.runs],
         base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
@@ -109,12 +153,9 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
             *dict.fromkeys(run.warning for run in readings if run.warning),
             *(f"{name}: {text}" for name, text in outdated.items()),
         ],
-        timed=sorted({f"{run.made_on}, {run.executor} executor" for run in readings if run.made_on}),
+        timed=sorted({f"{timing.machine}, {timing.executor} executor" for timing in timings}),
         images={name: counts for record in records for name, counts in record.image_counts.items()},
-        contents={
-            run.dataset: sorted({record.dataset_digest for record in records})
-            for run in runs_of(entry.number for entry in measured).values()
-        },
+        contents=dict.fromkeys(datasets, sorted({record.dataset_digest for record in records})),
         roundings={record.name: rounding(record) for record in records},
         outdated=outdated,
     )
@@ -124,41 +165,36 @@ def _where(number: Number) -> str:
     return f"cell {number.table}/{number.column}/{number.row}"
 
 
-def _value(metric: Metric, runs: list[RunReading]) -> float | None:
-    """Return a seed's number, the mean over its runs, None if one of them has none."""
-    usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
-    if not metric.needs_target and any(run.unfinished for run in runs):
+def _of_run(metric: Metric, run: RunReading) -> float | None:
+    """Return the number of one run, or None."""
+    if run.reading is None or run.diverged or (run.unfinished and not metric.needs_target):
         return None
-    if metric.needs_runs:
-        usable = [reading for reading in usable if reading.history["round"]]
-    return _mean([metric.function(reading) for reading in usable], len(runs))
+    if metric.needs_runs and not run.reading.history["round"]:
+        return None
+    return metric.function(run.reading)
 
 
-def _best(runs: list[RunReading]) -> float | None:
-    """Return a seed's best finite accuracy, the mean over its runs, None if one of them has none."""
-    histories = [run.reading.history.get(run.reading.accuracy, ()) for run in runs if run.reading]
-    return _mean([max(filter(math.isfinite, history), default=None) for history in histories], len(runs))
+def _best(run: RunReading) -> float | None:
+    """Return the best finite accuracy of one run, or None."""
+    accuracies = run.reading.history.get(run.reading.accuracy, ()) if run.reading else ()
+    return max(filter(math.isfinite, accuracies), default=None)
 
 
-def _mean(values: Sequence[float | None], runs: int) -> float | None:
-    if not values or len(values) < runs or None in values:
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return a seed's number, the mean over its runs, None if one of them has none."""
+    if not values or None in values:
         return None
     return values[0] if len(values) == 1 else statistics.fmean(values)
 
 
 def _check_paired(number: Number, runs: list[RunReading], base_runs: list[RunReading]) -> None:
-    for run, base_run in zip(runs, base_runs, strict=False):
-        record, base = run.record, base_run.record
-        if record is None or base is None:
-            continue
+    pairs = ((run.record, base_run.record) for run, base_run in zip(runs, base_runs, strict=False))
+    for record, base in (pair for pair in pairs if None not in pair):
+        same_data = record.dataset_digest == base.dataset_digest
         same_split = record.config.split == base.config.split
-        for name, differ in (
-            ("data", record.dataset_digest != base.dataset_digest),
-            ("partitions", same_split and record.partition_digest != base.partition_digest),
-        ):
-            if differ:
-                different = f"seed {number.seed}: the run and its base run have different {name}"
-                raise DataError(f"{_where(number)}: {different}; rerun both")
+        if not same_data or (same_split and record.partition_digest != base.partition_digest):
+            different = f"the run and its base run have different {'partitions' if same_data else 'data'}"
+            raise DataError(f"{_where(number)}: seed {number.seed}: {different}; rerun both")
 
 
 def _status(values: list[float | None], readings: list[RunReading], waiting: bool) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -43,12 +44,11 @@ class ClaimResult:
 
 def results(columns: Collection[ByRow]) -> list[ClaimResult]:
     """Return the result of each claim, pooled over the columns that print it."""
-    printed: dict[tuple[str, ...], list[Pair]] = {}
+    printed: dict[tuple[str, ...], list[Pair]] = defaultdict(list)
     for column in columns:
         for better, worse in claimed(column):
-            cell = column[better]
-            quantity = METRICS[cell.metric].printed_as, cell.relative or ""
-            printed.setdefault((better, worse, *quantity), []).append((column[better], column[worse]))
+            quantity = METRICS[column[better].metric].printed_as, column[better].relative or ""
+            printed[better, worse, *quantity].append((column[better], column[worse]))
     comparable = {claim: _comparable(pairs) for claim, pairs in printed.items()}
     leads = {claim: _leads(pairs) for claim, pairs in comparable.items()}
     ps = {claim: p for claim, pairs in comparable.items() if (p := _p(pairs, leads[claim])) is not None}
@@ -139,19 +139,13 @@ def _comparable(pairs: Sequence[Pair]) -> list[Pair]:
 def _leads(pairs: Sequence[Pair]) -> list[list[float]]:
     """Return the leads of each pair, seed by seed; only their signs if some seed did not reach its target."""
     all_reached = all(None not in (*a.values, *b.values) for a, b in pairs)
-    higher = [bool(compare.higher_is_better(a)) for a, _ in pairs]
-    return [
-        [_lead(x, y, direction, all_reached) for x, y in zip(a.values, b.values, strict=True)]
-        for (a, b), direction in zip(pairs, higher, strict=True)
-    ]
-
-
-def _lead(a: float | None, b: float | None, higher: bool, all_reached: bool) -> float:
-    """Return the lead of ``a`` over ``b``; unless ``all_reached``, only its sign, with None last."""
-    if all_reached:
-        return a - b if higher else b - a
-    x, y = ((value if higher else -value) if value is not None else -math.inf for value in (a, b))
-    return float((x > y) - (x < y))
+    leads = []
+    for pair in pairs:
+        sign = 1 if compare.higher_is_better(pair[0]) else -1
+        ours, other = ([-math.inf if value is None else sign * value for value in cell.values] for cell in pair)
+        of_seeds = zip(ours, other, strict=True)
+        leads.append([x - y if all_reached else float((x > y) - (x < y)) for x, y in of_seeds])
+    return leads
 
 
 def _is_exact(pairs: Sequence[Pair]) -> bool:

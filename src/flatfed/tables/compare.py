@@ -95,14 +95,11 @@ def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
     ranked = [cell for cell in cells.values() if not indefinite(cell)]
     pairs = [(math.inf if cell.status == "not_reached" else cell.value, printed_order(cell)) for cell in ranked]
     pairs = [pair for pair in pairs if None not in pair]
-    if len(pairs) < 3:
-        return None
-    ours, printed = zip(*pairs, strict=True)
-    if len(set(ours)) == 1 or len(set(printed)) == 1:
+    if len(pairs) < 3 or any(len({*numbers}) == 1 for numbers in zip(*pairs, strict=True)):
         return None
     from scipy.stats import spearmanr
 
-    return float(spearmanr(ours, printed).statistic)
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
 
 
 def printed_order(cell: Cell) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.quantity import DEFAULT_ACCURACY, evaluations
@@ -12,10 +12,9 @@ from flatfed.plan.reference import FLAG
 from flatfed.plan.table_specs import TableSpec
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
-from flatfed.runs.uncertainty import RelativeErrors
 from flatfed.tables import claims, compare, significance
 from flatfed.tables.cell import Cell
-from flatfed.tables.filled_table import FilledTable
+from flatfed.tables.cells import FilledTable
 
 #: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"
@@ -25,11 +24,10 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
     """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
     spec, cells = table.spec, table.cells
     notes = [_reading(table), *_symbols(cells, spec.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
-    notes += _negative(table)
-    notes += [*_compared(table), *_absences(table), *_roundings(cells), *outdated(cells), *spec.notes]
+    notes += [*_negative(table), *_compared(table), *_absences(table), *_roundings(cells), *outdated(cells)]
     ids = {flag for cell in cells * spec.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
-    notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
+    notes += [*spec.notes, *(f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
     return [*notes, *_beside(cells), *marks(table.by_column.values(), has_marks)]
 
 
@@ -55,10 +53,10 @@ def _reading(table: FilledTable) -> str:
 
 def _windows(table: FilledTable) -> str:
     """Return the evaluations in an accuracy, with their columns if they differ."""
-    columns: dict[str, dict[str, None]] = {}
+    columns: dict[str, dict[str, None]] = defaultdict(dict)
     for column, _, cell in table.labelled_cells:
         if cell.unit == "fraction":
-            columns.setdefault(evaluations(cell.window), {})[_column(column)] = None
+            columns[evaluations(cell.window)][_column(column)] = None
     if len(columns) < 2:
         return "".join(f", {words}" for words in columns)
     return ": " + "; ".join(f"{words} in {' and '.join(names)}" for words, names in columns.items())
@@ -75,119 +73,112 @@ def _quantities(spec: TableSpec, cells: list[Cell]) -> str:
     return f"{spec.metric} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
 
 
-def _symbols(cells: list[Cell], printed: bool) -> list[str]:
-    notes = []
+def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
     if late := [cell for cell in cells if cell.status == "not_reached"]:
         rounds = "/".join(map(str, sorted({cell.rounds for cell in late})))
         symbols = {f">{rounds}" if cell.printed_unit == "rounds" else "not reached" for cell in late}
         base = " of the row or of its base row" if any(cell.relative for cell in late) else ""
         some = any(not cell.reached.startswith("0/") for cell in late)
-        notes.append(
-            f"{' or '.join(sorted(symbols))}: the target was not reached by every seed{base} within {rounds} rounds"
-            + ("; the number of seeds that did is in brackets." if some else ".")
-        )
+        note = f"{' or '.join(sorted(symbols))}: the target was not reached by every seed{base} within {rounds} rounds"
+        yield note + ("; the number of seeds that did is in brackets." if some else ".")
     unfinished = {METRICS[cell.metric].needs_target for cell in cells if cell.status == "unfinished"}
     if True in unfinished:
-        notes.append(
+        yield (
             "Some runs are unfinished. Targets that they reached count; > precedes the rounds of a run that has not "
             "reached its target yet."
         )
     if False in unfinished:
-        notes.append("Round N: the run has completed N rounds; the number is of the final round.")
+        yield "Round N: the run has completed N rounds; the number is of the final round."
     if printed and any(map(compare.not_reached, cells)):
-        notes.append("–: printed by the paper for a target not reached.")
+        yield "–: printed by the paper for a target not reached."
     if relative := [cell for cell in cells if cell.relative]:
         bases = ", ".join(dict.fromkeys(cell.base for cell in relative if cell.base))
         seeds = ": compared seed by seed, then averaged" if any(cell.n for cell in relative) else ""
-        notes.append(f"Relative to a base row ({bases}){seeds}.")
+        yield f"Relative to a base row ({bases}){seeds}."
     if printed and any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
-        notes.append("The paper's deviations are over clients and omitted: ours are over seeds.")
-    return notes
+        yield "The paper's deviations are over clients and omitted: ours are over seeds."
 
 
-def _definitions(cells: list[Cell]) -> list[str]:
-    defined = dict.fromkeys(METRICS[cell.metric].defined for cell in cells)
+def _definitions(cells: list[Cell]) -> Iterator[str]:
+    yield from filter(None, dict.fromkeys(METRICS[cell.metric].defined for cell in cells))
     targeted = [cell for cell in cells if METRICS[cell.metric].needs_target]
     accuracies = dict.fromkeys(cell.accuracy for cell in targeted)
-    unusual = ", ".join(METRICS[name].words for name in accuracies if name != DEFAULT_ACCURACY).lower()
-    notes = [*filter(None, defined), *([f"The accuracy of targets: {unusual}."] if unusual else [])]
+    if unusual := ", ".join(METRICS[name].words for name in accuracies if name != DEFAULT_ACCURACY):
+        yield f"The accuracy of targets: {unusual.lower()}."
     for width in dict.fromkeys(cell.smoothing for cell in targeted):
         accuracy = "accuracy, unsmoothed," if width == 1 else f"centred mean accuracy of {width} evaluated rounds"
-        notes.append(f"A target counts as reached in the first round whose {accuracy} is at or above it.")
-    return notes
+        yield f"A target counts as reached in the first round whose {accuracy} is at or above it."
 
 
-def _times(cells: list[Cell]) -> list[str]:
+def _times(cells: list[Cell]) -> Iterator[str]:
     times = [cell for cell in cells if compare.is_time(cell)]
-    notes = []
     if machines := sorted({machine for cell in times for machine in cell.timed}):
-        notes.append(f"Timed on {'; '.join(machines)}.")
+        yield f"Timed on {'; '.join(machines)}."
     if any(cell.n and cell.n > 1 for cell in times):
-        notes.append("A round is timed once for all seeds: the deviation of a time is that of its number of rounds.")
-    if busy := sum(len(cell.warnings) > len(cell.outdated) for cell in times):
-        notes.append(
-            f"In {busy} of {len(times)} cells with times the machine was busy, so they are too long; see the .csv."
-        )
-    return notes
+        yield "A round is timed once for all seeds: the deviation of a time is that of its number of rounds."
+    if busy := _cautioned(times):
+        yield f"In {busy} cells with times the machine was busy, so they are too long; see the .csv."
 
 
-def marks(columns: Collection[dict[str, Cell]], has_marks: bool) -> list[str]:
-    """Return a note on best and second rows; ``columns``: cells by row."""
+def _cautioned(cells: list[Cell]) -> str:
+    """Return how many ``cells`` have a warning that is not about the code of a run, "1 of 4", or ""."""
+    cautioned = sum(len(cell.warnings) > len(cell.outdated) for cell in cells)
+    return f"{cautioned} of {len(cells)}" if cautioned else ""
+
+
+def marks(columns: Collection[dict[str, Cell]], has_marks: bool) -> Iterator[str]:
+    """Yield the note on best and second rows; ``columns``: cells by row."""
     level = f"{100 * significance.LEVEL:g} %"
-    cells = [cell for column in columns for cell in column.values() if cell.status != "unfinished"]
     if few := claims.too_few_seeds(columns):
-        return [
+        yield (
             f"No best row is marked: with {plural(few, 'seed')} nothing in this table can be significant at "
             f"{level}; that takes {significance.least_seeds()} (exact sign flips, paired by seed)."
-        ]
-    if has_marks:
-        return [
+        )
+    elif has_marks:
+        yield (
             "Bold: best of its column; underlined or italic: second. Marked only if the lead over the next row is "
             f"significant at {level}: exact sign flips, paired by seed, corrected for all columns (Holm)."
-        ]
-    if any(cell.n and cell.n > 1 for cell in cells):
-        return [
+        )
+    elif any(cell.n and cell.n > 1 and cell.status != "unfinished" for column in columns for cell in column.values()):
+        yield (
             f"No best row is marked: no lead over the next row is significant at {level} (exact sign flips, paired by "
             "seed, corrected for all columns)."
-        ]
-    return []
+        )
 
 
-def _beside(cells: list[Cell]) -> list[str]:
+def _beside(cells: list[Cell]) -> Iterator[str]:
     estimated = [cell for cell in cells if cell.beside]
     if not estimated:
-        return []
+        return
     tools = "/".join(sorted({cell.beside.by for cell in estimated}))
     several = any(len(cell.seeds) > 1 for cell in estimated)
     seeds = ", mean ± sample standard deviation over the same seeds" if several else ""
-    notes = [
+    yield (
         f"{tools}: its estimate at the same models, on the same images{seeds}. {WARNED}: the means differ by more than "
         f"the errors of both allow ({sum(map(is_warned, estimated))} of {len(estimated)} cells). The error of an "
         "eigenvalue λ with vector v is the sum of both residuals ‖Hv − λv‖, that of a trace half of Student's interval "
         "of the difference (99.73 %); both are means over seeds."
-    ]
-    if cautioned := sum(len(cell.warnings) > len(cell.outdated) for cell in estimated):
-        notes.append(f"In {cautioned} of {len(estimated)} cells an estimate has a warning; see the .csv.")
-    return notes
+    )
+    if cautioned := _cautioned(estimated):
+        yield f"In {cautioned} cells an estimate has a warning; see the .csv."
 
 
-def _errors(cells: list[Cell]) -> list[str]:
-    shares: dict[str, list[RelativeErrors]] = defaultdict(list)
-    for cell in cells:
-        if cell.errors:
-            shares[cell.metric].append(cell.errors)
+def _errors(cells: list[Cell]) -> Iterator[str]:
     texts = []
-    for metric, of_metric in shares.items():
+    for metric in dict.fromkeys(cell.metric for cell in cells if cell.errors):
+        errors = [cell.errors for cell in cells if cell.errors and cell.metric == metric]
         source = "standard error of the random vectors" if metric.endswith("trace") else "residual"
-        estimate, images = (100 * max(getattr(share, name) for share in of_metric) for name in ("estimate", "images"))
+        estimate, images = 100 * max(error.estimate for error in errors), 100 * max(error.images for error in errors)
         texts.append(f"{METRICS[metric].words}: {source} {estimate:.2g} %, choice of images {images:.2g} %")
-    return [f"Largest relative errors of one seed's estimate. {'; '.join(texts)}."] if texts else []
+    if texts:
+        yield f"Largest relative errors of one seed's estimate. {'; '.join(texts)}."
 
 
-def _negative(table: FilledTable) -> list[str]:
+def _negative(table: FilledTable) -> Iterator[str]:
     names = [f"{row.label}, {_column(at)}" for at, row, cell in table.labelled_cells if compare.indefinite(cell)]
     reason = "the model is at no minimum, so the number does not measure flatness and has no rank"
-    return [f"Negative curvature for a seed: {reason} ({'; '.join(names)})."] if names else []
+    if names:
+        yield f"Negative curvature for a seed: {reason} ({'; '.join(names)})."
 
 
 def is_warned(cell: Cell) -> bool:
@@ -195,19 +186,15 @@ def is_warned(cell: Cell) -> bool:
     return bool(cell.beside and not cell.beside.within)
 
 
-def warnings(table: FilledTable) -> list[str]:
-    """Return a sentence per warned cell."""
-    texts = []
+def warnings(table: FilledTable) -> Iterator[str]:
+    """Yield a sentence per warned cell."""
     for column, row, cell in table.labelled_cells:
         if is_warned(cell):
             estimate, factor = cell.beside, UNITS[cell.printed_unit].factor
             # With the paper's decimals both could look equal.
             ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, estimate.value, estimate.error))
-            texts.append(
-                f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {estimate.by}: further apart than "
-                f"their errors allow ({error})."
-            )
-    return texts
+            numbers = f"{ours} here, {theirs} by {estimate.by}: further apart than their errors allow ({error})."
+            yield f"{row.label}, {', '.join(column.headers)}: {numbers}"
 
 
 def _compared(table: FilledTable) -> list[str]:

@@ -23,15 +23,12 @@ from flatfed.runs.run import Run
 
 Source, Result = TypeVar("Source"), TypeVar("Result")
 
-#: Fields of timing.json that metrics read.
-TIMES = ("seconds_per_round", "training_seconds_per_round")
-
 
 @dataclass(frozen=True)
 class RunReading:
     """The reading of one run, None if it is absent or unfinished, and its ``problem``, or "".
 
-    ``unfinished``: it may still reach its target. ``made_on``: the machine of measured seconds.
+    ``unfinished``: it may still reach its target. ``warning``: of its ``timing``, or "".
     """
 
     reading: Reading | None
@@ -39,8 +36,6 @@ class RunReading:
     problem: str = ""
     unfinished: bool = False
     warning: str = ""
-    made_on: str = ""
-    executor: str = ""
     timing: timings.Timing | None = None
     record: RunRecord | None = None
 
@@ -52,10 +47,8 @@ def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: 
     """
     metric = METRICS[number.metric]
     timing = _timing(timed) if timed else RunReading(Reading())
-    if timed and not runs:
-        return [timing]
-    if timing.reading is None:
-        return [timing] * len(runs)
+    if timing.reading is None or (timed and not runs):
+        return [timing] * max(1, len(runs))
 
     def read(run: Run) -> RunReading:
         if run.absent:
@@ -73,8 +66,7 @@ def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: 
             timing=timing.reading.timing,
             algorithm=algorithms.build(run.config.update.name, run.config.update.params) if metric.declares else None,
         )
-        measured = ("warning", "made_on", "executor", "timing")
-        return replace(of_run, reading=reading, **{name: getattr(timing, name) for name in measured})
+        return replace(of_run, reading=reading, warning=timing.warning, timing=timing.timing)
 
     return read_all(read, runs)
 
@@ -108,9 +100,8 @@ def _timing(run: Run) -> RunReading:
         again = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
-    seconds = {name: getattr(timing, name) for name in TIMES}
-    measured = {"made_on": timing.machine, "executor": timing.executor, "timing": timing}
-    return RunReading(Reading(timing=seconds), warning=warning, **measured)
+    seconds = timing.model_dump(include={"seconds_per_round", "training_seconds_per_round"})
+    return RunReading(Reading(timing=seconds), warning=warning, timing=timing)
 
 
 def _hessian(run: Run, metric: str) -> RunReading:
@@ -147,18 +138,19 @@ def read_run(
     done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, records.METRICS)
-        empty = Reading(history={name: [] for name in names})
-        return RunReading(empty, True, f"{named} diverged at once", record=record)
-    history = read_history(folder, record, names, lines)
+        history = {name: [] for name in names}
+    else:
+        history = read_history(folder, record, names, lines)
+    reading = Reading(history=history)
     if diverged_at is not None:
-        return RunReading(Reading(history=history), True, f"{named} diverged in round {diverged_at}", record=record)
+        when = f"in round {diverged_at}" if done else "at once"
+        return RunReading(reading, True, f"{named} diverged {when}", record=record)
     if done < rounds:
-        reading = Reading(history=history) if so_far else None
         problem = f"{named} has done {done} of {rounds} rounds"
-        return RunReading(reading, False, problem, unfinished=True, record=record)
+        return RunReading(reading if so_far else None, False, problem, unfinished=True, record=record)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{named / records.METRICS} holds a non-finite number" if broken else ""
-    return RunReading(Reading(history=history), broken, problem, record=record)
+    return RunReading(reading, broken, problem, record=record)
 
 
 def read_history(
@@ -200,10 +192,12 @@ def read_history(
 
 def rounding(record: RunRecord) -> list[str | None]:
     """Return the settings of a run that affect rounding, in words, or None."""
-    chip = (record.host or {}).get("gpu" if record.device == "cuda" else "processor")
+    executor = record.executor and f"{record.executor} executor"
+    tf32 = {True: "TF32", False: "no TF32"}.get(record.tf32)
     torch = (record.libraries or {}).get("torch")
-    return [
-        record.executor and f"{record.executor} executor",
-        *(record.precision, {True: "TF32", False: "no TF32"}.get(record.tf32), record.device, chip),
-        torch and f"torch {torch}",
-    ]
+    return [executor, record.precision, tf32, record.device, chip(record), torch and f"torch {torch}"]
+
+
+def chip(record: RunRecord) -> str | None:
+    """Return the name of the GPU or the processor that trained a run."""
+    return (record.host or {}).get("gpu" if record.device == "cuda" else "processor")

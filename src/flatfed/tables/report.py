@@ -19,7 +19,7 @@ from flatfed.files import write_whole
 from flatfed.plan.report_spec import ReportSpec
 from flatfed.plan.table_specs import TableSpec
 from flatfed.runs import source_code
-from flatfed.tables import blocks, filled_table, page_templates, reported_runs
+from flatfed.tables import blocks, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
@@ -46,32 +46,30 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
     scale, paths = spec.scale, spec.paths
-    figures = {paths.figure(scale, figure.figure)[0]: figure for figure in spec.figures}
-    tables = [
-        blocks.typeset(filled_table.fill(unprinted(table) if scale == "preview" else table)) for table in spec.tables
-    ]
+    tables = [blocks.typeset(unprinted(table) if scale == "preview" else table) for table in spec.tables]
     runs = [reported_runs.read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]
     counts = [record.image_counts for record in records]
     printed = any(table.printed for table in spec.tables)
     # Without figures and printed numbers, no paper is involved.
-    papers = bool(figures) or not tables or printed
+    papers = bool(spec.figures) or not tables or printed
+    figures = [replace(f, setting=with_counts(f.setting, f.datasets, counts)) for f in spec.figures]
     groups = reported_runs.groups(runs)
-    groups_of_runs = {run.folder: group for group in groups for run in group.runs}
+    groups_of_runs = {run.run.path: group for group in groups for run in group.runs}
     column, accuracy, curves = next(filter(None, (first_curves(t, groups_of_runs) for t in tables)), ("", "", {}))
     commit = source_code.commit()
 
     def address(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
-    def links(cell: CellText) -> list[str]:
-        return list(dict.fromkeys(groups_of_runs[folder].id for folder in cell.runs if folder in groups_of_runs))
+    def links(shown: CellText) -> list[str]:
+        return list(dict.fromkeys(groups_of_runs[folder].id for folder in shown.cell.runs if folder in groups_of_runs))
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}
         return [(name, addresses[suffix]) for suffix, name in FILES.items() if suffix in addresses]
 
-    body = page_templates.filled(
+    body = html.filled(
         "report.html",
         scale=scale,
         papers=papers,
@@ -79,21 +77,13 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         left_out=spec.left_out,
         plot=Markup(draw(accuracy, curves)) if draw and curves else "",
         column=column,
-        tables=[
-            (table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables
-        ],
+        tables=[(table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables],
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
-        figures=[
-            {
-                **vars(figure),
-                "png": png,
-                "setting": with_counts(figure.setting, figure.datasets, counts),
-                "address": address(png) if Path(png).is_file() else None,
-                "files": files([png, Path(png).with_suffix(".pdf")]),
-            }
-            for png, figure in figures.items()
-        ],
+        figures=figures,
+        pictures=lambda figure: paths.figure(scale, figure.figure),
+        exists=os.path.isfile,
+        files=files,
         runs=runs,
         states=Counter(run.state.split(" ")[0] for run in runs),
         environments=reported_runs.environments(records),
@@ -106,8 +96,8 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         configuration=yaml.safe_dump(spec.configuration, sort_keys=False, allow_unicode=True),
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
-    page = str(page_templates.framed(title, body))
-    for path in filter(os.path.isfile, figures):
+    page = str(html.framed(title, body))
+    for path in filter(os.path.isfile, (paths.figure(scale, figure.figure)[0] for figure in figures)):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
             page = page.replace(f'src="{escape(address(path))}"', f'src="{data}"')
@@ -130,5 +120,5 @@ def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group])
         curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
         if curves:
             headers = [text for text in column.headers if any(text not in c.headers for c in table.spec.columns)]
-            return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracy, curves
+            return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracies.columns.name, curves
     return None

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flatfed.runs.paths import RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
-from flatfed.tables.readings import read_history
+from flatfed.tables.readings import chip, read_history
 
 #: Settings that identify the run or vary with split and seed.
 NOT_SETTINGS = {"format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset"}
@@ -28,23 +27,10 @@ ACCURACIES = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "t
 class ReportedRun:
     """One run; ``state``: "finished", "diverged in round 12", "unfinished", "missing"; ``accuracies``: by round."""
 
-    folder: str
-    ids: RunIds
+    run: Run
     state: str
     record: RunRecord | None
-    accuracy: str = ""
-    accuracies: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-
-    @property
-    def last(self) -> float | None:
-        """The last accuracy."""
-        return self.accuracies.iloc[-1] if len(self.accuracies) else None
-
-    @property
-    def seconds_per_round(self) -> float | None:
-        """Wall seconds per round, including evaluation."""
-        record = self.record
-        return record.seconds / record.rounds_done if record and record.seconds and record.rounds_done else None
+    accuracies: pd.Series
 
 
 @dataclass(frozen=True)
@@ -60,21 +46,17 @@ class Group:
         return sum(run.record.seconds or 0.0 for run in self.runs if run.record)
 
     @property
-    def accuracy(self) -> str:
-        """The name of their accuracy, or ""."""
-        return next((run.accuracy for run in self.runs if run.last is not None), "")
-
-    @property
     def accuracies(self) -> pd.DataFrame:
-        """The accuracies by round and seed."""
-        return pd.DataFrame({run.ids.seed: run.accuracies for run in self.runs if len(run.accuracies)})
+        """The accuracies by round and seed; the columns are named after their metric."""
+        shown = {run.run.seed: run.accuracies for run in self.runs if len(run.accuracies)}
+        return pd.DataFrame(shown).rename_axis(columns=next((column.name for column in shown.values()), ""))
 
 
 def groups(runs: Iterable[ReportedRun]) -> list[Group]:
     """Return ``runs`` by protocol, split and algorithm, in their order."""
     members: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in runs:
-        members[f"run/{run.ids.row}"].append(run)
+        members[f"run/{run.run.row}"].append(run)
     return [Group(anchor, of_group) for anchor, of_group in members.items()]
 
 
@@ -85,14 +67,14 @@ def read(run: Run) -> ReportedRun:
     """
     record = run.read_record()
     if record is None:
-        return ReportedRun(run.path, run, "missing", None)
+        return ReportedRun(run, "missing", None, pd.Series(dtype=float))
     history = read_history(Path(run.path), record, ("round",), every=True)
-    accuracy = next((name for name in ACCURACIES if name in history), "")
-    accuracies = pd.Series(history.get(accuracy), history["round"], dtype=float)
+    name = next((name for name in ACCURACIES if name in history), "")
+    accuracies = pd.Series(history.get(name), history["round"], dtype=float, name=name.replace("_", " "))
     state = "finished" if record.ended else "unfinished"
     if record.diverged_at is not None:
         state = f"diverged in round {record.diverged_at}"
-    return ReportedRun(run.path, run, state, record, accuracy.replace("_", " "), accuracies[np.isfinite(accuracies)])
+    return ReportedRun(run, state, record, accuracies[np.isfinite(accuracies)])
 
 
 def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
@@ -110,8 +92,8 @@ def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
 def days_and_chips(records: Collection[RunRecord]) -> tuple[str, str]:
     """Return the days on which runs finished, "2026-11-21 to 2026-11-22", and their chips."""
     days = sorted({record.finished[:10] for record in records if record.finished})
-    chips = [(record.host or {}).get("gpu" if record.device == "cuda" else "processor") for record in records]
-    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(dict.fromkeys(filter(None, chips)))
+    chips = dict.fromkeys(filter(None, map(chip, records)))
+    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(chips)
 
 
 def settings(runs: Iterable[ReportedRun]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:
@@ -120,7 +102,7 @@ def settings(runs: Iterable[ReportedRun]) -> list[tuple[str, dict[str, str], lis
     for run in runs:
         if run.record:
             flat = flatten(run.record.config.model_dump(exclude_defaults=True, exclude=NOT_SETTINGS))
-            protocols[run.ids.protocol].setdefault(run.ids.algorithm, flat)
+            protocols[run.run.protocol].setdefault(run.run.algorithm, flat)
     result = []
     for protocol, algorithms in sorted(protocols.items()):
         first = next(iter(algorithms.values()))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 #: The largest p of a significant difference.
 LEVEL = 0.05
@@ -39,8 +37,6 @@ def sign_flip(differences: Sequence[float]) -> float:
 
     :raises ValueError: a difference is not finite.
     """
-    import numpy as np
-
     values = np.asarray(differences, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"differences are not finite: {differences}")
@@ -50,8 +46,6 @@ def sign_flip(differences: Sequence[float]) -> float:
 
 def _signs(seeds: int) -> np.ndarray:
     """Return sign patterns (seeds, patterns) that begin with +; the others are mirror images."""
-    import numpy as np
-
     if seeds > MOST:
         signs = 2.0 * np.random.default_rng(SEED).integers(0, 2, (seeds, 1 << MOST)) - 1
         signs[:, 0] = 1  # the observed pattern
@@ -66,8 +60,6 @@ def holm(ps: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    import numpy as np
-
     order = np.argsort(ps, kind="stable")
     corrected = np.maximum.accumulate(np.minimum(1.0, np.arange(len(ps), 0, -1) * np.take(ps, order)))
     return corrected[np.argsort(order)].tolist()

@@ -1,85 +1,73 @@
-"""Compares a table with the paper's."""
+"""Compares a table with the paper's, in lines of text."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from flatfed.plan.units import as_printed, signed, written
+from flatfed.plan.units import as_printed, plural, signed, written
 from flatfed.tables import claims, compare
 from flatfed.tables.cell import Cell
-from flatfed.tables.claims import ClaimResult
-from flatfed.tables.filled_table import FilledTable
-
-#: States of cells that do not agree.
-FAILED = ("near", "differs", "missing")
+from flatfed.tables.cells import FilledTable
 
 
-@dataclass(frozen=True)
-class CellResult:
-    """A cell in one of the states ``FAILED``, and a text about it."""
+def verify(table: FilledTable) -> tuple[list[str], bool]:
+    """Return the lines of the comparison, and whether all printed numbers agree and no claim is clearly reversed.
 
-    row: str
-    state: str
-    text: str
-
-
-@dataclass(frozen=True)
-class ColumnResult:
-    """One column: number of cells by state, ``cells`` that do not agree, rank correlation of the rows."""
-
-    column: str
-    counts: Counter[str]
-    cells: list[CellResult]
-    correlation: float | None
-
-
-@dataclass(frozen=True)
-class TableResult:
-    """A table at one scale; ``printed``: its number of printed cells."""
-
-    table: str
-    scale: str
-    printed: int
-    columns: list[ColumnResult]
-    claims: list[ClaimResult]
-
-    def count(self, state: str) -> int:
-        """Return the number of cells in ``state``: "agrees", "near", "differs" or "missing"."""
-        return sum(column.counts[state] for column in self.columns)
-
-    def correlation(self) -> float | None:
-        """Return the mean rank correlation over columns, or None."""
-        correlations = [column.correlation for column in self.columns if column.correlation is not None]
-        return statistics.fmean(correlations) if correlations else None
-
-    @property
-    def stands(self) -> bool:
-        """Whether, at paper scale, all printed numbers agree and no claim is clearly reversed."""
-        reversed_clearly = any(claim.outcome == "reversed clearly" for claim in self.claims)
-        return self.scale == "paper" and not (reversed_clearly or any(map(self.count, FAILED)))
+    Preview scale does not agree; a table without printed numbers does.
+    """
+    spec = table.spec
+    name = f"{spec.table}, {spec.scale} scale"
+    printed = {(number.column, number.row) for number in spec.numbers if number.paper}  # including "-"
+    if not printed:
+        return [f"{name}: no printed numbers"], True
+    columns = {
+        column: {row: compare.agreement(cell) for row, cell in cells.items() if (column, row) in printed}
+        for column, cells in table.by_column.items()
+    }
+    counts = Counter(state for states in columns.values() for state in states.values())
+    judged, missing = sum(counts[state] for state in compare.JUDGED), counts["missing"]
+    if spec.scale == "preview":
+        made = f"{len(printed) - missing} of {len(printed)} cells made"
+        return [f"{name}: {made}; this scale is not verified"], False
+    near = f"{counts['near']} near, " if counts["near"] else ""
+    values = f"{counts['agrees']} of {judged} cells agree, {near}{counts['differs']} differ"
+    if not judged and missing < len(printed):
+        values = "values are not compared (another set-up)"
+    lines, correlations = [f"{name}: {values}, {missing} missing"], []
+    for column, states in columns.items():
+        cells = table.by_column[column]
+        correlation = compare.rank_correlation(cells)
+        correlations += [] if correlation is None else [correlation]
+        lines += _of_column(column, states, cells, correlation)
+    mean = f"mean rank correlation {statistics.fmean(correlations):.2f}" if correlations else "no rank correlation"
+    tested = claims.results(table.by_column.values())
+    lines.append(f"  order: {mean}; {claims.summary(tested)}")
+    for claim in tested:
+        if claim.outcome in ("not held", "reversed clearly"):
+            tests = plural(claim.columns, "column") + ("" if claim.p is None else f", p = {claim.p:.2g}")
+            lines.append(f"    {claim.outcome:16} {claim.better} > {claim.worse} ({tests})")
+    reversed_clearly = any(claim.outcome == "reversed clearly" for claim in tested)
+    return lines, counts["agrees"] == judged and not missing and not reversed_clearly
 
 
-def compare_table(table: FilledTable, printed: set[tuple[str, str]]) -> TableResult:
-    """Compare a table with the paper's; ``printed``: (column, row) of all printed cells, including "-"."""
-    columns = [
-        _column(name, {row: cell for row, cell in cells.items() if (name, row) in printed}, cells)
-        for name, cells in table.by_column.items()
-    ]
-    results = claims.results(table.by_column.values())
-    return TableResult(table.spec.table, table.spec.scale, len(printed), columns, results)
+def _of_column(
+    column: str, states: Mapping[str, str], cells: Mapping[str, Cell], correlation: float | None
+) -> Iterator[str]:
+    """Yield the lines of a column, with the cells that do not agree."""
+    counts = Counter(states.values())
+    order = "" if correlation is None else f"; rank correlation {correlation:.2f}"
+    yield f"  {column}: {counts['agrees']} of {sum(counts[state] for state in compare.JUDGED)} agree{order}"
+    absent = [row for row, state in states.items() if state == "missing"]
+    if absent:
+        yield f"    missing  {', '.join(absent)}: {next(iter(cells[absent[0]].problems), 'no run')}"
+    for row, state in states.items():
+        if state in ("near", "differs"):
+            yield f"    {state:7}  {row}: {_difference(cells[row])}"
 
 
-def _column(name: str, printed: dict[str, Cell], cells: dict[str, Cell]) -> ColumnResult:
-    states = {row: compare.agreement(cell) for row, cell in printed.items()}
-    failed = [_cell(row, cells[row], state) for row, state in states.items() if state in FAILED]
-    return ColumnResult(name, Counter(states.values()), failed, compare.rank_correlation(cells))
-
-
-def _cell(row: str, cell: Cell, state: str) -> CellResult:
-    if state == "missing":
-        return CellResult(row, state, cell.problems[0] if cell.problems else "no run")
+def _difference(cell: Cell) -> str:
     unit, decimals = cell.printed_unit, cell.paper_decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
     paper = as_printed(cell.paper_value, cell.paper_spread, unit, decimals) or "–"
@@ -88,4 +76,4 @@ def _cell(row: str, cell: Cell, state: str) -> CellResult:
         ours += "" if cell.n is None else f" (n = {cell.n})"
         allowed = written(compare.tolerances(cell)[0], None, unit)
         reason = f"{signed(cell.difference, unit, decimals)}, allowed {allowed}"
-    return CellResult(row, state, f"ours {ours}, paper {paper}: {reason}")
+    return f"ours {ours}, paper {paper}: {reason}"

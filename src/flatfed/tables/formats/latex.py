@@ -63,15 +63,15 @@ def escape(text: str) -> str:
 
 def _characters(table: TypesetTable, parts: list[str]) -> int:
     """Return the approximate width of the table in characters."""
-    widths = [60]
-    for block in table.blocks:
-        width = max(len(table.spec.row_header), *(len(label) for label, _ in block.rows))
-        for column, under in enumerate(block.under):
-            for part in parts:
-                texts = [under.get(part, ""), *(getattr(cells[column], part) for _, cells in block.rows)]
-                width += max(map(len, texts)) + 2
-        widths.append(width)
-    return max(widths)
+
+    def width(block: TableBlock) -> int:
+        labels = [table.spec.row_header, *(label for label, _ in block.rows)]
+        heads = [under.get(part, "") for under in block.under for part in parts]
+        lines = [[cell.texts[part] for cell in cells for part in parts] for _, cells in block.rows]
+        columns = zip(heads, *lines, strict=True)
+        return max(map(len, labels)) + sum(max(map(len, column)) + 2 for column in columns)
+
+    return max(60, *map(width, table.blocks))
 
 
 def _block(block: TableBlock, row_header: str, parts: list[str], width: int) -> list[str]:
@@ -79,8 +79,8 @@ def _block(block: TableBlock, row_header: str, parts: list[str], width: int) -> 
     lines, per_column = [], len(parts)
     if block.heading:
         lines += [_line(rf"\textit{{{escape(block.heading)}}}", width), r"\addlinespace"]
-    for level in block.headers:
-        lines += _header([(header.text, header.span * per_column) for header in level], width)
+    for headers in block.merged([per_column] * len(block.under)):
+        lines += _header(headers, width)
     fill = [""] * (width - per_column * len(block.under))
     under = [escape(texts.get(part, "")) for texts in block.under for part in parts]
     lines += [" & ".join([escape(row_header), *under, *fill]) + r" \\", r"\midrule"]

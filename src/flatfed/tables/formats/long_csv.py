@@ -8,14 +8,12 @@ import io
 from flatfed.tables.blocks import TypesetTable
 from flatfed.tables.compare import agreement
 
-#: Fields that identify a cell.
-IDS = ("table", "scale", "row", "label", "column", "headers", "part")
-
-#: Fields of the cell; lists are joined with ";", None is empty.
+#: Fields of the cell and of its row and column; lists are joined with ";", None is empty.
 FIELDS = (
-    "metric", "unit", "printed_unit", "relative", "base", "status", "value", "spread", "n", "paper_value",
-    "paper_spread", "difference", "compare", "target", "reached", "rounds", "window", "values", "base_values", "best",
-    "accuracy", "seeds", "runs", "base_runs", "paper_note", "problems", "warnings", "timed",
+    "table", "scale", "row", "label", "column", "headers", "part", "metric", "unit", "printed_unit", "relative",
+    "base", "status", "value", "spread", "n", "paper_value", "paper_spread", "difference", "compare", "target",
+    "reached", "rounds", "window", "values", "base_values", "best", "accuracy", "seeds", "runs", "base_runs",
+    "paper_note", "problems", "warnings", "timed",
 )  # fmt: skip
 
 #: Significant digits; the last of float64's 15 are rounding errors.
@@ -30,17 +28,15 @@ BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
 def render(table: TypesetTable) -> str:
     """Return the table as CSV."""
-    columns = [*IDS, *FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
+    columns = [*FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
     columns = [name for name in columns if table.spec.printed or name not in PAPER]
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for column, row, cell in table.labelled_cells:
-        headers = " / ".join(column.headers)
-        ids = (table.id, table.spec.scale, row.id, row.label, column.id, headers, column.part)
-        line = {**dict(zip(IDS, ids, strict=True)), "agreement": agreement(cell)}
-        line |= {name: getattr(cell, name) for name in FIELDS}
+        line = {**vars(cell), "label": row.label, "headers": " / ".join(column.headers), "part": column.part}
         line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
+        line["agreement"] = agreement(cell)
         writer.writerow({name: _field(value) for name, value in line.items()})
     return out.getvalue()
 

@@ -35,12 +35,10 @@ def escape(text: str) -> str:
 
 def _grid(row_header: str, block: TableBlock) -> str:
     """Return a block as an aligned table."""
-    names = [[header.text for header in level for _ in range(header.span)] for level in block.headers]
     head = [escape(row_header)]
-    for column, under in enumerate(block.under):
-        title = ", ".join(level[column] for level in names if level[column])
+    for names, under in zip(block.headers, block.under, strict=True):
         ours, *more = under.values()
-        head += ["<br>".join(filter(None, map(escape, (title, ours)))), *map(escape, more)]
+        head += ["<br>".join(filter(None, map(escape, (", ".join(filter(None, names)), ours)))), *map(escape, more)]
     lines = [head]
     for label, cells in block.rows:
         parts = [(cell, part) for cell, under in zip(cells, block.under, strict=True) for part in under]
