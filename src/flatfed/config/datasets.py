@@ -97,9 +97,11 @@ class Source(OfKind):
     obtain: Location = optional("imagefolder only, where to get the images; printed if they are missing")
 
     @model_validator(mode="after")
-    def _is_one_file(self) -> Self:
+    def _is_consistent(self) -> Self:
         if self.source == "npz" and set("{}") & set(self.path):
             raise mistake(["path"], "of one file without braces, which are wildcards to Snakemake")
+        if self.resize and self.resize < self.size:
+            raise mistake(["resize"], f"it must be at least size, {self.size}, which is cut out of it")
         return self
 
 

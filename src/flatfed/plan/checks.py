@@ -61,7 +61,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
         if related := getattr(split, key):
             lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
-        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split))
+        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split).as_json())
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"

@@ -108,7 +108,7 @@ def _figures(request: Request, entries: Entries[Figure]) -> list[str]:
 
 def _counted(request: Request, datasets: Entries[Dataset]) -> Entries[LocalDataset]:
     """Return ``datasets`` with the image counts of ``data:``; ``declared_images`` is the declared number."""
-    counts = {name: source.get("images", {}) for name, source in request.data.items()}
+    counts = {name: dict(source.images or {}) for name, source in request.data.items()}
     return datasets.resolved(
         lambda name, entry: LocalDataset.model_construct(
             **{**vars(entry), "declared_images": entry.train + entry.test, **counts.get(name, {})}

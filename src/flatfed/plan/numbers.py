@@ -159,7 +159,7 @@ def _configured(catalog: Catalog, scale: str, column: Column, row: Row) -> float
 def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
     protocol, split = row.entry.protocol, column.group.split
     if column.metric == "clients":
-        return split and catalog.split_settings(scale, protocol, split).partition["clients"]
+        return split and catalog.split_settings(scale, protocol, split).partition.clients
     dataset = catalog.dataset(scale, protocol)
     facts = dict(zip(("image_channels", "image_height", "image_width"), dataset.shape, strict=True))
     facts |= {"train_samples": dataset.train, "test_samples": dataset.test, "classes": dataset.classes}
@@ -202,7 +202,7 @@ def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed
     if protocol := row.entry.protocol or (column.protocol if column.splits else None):
         fields["dataset"] = catalog.settings("paper", protocol).dataset
     if len(column.splits) == 1:
-        clients = catalog.split_settings("paper", column.protocol, column.split).partition["clients"]
+        clients = catalog.split_settings("paper", column.protocol, column.split).partition.clients
         fields |= keys_of_split(catalog.splits[column.split], clients)
     fields |= {**column.reference, **row.entry.reference}
     variants = column.reference.get("variant", _relation(column, row)), row.entry.reference.get("variant")

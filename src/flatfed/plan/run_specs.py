@@ -7,6 +7,7 @@ from typing import Any
 
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
+from flatfed.data.keys import DatasetSpecification, PartitionSpecification
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import compatibility, lookup, resolved_runs, tuning
@@ -28,12 +29,11 @@ ANALYSES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
+def dataset_spec(catalog: Catalog, name: str) -> DatasetSpecification:
     """Return the specification of resources/<name>; ConfigError if the dataset does not exist."""
     dataset = lookup.entry("dataset", name, catalog.datasets, "resources")
-    kept = {key: getattr(dataset, key) for key in ("classes", "shape", "train", "test")}
-    domains = {"domains": dataset.domains} if dataset.domains else {}
-    return {"name": name, **kept, **domains, "source": catalog.sources[name]}
+    kept = dataset.model_dump(exclude_none=True, include={"classes", "shape", "train", "test", "domains"})
+    return DatasetSpecification(name=name, **kept, source=catalog.sources[name])
 
 
 def weights_name(paths: Paths, name: str) -> str:
@@ -42,14 +42,17 @@ def weights_name(paths: Paths, name: str) -> str:
     return name
 
 
-def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
+def partition_spec(
+    experiment: Experiment, scale: str, protocol: str, split: str, seed: int
+) -> PartitionSpecification:
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LAST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
     experiment.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
-    return {"seed": seed, **experiment.catalog.split_settings(scale, protocol, split).partition}
+    partition = experiment.catalog.split_settings(scale, protocol, split).partition
+    return PartitionSpecification(seed=seed, **partition.as_written())
 
 
 def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
