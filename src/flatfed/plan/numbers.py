@@ -197,7 +197,7 @@ def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed
         return None
     unit = "" if column.unit == "number" else column.unit
     goal, metric = target(catalog, "paper", column), METRICS[column.metric_of(row)]
-    fields: dict[str, Any] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
+    fields: dict[str, float | str] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
     fields["target"] = "" if goal is None else 100 * goal
     if protocol := row.entry.protocol or (column.protocol if column.splits else None):
         fields["dataset"] = catalog.settings("paper", protocol).dataset
