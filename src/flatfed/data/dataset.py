@@ -150,6 +150,7 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
         train=len(train.labels),
         test=len(test.labels),
         domains=source_images.domain_names,
+        # in one order: a job whose input has other bytes runs again
         source=dict(sorted(spec.source.model_dump(exclude_unset=True, exclude=manifests.PATHS).items())),
         digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),

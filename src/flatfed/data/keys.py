@@ -40,7 +40,9 @@ class PartitionSettings(Document):
     model_config = ConfigDict(extra="allow")
 
     clients: Count = required("number of clients")
-    scheme: str = required("how images are partitioned among clients")
+    scheme: Literal["central", "iid", "dirichlet", "pathological", "shards", "domain"] = required(
+        "how images are partitioned among clients"
+    )
     alpha: Positive = optional("concentration of each client's label distribution")
     assignment: Literal["different_classes", "permutation"] = optional("which shards a client may have")
     balanced: bool = optional("whether every client has the same number of images of every class")
@@ -78,9 +80,6 @@ class PartitionSpecification(PartitionSettings, OfKind):
 
     clients: Count = optional("number of clients")
     dataset: Text = required("the name of the dataset")
-    scheme: Literal["central", "iid", "dirichlet", "pathological", "shards", "domain"] = required(
-        "how images are partitioned among clients"
-    )
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = required("the seed of the draw")
 
     @property

@@ -19,7 +19,6 @@ import numpy as np
 from flatfed.data import dataset as datasets
 from flatfed.data import keys
 from flatfed.data.domains import leave_one_out
-from flatfed.data.keys import PartitionSpecification
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
@@ -47,7 +46,7 @@ class Partition:
     client_validation: list[np.ndarray] | None = None
 
 
-def assign(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
+def assign(labels: np.ndarray, spec: keys.PartitionSpecification) -> list[np.ndarray]:
     """Return every client's positions among the training ``labels`` (n,), for all schemes but ``domain``.
 
     With ``images_of``, the central client has the images of all clients of that partition, repeated ones included.
@@ -58,7 +57,7 @@ def assign(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]
     if clients > len(labels):
         raise DataError(f"partition: {clients} clients, but {spec.dataset!r} has {len(labels)} training images")
     if spec.images_of:
-        return [np.concatenate(assign(labels, PartitionSpecification(**spec.pooled)))]
+        return [np.concatenate(assign(labels, keys.PartitionSpecification(**spec.pooled)))]
     return SCHEMES[spec.scheme](labels, spec)
 
 

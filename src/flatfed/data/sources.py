@@ -15,7 +15,6 @@ from flatfed.data import keys, order
 from flatfed.data.dataset import Images, Part
 from flatfed.data.digits import digits
 from flatfed.data.image_folders import imagefolder
-from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import DataError, unknown
 from flatfed.files import UNREADABLE, check_place, download_folder
 
@@ -32,7 +31,7 @@ def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     datasets.save(out, spec, images if image_order is None else order.put(images, image_order, where))
 
 
-def _with_declared_domains(spec: DatasetSpecification, images: Images) -> Images:
+def _with_declared_domains(spec: keys.DatasetSpecification, images: Images) -> Images:
     """Return ``images`` with domains numbered as in ``spec``."""
     declared, names, where = spec.domains, images.domain_names, f"dataset {spec.name!r}"
     if names is None:
@@ -47,7 +46,7 @@ def _with_declared_domains(spec: DatasetSpecification, images: Images) -> Images
     return Images(train, test, list(declared))
 
 
-def torchvision(spec: DatasetSpecification) -> Images:
+def torchvision(spec: keys.DatasetSpecification) -> Images:
     """Return a dataset of torchvision, downloaded or from ``path``, and checked (MD5); ``draw``: a number of images."""
     from torchvision import datasets as torchvision_datasets
 
@@ -119,7 +118,7 @@ DOWNLOADS = {"CIFAR10": {}, "CIFAR100": {}, "FashionMNIST": {}, "EMNIST": {"spli
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
-def npz(spec: DatasetSpecification) -> Images:
+def npz(spec: keys.DatasetSpecification) -> Images:
     """Return the images of an .npz file in MedMNIST's layout, with optional train_domains, test_domains and domains."""
     path = Path(spec.source.path)
     where = f"dataset {spec.name!r}: {path}"

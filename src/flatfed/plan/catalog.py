@@ -162,10 +162,8 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
             entries = {(section, name): getattr(document, section)[name] for section, name in ids}
-            for at, entry in entries.items():
-                if isinstance(entry, Dataset):
-                    source = data_sources.in_project(entry.source, path)
-                    entries[at] = entry.model_copy(update={"source": source})
+            for at in filter(lambda at: at[0] == "datasets", ids):
+                entries[at] = data_sources.in_project(entries[at], path)
             for (section, name), entry in entries.items():
                 if (earlier := declared[section].get(name)) and earlier.content != entry:
                     already = f"{name!r} is declared already, in {earlier.where}, with other values"

@@ -72,8 +72,8 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
         if not kind.decentralised and topology is not None:
             peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
-            split_has = f"the split a topology, {topology.graph}; topologies are for {peers}"
-            raise ConfigError(f"{at}: it has a server and {split_has}")
+            graph = topology.graph
+            raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {peers}")
         if kind.central and content.scheme != "central":
             scheme = content.scheme
             raise ConfigError(f"{at}: it needs all data in one client, as in splits of scheme central, not {scheme}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,27 +120,25 @@ def check_order(source: Source, counts: Dataset | ImageCounts, where: str) -> No
 
 def expanded(source: Source) -> Source:
     """Return ``source`` with expanded ``~`` in its paths."""
-    return _with_paths(source, lambda path: Path(path).expanduser())
+    return source.model_copy(update={key: str(path) for key, path in _paths(source).items()})
 
 
-def in_project(source: Source, file: Path) -> Source:
-    """Return the ``source`` with its relative paths resolved in the nearest folder above ``file`` with a Snakefile.
+def in_project(dataset: Dataset, file: Path) -> Dataset:
+    """Return the ``dataset`` with its relative paths resolved in the nearest folder above ``file`` with a Snakefile.
 
     Without a Snakefile, in the folder of the file.
     """
     here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
     project = next((up for up in folders if [*up.glob("Snakefile"), *up.glob("workflow/Snakefile")]), folders[0])
-
-    def resolved(path: str) -> Path:
-        found = project / Path(path).expanduser()
-        # Snakemake fetches a dataset again if its path changes in form.
-        return found.relative_to(here) if found.is_relative_to(here) else found
-
-    return SOURCE.check(_with_paths(source, resolved).as_written(), str(file))
+    paths = {key: project / path for key, path in _paths(dataset.source).items()}
+    # Snakemake fetches a dataset again if its path changes in form.
+    short = {key: str(path.relative_to(here) if path.is_relative_to(here) else path) for key, path in paths.items()}
+    source = SOURCE.check({**dataset.source.as_written(), **short}, str(file))
+    return dataset.model_copy(update={"source": source})
 
 
-def _with_paths(source: Source, change: Callable[[str], Path]) -> Source:
-    return source.model_copy(update={key: str(change(path)) for key in PATHS if (path := getattr(source, key))})
+def _paths(source: Source) -> dict[str, Path]:
+    return {key: Path(path).expanduser() for key in PATHS if (path := getattr(source, key))}
 
 
 def check_declared(source: Source, dataset: Dataset, where: str) -> None:

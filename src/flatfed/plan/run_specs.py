@@ -17,7 +17,7 @@ from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
 
 #: Kind of analysis -> scale -> default settings, which a protocol's ``analysis:`` overrides.
-ANALYSES: dict[str, dict[str, dict[str, Any]]] = {
+ANALYSES: dict[str, dict[str, dict[str, float | str]]] = {
     "surface": {
         "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
         "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
@@ -42,9 +42,7 @@ def weights_name(paths: Paths, name: str) -> str:
     return name
 
 
-def partition_spec(
-    experiment: Experiment, scale: str, protocol: str, split: str, seed: int
-) -> PartitionSpecification:
+def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> PartitionSpecification:
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LAST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
@@ -84,7 +82,7 @@ def seeds(experiment: Experiment, scale: str, protocol: str, declared: SeedsBySc
     return experiment.request.seeds or declared or settings.seeds
 
 
-def analysis_settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, Any]:
+def analysis_settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, float | str]:
     """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
     analysis = catalog.settings(scale, protocol).analysis
     own = getattr(analysis, kind, None)
