@@ -103,7 +103,7 @@ def cases() -> list[Case]:
     preview = configuration.all_at("preview")
     runs = {
         r.path: r
-        for table, columns in preview.tables
+        for table, columns in preview.tables.items()
         for r in made.table_runs(configuration, "preview", table, columns)
     }
     for figure in preview.figures:
