@@ -98,20 +98,17 @@ def check_dataset(content: Mapping[str, Any]) -> DatasetSpecification:
     return _check(DATASET, content, where, "fetch")
 
 
-def check_partition(
-    content: Mapping[str, Any], where: str = "the specification of the partition"
-) -> PartitionSpecification:
+def check_partition(content: Mapping[str, Any]) -> PartitionSpecification:
     """Return a partition specification, checked as by :func:`check_dataset`."""
+    where = "the specification of the partition"
     spec = _check(PARTITION, content, where, "partition")
     if spec.images_of is not None:
-        for key in spec.images_of:
-            if key in INHERITED:
-                raise DataError(f"{where}: images_of: {key} is not allowed here: set it for the central partition")
-        inner = spec.pooled
-        if inner.get("scheme") in ("central", "domain"):
-            schemes = ("iid", "dirichlet", "pathological", "shards")
-            raise DataError(unknown("scheme", inner["scheme"], schemes, f"{where}: images_of"))
-        check_partition(inner, f"{where}: images_of")
+        where = f"{where}: images_of"
+        if inherited := INHERITED & spec.images_of.keys():
+            raise DataError(f"{where}: {min(inherited)} is not allowed here: set it for the central partition")
+        if (scheme := spec.images_of.get("scheme")) in ("central", "domain"):
+            raise DataError(unknown("scheme", scheme, ("iid", "dirichlet", "pathological", "shards"), where))
+        _check(PARTITION, spec.pooled, where, "partition")
     return spec
 
 

@@ -22,8 +22,6 @@ from flatfed.errors import DataError
 #: Attempted exchanges per shard.
 SWEEPS = 100
 
-Scheme = Callable[[np.ndarray, PartitionSpecification], list[np.ndarray]]
-
 
 def central(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Give one client every image once."""
@@ -229,7 +227,8 @@ def _official_pools(
     return parts
 
 
-SCHEMES: dict[str, Scheme] = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, pathological, shards)}
+#: Scheme -> function of the training labels (n,) and the specification -> the positions of each client.
+SCHEMES = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, pathological, shards)}
 
 #: Versions (:mod:`flatfed.engine.versions`): increase one when its partitions change. domain is in data/domains.py.
 VERSIONS = dict.fromkeys((*SCHEMES, "domain"), 1)
