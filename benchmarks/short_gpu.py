@@ -52,10 +52,10 @@ def pack(options: argparse.Namespace) -> None:
         run = describe.run_of(experiment, f"results/{options.scale}/runs/{'/'.join(ids[:3])}/seed{ids[3]}")
         dataset = Path(run.paths.dataset(run.dataset))
         if not Path(run.manifest).exists():
-            sources.fetch(run_specs.dataset_spec(experiment.catalog, run.dataset), dataset)
+            sources.fetch(run_specs.dataset_spec(experiment.catalog, run.dataset).as_written(), dataset)
         if not Path(run.partition).exists():
             spec = run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed)
-            partition.make(spec, dataset, run.partition)
+            partition.make(spec.as_written(), dataset, run.partition)
         copy(Path(run.partition), KIT / run.partition)
         # No checkpoints: the GPU host resumes nothing.
         config = run.config.changed(checkpoint_every=run.config.rounds)

@@ -91,9 +91,9 @@ def features(run: Run) -> set[str]:
 
 def case_of(configuration: Experiment, run: Run) -> Case:
     """Return the case of a preview run: float64, three rounds."""
-    partition = run_specs.partition_spec(configuration, "preview", run.protocol, run.split, run.seed)
+    partition = run_specs.partition_spec(configuration, "preview", run.protocol, run.split, run.seed).as_written()
     name = f"{run.protocol}/{run.split}/{run.algorithm}"
-    dataset = run_specs.dataset_spec(configuration.catalog, run.dataset)
+    dataset = run_specs.dataset_spec(configuration.catalog, run.dataset).as_written()
     return Case(name, run.config.changed(**FLOAT64), dataset, partition)
 
 

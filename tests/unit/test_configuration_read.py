@@ -137,7 +137,7 @@ def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, mo
     monkeypatch.setenv("HOME", str(tmp_path))
     np.savez(tmp_path / "own.npz", train_images=np.zeros(1))
     mine = plan.load(ROOT, data("~/own.npz"))
-    assert run_specs.dataset_spec(mine.catalog, "cifar10")["source"]["path"] == str(tmp_path / "own.npz")
+    assert run_specs.dataset_spec(mine.catalog, "cifar10").source.path == str(tmp_path / "own.npz")
     (tmp_path / "folder").mkdir()
     for path, what in (("~/folder", "is a folder"), ("~/absent.npz", "does not exist")):
         with pytest.raises(ConfigError, match=f"data.cifar10.path: '{path}' {what}; expected: a file with"):

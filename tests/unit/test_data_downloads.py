@@ -177,7 +177,7 @@ def test_the_configuration_takes_a_path_that_exists(tmp_path):
 
     (tmp_path / "cifar-10-python.tar.gz").write_bytes(b"")
     for path in (tmp_path, tmp_path / "cifar-10-python.tar.gz"):
-        assert data(path).catalog.sources["cifar10"]["path"] == str(path)
+        assert data(path).catalog.sources["cifar10"].path == str(path)
     with pytest.raises(ConfigError, match=r"data\.cifar10\.path: '.*absent' does not exist; expected: the archive"):
         data(tmp_path / "absent").check()
 

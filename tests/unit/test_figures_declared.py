@@ -6,7 +6,6 @@ What a figure shows is tested in test_outputs.py; here only what a reader of the
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,7 +196,7 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
                 for file in [entry.files[0] for entry in panel.marks]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
-                    files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
+                    files.setdefault(protocol, set()).add("test" if ".test." in surface_ else deal.model_dump_json())
             assert all(len(images) == 1 for images in files.values()), name
 
 
@@ -214,7 +213,7 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
         federated = deals.pop("fedavg")
         for name, deal in deals.items():
             if name.startswith("centralised"):
-                assert {**deal, **deal["images_of"]} == {**federated, "images_of": deal["images_of"]}
+                assert deal.pooled == federated.as_written()
             else:
                 assert deal == federated
         assert {"centralised_sgd", "centralised_sam"} < set(deals)

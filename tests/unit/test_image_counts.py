@@ -41,16 +41,16 @@ def loaded(tmp_path: Path, source: dict, **more) -> plan.Experiment:
 def fetched(exp: plan.Experiment, name: str) -> dict:
     """Fetch a data set as Snakemake does; return its dataset.json."""
     folder = Path(exp.paths.dataset(name))
-    sources.fetch(run_specs.dataset_spec(exp.catalog, name), folder)
+    sources.fetch(run_specs.dataset_spec(exp.catalog, name).as_written(), folder)
     return json.loads((folder / "dataset.json").read_text())
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, source in EXP.catalog.sources.items() if source["source"] == "sklearn"]
+    "name", [name for name, source in EXP.catalog.sources.items() if source.source == "sklearn"]
 )
 def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> None:
     declared = EXP.catalog.datasets[name]
-    sources.fetch(run_specs.dataset_spec(EXP.catalog, name), tmp_path)
+    sources.fetch(run_specs.dataset_spec(EXP.catalog, name).as_written(), tmp_path)
     found = datasets.load(tmp_path)
     assert (found.train, found.test) == (declared.train, declared.test)
 

@@ -31,10 +31,10 @@ def experiment():
 def data(tmp_path_factory, experiment):
     """A folder with the digits and the partition of seed 1, as both machines have them."""
     root = tmp_path_factory.mktemp("data")
-    spec = json.dumps(run_specs.dataset_spec(experiment.catalog, "digits"))
+    spec = json.dumps(run_specs.dataset_spec(experiment.catalog, "digits").as_written())
     assert cli.main(["fetch", "--spec", spec, "--out", str(root / "resources/digits")]) == 0
     partition = experiment.paths.partition("preview", PROTOCOL, SPLIT, 1)
-    deal = json.dumps(run_specs.partition_spec(experiment, "preview", PROTOCOL, SPLIT, 1))
+    deal = json.dumps(run_specs.partition_spec(experiment, "preview", PROTOCOL, SPLIT, 1).as_written())
     place = ["--dataset", str(root / "resources/digits"), "--out", str(root / partition)]
     assert cli.main(["partition", "--spec", deal, *place]) == 0
     return root

@@ -223,7 +223,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
 def test_what_the_configuration_asks_for_is_whole():
     """Every dataset and every partition of every protocol and split that fit each other, at both scales."""
     for name in EXP.catalog.datasets:
-        keys.check_dataset(run_specs.dataset_spec(EXP.catalog, name))
+        keys.check_dataset(run_specs.dataset_spec(EXP.catalog, name).as_written())
     runs = [
         run
         for scale in plan.SCALES
@@ -234,7 +234,7 @@ def test_what_the_configuration_asks_for_is_whole():
         for scale in plan.SCALES:
             runs += figure_specs.figure_spec(EXP, scale, figure).runs.values()
     for run in runs:
-        keys.check_partition({"seed": run.seed, **run.config.partition.as_json()})
+        keys.check_partition({"seed": run.seed, **run.config.partition.as_written()})
     assert {run.config.partition.scheme for run in runs} >= {*SCHEMES, "domain"} - {"central"}
     assert set(typing.get_args(keys.PartitionSpecification.model_fields["scheme"].annotation)) == {*SCHEMES, "domain"}
     assert set(typing.get_args(Source.model_fields["source"].annotation)) == set(sources.SOURCES)

@@ -15,10 +15,13 @@ from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 
 import made
 from flatfed import cli, plan
+from flatfed.config.datasets import Source
 from flatfed.config.protocol import DEFAULTS
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
 from flatfed.plan import data_sources, run_specs
+
+PHOTOS = {"source": "imagefolder", "path": "photos", "size": 32}
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
     assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {("test_accuracy", "percent", None)}
     assert found.catalog.datasets["photos"].model_dump(exclude_none=True) == {
         **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
-        **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
+        **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": PHOTOS},
     }
     assert found.catalog.splits["skewed"].headers == ["Dirichlet 0.3"]
     about = run_specs.run(found, "paper", "photos", "skewed", "fedavg", 1).config.as_json()
@@ -72,8 +75,8 @@ def test_the_page_and_the_manual_say_the_defaults():
 
 def test_counts_are_those_that_are_read(here):
     spec = run_specs.dataset_spec(load().catalog, "photos")
-    assert (spec["train"], spec["test"]) == (12, 6)
-    sources.fetch(spec, here / "read")
+    assert (spec.train, spec.test) == (12, 6)
+    sources.fetch(spec.as_written(), here / "read")
     assert np.load(here / "read/labels.npy").tolist() == [0] * 5 + [1] * 4 + [2] * 3 + [0, 0, 1, 1, 2, 2]
 
 
@@ -85,8 +88,8 @@ def test_domains_are_counted_as_they_are_read(here):
         content["datasets"]["photos"] = {"domains": ["train", "test"], "source": source}
 
     spec = run_specs.dataset_spec(load(change=change).catalog, "photos")
-    assert (spec["train"], spec["test"], spec["classes"]) == (15, 3, 3)  # a fifth of 12 is 2, of 6 is 1
-    sources.fetch(spec, here / "read")
+    assert (spec.train, spec.test, spec.classes) == (15, 3, 3)  # a fifth of 12 is 2, of 6 is 1
+    sources.fetch(spec.as_written(), here / "read")
 
 
 @pytest.mark.parametrize(("shape", "wanted"), [((7, 10, 12), [1, 10, 12]), ((7, 10, 12, 3), [3, 10, 12])])
@@ -98,14 +101,14 @@ def test_an_archive_is_counted(here, shape, wanted):
     change = put("datasets", "photos", value={"source": {"source": "npz", "path": "a.npz"}})
     spec = load(change=lambda content: (change(content), put("splits", "skewed", "clients", value=3)(content)))
     spec = run_specs.dataset_spec(spec.catalog, "photos")
-    assert (spec["train"], spec["test"], spec["classes"], spec["shape"]) == (7, 2, 4, wanted)
-    sources.fetch(spec, here / "read")
+    assert (spec.train, spec.test, spec.classes, spec.shape) == (7, 2, 4, wanted)
+    sources.fetch(spec.as_written(), here / "read")
 
 
 def test_what_this_machine_reads_is_counted(here):
     (here / "photos").rename(here / "elsewhere")
     data = {"photos": {"source": "imagefolder", "path": str(here / "elsewhere"), "size": 32}}
-    assert run_specs.dataset_spec(load(data=data).catalog, "photos")["train"] == 12
+    assert run_specs.dataset_spec(load(data=data).catalog, "photos").train == 12
 
 
 def test_declared_numbers_need_no_images(here):
@@ -115,11 +118,10 @@ def test_declared_numbers_need_no_images(here):
     for words in ("own/photos.yaml: datasets.photos", "'photos' does not exist", absent):
         assert words in message
     whole = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6}
-    source = {"source": "imagefolder", "path": "photos", "size": 32}
     assert (
         run_specs.dataset_spec(
-            load(change=put("datasets", "photos", value={**whole, "source": source})).catalog, "photos"
-        )["test"]
+            load(change=put("datasets", "photos", value={**whole, "source": PHOTOS})).catalog, "photos"
+        ).test
         == 6
     )
 
@@ -249,7 +251,7 @@ def load_asked():
 
 
 def test_a_data_file_that_is_replaced_changes_the_listing(here):
-    source = {"source": "npz", "path": "data.npz"}
+    source = Source(source="npz", path="data.npz")
     assert data_sources.listing(source) is None, "it is not there"
 
     def listed(value, seconds):
@@ -263,9 +265,9 @@ def test_a_data_file_that_is_replaced_changes_the_listing(here):
 
 
 def test_an_image_that_is_exchanged_or_moved_changes_the_listing(here):
-    source = {"source": "imagefolder", "path": "photos", "size": 32}
+    source = Source(**PHOTOS)
     first = counting.listing(source)
-    assert counting.listing(source) == first and counting.listing({"source": "npz", "path": "x.npz"}) is None
+    assert counting.listing(source) == first and counting.listing(Source(source="npz", path="x.npz")) is None
     Path("photos/train/a/4.png").rename(Path("photos/train/b/9.png"))
     moved = counting.listing(source)
     Path("photos/train/b/9.png").rename(Path("photos/train/a/4.png"))
@@ -280,7 +282,7 @@ def test_an_image_that_is_exchanged_or_moved_changes_the_listing(here):
 def test_contents_decide_whether_data_changed(here, monkeypatch, kind):
     """A file whose size or time changed is hashed again, the others are not."""
     np.savez("data.npz", train_images=np.zeros((4, 2, 2), dtype=np.uint8))
-    source = {"source": kind, "path": "data.npz" if kind == "npz" else "photos"}
+    source = Source(**PHOTOS if kind == "imagefolder" else {"source": "npz", "path": "data.npz"})
     file = Path("data.npz" if kind == "npz" else "photos/train/a/4.png")
     content, cache, hashed = file.read_bytes(), here / "cache/photos.json", []
     digest = data_sources.digest_file
@@ -304,7 +306,7 @@ def test_contents_decide_whether_data_changed(here, monkeypatch, kind):
 
 
 def test_a_damaged_cache_or_a_disk_without_one_is_as_no_cache(here):
-    source = {"source": "imagefolder", "path": "photos"}
+    source = Source(**PHOTOS)
     (here / "cache").mkdir()
     (here / "cache/photos.json").write_text("{")
     assert data_sources.listing_of_contents(source, here / "cache/photos.json") == data_sources.listing(source)
@@ -317,12 +319,12 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     monkeypatch.chdir(here / "elsewhere")
     asked = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
     found = plan.load(ROOT, asked)
-    assert run_specs.dataset_spec(found.catalog, "photos")["source"]["path"] == str(here / "photos")
+    assert run_specs.dataset_spec(found.catalog, "photos").source.path == str(here / "photos")
     (here / "Snakefile").unlink()
     with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
         plan.load(ROOT, asked).check()
     (here / "photos").rename(here / "own/photos")
-    assert run_specs.dataset_spec(plan.load(ROOT, asked).catalog, "photos")["train"] == 12
+    assert run_specs.dataset_spec(plan.load(ROOT, asked).catalog, "photos").train == 12
 
 
 @pytest.mark.parametrize(

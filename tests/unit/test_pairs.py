@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from flatfed import algorithms, plan
-from flatfed.data import keys
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.plan import run_specs
@@ -76,8 +75,8 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
     for scale in ("paper", "preview"):
         mine, plain = (run_specs.partition_spec(exp, scale, PROTOCOL, split, 1) for split in ("one", "other"))
         theirs = run_specs.partition_spec(exp, scale, PROTOCOL, "dir0.1-100", 1)
-        assert plain == {key: value for key, value in mine.items() if key != "images_of"}
-        assert keys.pooled(mine) == theirs and (mine["scheme"], mine["clients"]) == ("central", 1)
+        assert plain == mine.model_copy(update={"images_of": None})
+        assert mine.pooled == theirs.as_written() and (mine.scheme, mine.clients) == ("central", 1)
         one, other = (
             run_specs.run(exp, scale, PROTOCOL, split, "centralised_sgd", 1).config for split in ("one", "other")
         )

@@ -18,8 +18,7 @@ LABELS = np.repeat(np.arange(10), 5000)
 
 def deal(labels=LABELS, **spec):
     spec = {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec}
-    keys.check_partition(spec)
-    return partitions.assign(labels, spec)
+    return partitions.assign(labels, keys.check_partition(spec))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +212,7 @@ def tiny(tmp_path):
     """The folder of a data set of 24 training and 6 test images in three classes."""
     images = np.zeros((30, 1, 8, 8), dtype=np.uint8)
     labels = np.arange(30) % 3
-    spec = {"name": "tiny", "classes": 3, "shape": [1, 8, 8], "source": {"source": "npz"}}
+    spec = keys.DatasetSpecification(name="tiny", classes=3, shape=[1, 8, 8], source={"source": "npz", "path": "x"})
     parts = (datasets.Part(images[part], labels[part]) for part in (slice(24), slice(24, None)))
     datasets.save(tmp_path / "tiny", spec, datasets.Images(*parts))
     return tmp_path / "tiny"

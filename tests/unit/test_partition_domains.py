@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from flatfed.data import dataset as datasets
+from flatfed.data import keys
 from flatfed.data import partition as partitions
 from flatfed.errors import DataError
 
@@ -15,6 +16,7 @@ NAMES = ["art", "clipart", "product"]
 SIZES = (23, 40, 17)
 SPEC = {"dataset": "office", "seed": 1, "classes": 4, "sampler": "keyed"}
 LEAVE = {**SPEC, "scheme": "domain", "held_out": 1, "clients_per_domain": 5, "clients": 10}
+OFFICE = keys.DatasetSpecification(name="office", classes=4, shape=[1, 4, 4], source={"source": "npz", "path": "x"})
 
 
 @pytest.fixture
@@ -26,9 +28,8 @@ def office(tmp_path):
     )
     numbers = [np.concatenate(part) for part in (train, test)]
     parts = [(rng.integers(0, 256, (len(n), 1, 4, 4)).astype(np.uint8), np.arange(len(n)) % 4) for n in numbers]
-    spec = {"name": "office", "classes": 4, "shape": [1, 4, 4], "source": {"source": "npz"}}
     parts = [datasets.Part(*part, own) for part, own in zip(parts, numbers, strict=True)]
-    datasets.save(tmp_path / "office", spec, datasets.Images(*parts, NAMES))
+    datasets.save(tmp_path / "office", OFFICE, datasets.Images(*parts, NAMES))
     return tmp_path / "office"
 
 
@@ -82,7 +83,6 @@ def test_what_cannot_be_left_out_is_refused(office, changes, message):
 
 
 def test_data_without_domains_or_with_an_empty_one_are_refused(tmp_path):
-    spec = {"name": "office", "classes": 4, "shape": [1, 4, 4], "source": {"source": "npz"}}
     part = (np.zeros((8, 1, 4, 4), np.uint8), np.arange(8) % 4)
     for domains, message in (
         (None, "dataset 'office' lists no `domains`"),
@@ -93,7 +93,7 @@ def test_data_without_domains_or_with_an_empty_one_are_refused(tmp_path):
         ((np.zeros(8, int), np.zeros(8, int), ["art"]), "has only the domain 'art'"),
     ):
         own = [datasets.Part(*part, each) for each in (domains[:2] if domains else (None, None))]
-        datasets.save(tmp_path / "office", spec, datasets.Images(*own, domains and domains[2]))
+        datasets.save(tmp_path / "office", OFFICE, datasets.Images(*own, domains and domains[2]))
         with pytest.raises(DataError, match=message):
             make(tmp_path / "office", clients_per_domain=1, clients=1, held_out=0)
 

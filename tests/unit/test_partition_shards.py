@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from flatfed.data import keys
 from flatfed.data import partition as partitions
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import compatibility, run_specs
@@ -35,7 +36,8 @@ BEFORE = [
 
 def deal(labels, clients, each=2, seed=1, assignment="different_classes"):
     spec = {"dataset": "test", "seed": seed, "classes": int(labels.max()) + 1, "scheme": "shards", "clients": clients}
-    return partitions.assign(labels, {**spec, "shards_per_client": each, "assignment": assignment})
+    whole = {**spec, "shards_per_client": each, "assignment": assignment}
+    return partitions.assign(labels, keys.check_partition(whole))
 
 
 def cut(labels, clients, each):
@@ -53,7 +55,8 @@ def classes_of(labels, part, each):
 def test_other_schemes_and_the_permutation_deal_what_they_dealt_before(spec, digest):
     total = hashlib.sha256()
     for seed in (1, 2, 3):
-        for part in partitions.assign(MIXED, {"dataset": "test", "seed": seed, "classes": 10, "clients": 20, **spec}):
+        whole = keys.check_partition({"dataset": "test", "seed": seed, "classes": 10, "clients": 20, **spec})
+        for part in partitions.assign(MIXED, whole):
             total.update(part.astype("<i8").tobytes() + b";")
     assert total.hexdigest()[:16] == digest
 
@@ -165,12 +168,12 @@ def test_what_the_configuration_says_reaches_the_deal():
                 run_specs.partition_spec(EXP, scale, "dfedsam-cifar10", name, 1)
                 for name in (split, "shards2-100-permutation")
             )
-            assert plain["assignment"] == "different_classes"
-            assert other == {**plain, "assignment": "permutation"}
+            assert plain.assignment == "different_classes"
+            assert other == plain.model_copy(update={"assignment": "permutation"})
     others = {EXP.catalog.splits[split].scheme for split in EXP.catalog.splits} - {"shards"}
     for split in ("dir0.6-100", "path3-100", "iid-100-norep", "central-dir0.6-100"):
         others.discard(EXP.catalog.splits[split].scheme)
-        assert "assignment" not in run_specs.partition_spec(EXP, "preview", "fedsmoo-cifar10", split, 1)
+        assert run_specs.partition_spec(EXP, "preview", "fedsmoo-cifar10", split, 1).assignment is None
     assert others == {"domain"}
 
 

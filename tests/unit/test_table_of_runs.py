@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ import made
 from flatfed import cli, plan
 from flatfed.data import manifest
 from flatfed.plan import numbers, run_specs
-from flatfed.plan.numbers import Number
 from flatfed.runs import record as records
 from flatfed.tables import cells
 from shipped import EXP
@@ -243,7 +243,10 @@ def so_far(tmp_path, monkeypatch):
     """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2; FedSMOO finished."""
     monkeypatch.chdir(tmp_path)
     # Their few rounds have no mean of 21.
-    monkeypatch.setattr(numbers, "Number", lambda **content: Number(**{**content, "smoothing": 1}))
+    def unsmoothed(number, **changes):
+        return replace(number, **{key: 1 if key == "smoothing" else value for key, value in changes.items()})
+
+    monkeypatch.setattr(numbers, "replace", unsmoothed)
     at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6])
     at_paper_setting("fedavg", [0.1, 0.2])
     at_paper_setting("fedsmoo", [0.5] * 143 + [0.68] * 50 + [0.80] * 607)

@@ -1,14 +1,14 @@
 # Inputs and parameters of a job, from its wildcards.
 @reports_errors
 def dataset_spec(wildcards):
-    return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset))
+    return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset).as_written())
 
 
 @functools.cache
 @reports_errors
 def source_of(dataset):
     """Return the source of a dataset, the digest of its files, and whether only their times changed."""
-    source = run_specs.dataset_spec(EXPERIMENT.catalog, dataset)["source"]
+    source = run_specs.dataset_spec(EXPERIMENT.catalog, dataset).source
     digest = data_sources.listing_of_contents(source, Path(".snakemake/flatfed-data", f"{dataset}.json"))
     return source, digest, digest != data_sources.listing(source)
 
@@ -16,7 +16,7 @@ def source_of(dataset):
 def source_file(wildcards):
     """Return the source files of a dataset, so that a new file reruns the fetch; none for other sources."""
     source, _, same_contents = source_of(wildcards.dataset)
-    paths = [source[key] for key in data_sources.files(source)]
+    paths = list(data_sources.files(source).values())
     return [ancient(path) for path in paths] if same_contents else paths
 
 
@@ -38,16 +38,16 @@ def partition_of(wildcards):
 
 
 def partition_spec(wildcards):
-    return as_json(partition_of(wildcards))
+    return as_json(partition_of(wildcards).as_written())
 
 
 def partition_version(wildcards):
-    return schemes.VERSIONS[partition_of(wildcards)["scheme"]]
+    return schemes.VERSIONS[partition_of(wildcards).scheme]
 
 
 def partition_data(wildcards):
     """Return the dataset of a partition."""
-    dataset = partition_of(wildcards)["dataset"]
+    dataset = partition_of(wildcards).dataset
     return {"manifest": PATHS.manifest(dataset), "labels": ancient(PATHS.arrays(dataset)[1])}
 
 

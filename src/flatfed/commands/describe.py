@@ -68,10 +68,10 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     steps: dict[str, str] = {}
     for run in runs:
         folder = run.paths.dataset(run.dataset)
-        dataset = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset))
-        partition = quoted(run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed))
+        dataset = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset).as_written())
+        spec = run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed)
         steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"
-        steps[run.partition] = f"partition --spec {partition} --dataset {folder} --out {run.partition}"
+        steps[run.partition] = f"partition --spec {quoted(spec.as_written())} --dataset {folder} --out {run.partition}"
         if run.weights:
             steps[run.weights] = f"weights --name {run.config.model.weights} --out {run.weights}"
         weights = f"--weights {run.weights} " if run.weights else ""

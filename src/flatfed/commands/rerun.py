@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     from flatfed.engine.job.train import train
 
     with lock.held(options.out):
-        partitions.make({**config.partition.as_json(), "seed": config.seed}, dataset, partition)
+        partitions.make({**config.partition.as_written(), "seed": config.seed}, dataset, partition)
         if partitions.load(partition).digest != record.partition_digest:
             raise DataError(f"{partition}: not the partition of {options.run}: its code differs")
         config = config.changed(executor={**config.executor.as_json(), device: executor})

@@ -34,7 +34,8 @@ NO_RUN = True, 0, ""
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    The runs of a cell have the precision of the longest; of equally long ones, that of the run which finished first.
+    The runs of a cell and of its base row have the precision of the longest; of equally long ones, that of the run
+    which finished first.
 
     :raises DataError: the folder has no run of the table.
     """
@@ -109,10 +110,9 @@ def _read_one(folder: Path) -> RunRecord:
 
 def _placed(cell: list[Number], place: Callable[[list[Run]], dict[str, Run]]) -> list[Number]:
     """Return the numbers of a ``cell`` with the runs that ``place`` returns for the folders of their runs."""
-    ours = place([run for number in cell for run in number.runs])
-    bases = place([run for number in cell for run in number.base_runs])
-    runs = [tuple(ours[run.path] for run in number.runs) for number in cell]
-    base_runs = [tuple(bases[run.path] for run in number.base_runs) for number in cell]
+    chosen = place(list(runs_of(cell).values()))
+    runs = [tuple(chosen[run.path] for run in number.runs) for number in cell]
+    base_runs = [tuple(chosen[run.path] for run in number.base_runs) for number in cell]
     return [replace(number, runs=r, base_runs=b) for number, r, b in zip(cell, runs, base_runs, strict=True)]
 
 

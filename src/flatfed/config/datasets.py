@@ -97,13 +97,15 @@ class Source(OfKind):
     obtain: Location = optional("imagefolder only, where to get the images; printed if they are missing")
 
     @model_validator(mode="after")
-    def _is_one_file(self) -> Self:
+    def _is_consistent(self) -> Self:
         if self.source == "npz" and set("{}") & set(self.path):
             raise mistake(["path"], "of one file without braces, which are wildcards to Snakemake")
+        if self.resize and self.resize < self.size:
+            raise mistake(["resize"], f"it must be at least size, {self.size}, which is cut out of it")
         return self
 
 
-class Dataset(Document):
+class DatasetDocument(Document):
     label: Line = optional("its name in tables; the id if absent")
     classes: Annotated[Count, Field(ge=2)] = optional(
         "number of classes, at least 2; counted if absent and the images are on disk"
@@ -138,12 +140,12 @@ class Dataset(Document):
         return self
 
 
-class LocalDataset(Dataset):
+class LocalDataset(DatasetDocument):
     """A complete dataset with the counts of this machine's images."""
 
     declared_images: Count = required("number of images of the published dataset")
 
 
 SOURCE = Content(Source)
-Datasets = Annotated[dict[IdOfFile, Dataset], NotEmpty]
+Datasets = Annotated[dict[IdOfFile, DatasetDocument], NotEmpty]
 DATASETS = Content(Datasets)

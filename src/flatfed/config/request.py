@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
+from flatfed.config.datasets import Source
 from flatfed.config.document import Content, Document, optional, required
 from flatfed.config.values import Different, NotEmpty, Seeds, by_type
 
@@ -36,7 +37,7 @@ class Request(Document):
         "whether runs use the values that `snakemake tuning` chose where a paper does not print its choice",
         False,
     )
-    data: dict[str, Annotated[dict[str, Any], Field(description="a source of data, as in config/datasets.yaml")]] = (
+    data: dict[str, Annotated[Source, Field(description="a source of data, as in config/datasets.yaml")]] = (
         optional("sources of datasets on this machine, instead of those in config/datasets.yaml", {})
     )
     algorithm_folders: Folders = optional("folders with your algorithms, one file each", [])

@@ -9,13 +9,23 @@ import hashlib
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from flatfed.config.datasets import Source
 from flatfed.errors import DataError, missing_message
 from flatfed.files import UNREADABLE
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
 PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
+
+
+class Counts(NamedTuple):
+    """Numbers of a dataset: ``classes``, ``shape`` (C, H, W) of an image, ``train`` and ``test`` images."""
+
+    classes: int
+    shape: list[int]
+    train: int
+    test: int
 
 
 def test_count(images: int) -> int:
@@ -39,20 +49,19 @@ def folders(root: Path, where: str, expected: str) -> list[str]:
     return names
 
 
-def layout(source: dict[str, Any]) -> str:
-    return (BY_DOMAIN if source.get("domains") else PLAIN) + (f". {source['obtain']}" if "obtain" in source else "")
+def layout(source: Source) -> str:
+    return (BY_DOMAIN if source.domains else PLAIN) + (f". {source.obtain}" if source.obtain else "")
 
 
-def part_folders(source: dict[str, Any], domains: list[str] | None, where: str) -> list[str]:
+def part_folders(source: Source, domains: list[str] | None, where: str) -> list[str]:
     """Return the names of the folders that contain class folders: train and test, or one for each of ``domains``.
 
     :raises DataError: ``source`` lists another number of folders, or its folder exists and lacks one.
     """
-    by_domain, root = source.get("domains"), Path(source["path"])
-    if not by_domain:
+    root, listed = Path(source.path), isinstance(source.domains, list)
+    if not source.domains:
         return ["train", "test"]
-    listed = isinstance(by_domain, list)
-    parts = by_domain if listed else domains or folders(root, where, layout(source))
+    parts = source.domains if listed else domains or folders(root, where, layout(source))
     if domains and len(parts) != len(domains):
         expected = f"expected one for each of the {len(domains)} domains, in this order: {', '.join(domains)}"
         raise DataError(f"{where}.domains: {len(parts)} folders are listed; {expected}")
@@ -75,12 +84,12 @@ def class_images(folder: Path, where: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def folder_images(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
+def folder_images(source: Source, domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
     """Return part or domain -> image files of each class.
 
     :raises DataError: another layout, a class that only some parts have, or an empty class.
     """
-    root, (first, *others) = Path(source["path"]), part_folders(source, domains, where)
+    root, (first, *others) = Path(source.path), part_folders(source, domains, where)
     classes = {part: folders(root / part, where, layout(source)) for part in (first, *others)}
     for part in others:
         if different := {*classes[part]} ^ {*classes[first]}:
@@ -90,20 +99,20 @@ def folder_images(source: dict[str, Any], domains: list[str] | None, where: str)
     return {part: [class_images(root / part / name, where) for name in names] for part, names in classes.items()}
 
 
-def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
-    """Return ``classes``, ``shape`` (colour), ``train`` and ``test`` of an image folder."""
+def imagefolder(source: Source, domains: list[str] | None, where: str) -> Counts:
+    """Return the counts of an image folder, in colour."""
     images = folder_images(source, domains, where)
     counts = {part: sum(map(len, by_class)) for part, by_class in images.items()}
     total, classes = sum(counts.values()), len(next(iter(images.values())))
-    test = sum(map(test_count, counts.values())) if source.get("domains") else counts["test"]
-    return {"classes": classes, "shape": [3, source["size"], source["size"]], "train": total - test, "test": test}
+    test = sum(map(test_count, counts.values())) if source.domains else counts["test"]
+    return Counts(classes, [3, source.size, source.size], total - test, test)
 
 
-def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
-    """Return ``classes``, ``shape``, ``train`` and ``test`` of an .npz file in MedMNIST's layout."""
+def npz(source: Source, domains: list[str] | None, where: str) -> Counts:
+    """Return the counts of an .npz file in MedMNIST's layout."""
     import numpy as np
 
-    path, lengths, shapes, largest = source["path"], {}, [], 0
+    path, lengths, shapes, largest = source.path, {}, [], 0
     try:
         with zipfile.ZipFile(path) as archive:
             for part in ("train", "test"):
@@ -119,20 +128,20 @@ def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[s
     except UNREADABLE as error:
         expected = "expected train_images (n, h, w[, c]), train_labels, test_images and test_labels"
         raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {expected}") from None
-    return {"classes": largest + 1, "shape": shapes[0], "train": lengths["train"], "test": lengths["test"]}
+    return Counts(largest + 1, shapes[0], **lengths)
 
 
-def listing(source: dict[str, Any]) -> str | None:
+def listing(source: Source) -> str | None:
     """Return a digest of the names, sizes and times of an image folder's images; None for other sources."""
-    if source["source"] != "imagefolder":
+    if source.source != "imagefolder":
         return None
     lines = [f"{name} {size} {time}" for name, (size, time) in image_stamps(source).items()]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def image_stamps(source: dict[str, Any]) -> dict[str, list[int]]:
+def image_stamps(source: Source) -> dict[str, list[int]]:
     """Return {path in the folder: [size, time]} of an image folder's images."""
-    stamps, root = {}, source["path"]
+    stamps, root = {}, source.path
     for folder, names, files in os.walk(root, followlinks=True):
         names.sort()
         for name in sorted(files):

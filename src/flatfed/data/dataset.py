@@ -16,6 +16,7 @@ import numpy as np
 
 from flatfed.data import manifest as manifests
 from flatfed.data import published
+from flatfed.data.keys import DatasetSpecification
 from flatfed.data.manifest import Manifest
 from flatfed.errors import DataError
 from flatfed.files import HASHED, digest_arrays, write_whole
@@ -113,18 +114,18 @@ def verify(folder: str | os.PathLike[str]) -> None:
         raise DataError(f"{folder}: the arrays are not those of dataset.json; {REMEDY}")
 
 
-def save(folder: str | os.PathLike[str], spec: dict[str, Any], source_images: Images) -> None:
+def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_images: Images) -> None:
     """Write ``source_images`` to a dataset's folder.
 
     :raises DataError: the arrays differ from the specification ``spec``; the old content of ``folder`` remains.
     """
-    folder, name, classes = Path(folder), spec["name"], spec["classes"]
+    folder, name, classes = Path(folder), spec.name, spec.classes
     train, test = source_images.train, source_images.test
     labels, domains = source_images.labels, source_images.domains
     for part, images in (("training", train.images), ("test", test.images)):
-        if (shape := list(images.shape[1:])) != list(spec["shape"]):
+        if (shape := list(images.shape[1:])) != spec.shape:
             actual = f"{part} images have shape {shape} (channels, height, width)"
-            raise DataError(f"dataset {name!r}: {actual}, but `shape` in config/datasets.yaml is {spec['shape']}")
+            raise DataError(f"dataset {name!r}: {actual}, but `shape` in config/datasets.yaml is {spec.shape}")
     _check_counts(spec, {"train": len(train.labels), "test": len(test.labels)})
     if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         span = f"labels go from {labels.min()} to {labels.max()}"
@@ -133,7 +134,7 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], source_images: Im
         listed = ", ".join(map(str, absent[:5])) + ", ..." * (len(absent) > 5)
         raise DataError(f"dataset {name!r}: no training image of class {listed}, but `classes: {classes}` is declared")
     with write_whole(folder / "images.npy") as out:
-        shape = (len(labels), *spec["shape"])
+        shape = (len(labels), *spec.shape)
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
         _write_images(out, (train.images, test.images), name)
         (folder / manifests.NAME).unlink(missing_ok=True)  # a folder without it is unfinished
@@ -149,7 +150,8 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], source_images: Im
         train=len(train.labels),
         test=len(test.labels),
         domains=source_images.domain_names,
-        source={key: value for key, value in spec["source"].items() if key not in manifests.PATHS},
+        # in one order: a job whose input has other bytes runs again
+        source=dict(sorted(spec.source.model_dump(exclude_unset=True, exclude=manifests.PATHS).items())),
         digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),
     )
@@ -164,12 +166,12 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], source_images: Im
         print(note, file=sys.stderr)
 
 
-def _check_counts(spec: dict[str, Any], counts: dict[str, int]) -> None:
-    declared = {part: spec[part] for part in ("train", "test") if part in spec}
+def _check_counts(spec: DatasetSpecification, counts: dict[str, int]) -> None:
+    declared = spec.model_dump(exclude_unset=True, include={"train", "test"})
     if declared.items() <= counts.items():
         return
-    name, source = spec["name"], {key: value for key, value in spec["source"].items() if key != "obtain"}
-    holder = f"{source['path']} holds" if "path" in source else "its source gives"
+    name, source = spec.name, spec.source.model_dump(exclude_unset=True, exclude={"obtain"})
+    holder = f"{spec.source.path} holds" if spec.source.path else "its source gives"
     raise DataError(
         f"dataset {name!r}: {holder} {counts['train']} training and {counts['test']} test images, but "
         f"{', '.join(f'`{part}: {count}`' for part, count in declared.items())} is declared (config/datasets.yaml: "

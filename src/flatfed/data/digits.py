@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from flatfed.data.dataset import Images, Part
+from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import DataError, unknown
 
 
-def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
+def digits(spec: DatasetSpecification) -> Images:
     """Return scikit-learn's 1,797 digits of 8 x 8 pixels, scaled from 0..16 to 0..255 and rounded.
 
     A fixed seed draws ``test`` test images, stratified by class. ``expand: rotate90`` adds the rotated digits as ten
@@ -29,14 +29,13 @@ def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
         ranks[members] = np.arange(len(members))
     quantiles = (ranks + 0.5) / np.bincount(labels)[labels]
     test = np.zeros(len(labels), dtype=bool)
-    test[np.argsort(quantiles, kind="stable")[: int(source["test"])]] = True
-    expand, names, numbers = source.get("expand"), None, None
-    where = f"dataset {spec['name']!r}"
-    if expand == "rotate90":
+    test[np.argsort(quantiles, kind="stable")[: spec.source.test]] = True
+    names, numbers, where = None, None, f"dataset {spec.name!r}"
+    if spec.source.expand == "rotate90":
         images = np.concatenate([images, np.rot90(images, axes=(2, 3))])
         labels, test = np.concatenate([labels, labels + 10]), np.concatenate([test, test])
-    elif expand == "styles":
-        names = spec.get("domains") or []
+    elif spec.source.expand == "styles":
+        names = spec.domains or []
         if not names:
             raise DataError(f"{where}: source.expand: styles needs a list `domains` of {', '.join(STYLES)}")
         numbers = ranks % len(names)

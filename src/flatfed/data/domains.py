@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from flatfed.data.keys import PartitionSpecification
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
 
 
 def leave_one_out(
-    numbers: np.ndarray | None, names: Sequence[str], spec: dict[str, Any]
+    numbers: np.ndarray | None, names: Sequence[str], spec: PartitionSpecification
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return every client's training positions and the test positions.
 
@@ -21,21 +21,21 @@ def leave_one_out(
 
     :raises DataError: ``spec`` does not fit the domains.
     """
-    key, dataset = "partition: clients_per_domain", f"dataset {spec['dataset']!r}"
+    key, dataset = "partition: clients_per_domain", f"dataset {spec.dataset!r}"
     if numbers is None:
         raise DataError(f"partition: scheme: domain, but {dataset} lists no `domains` in config/datasets.yaml")
-    if spec.get("sampler", "keyed") != "keyed":
+    if spec.sampler == "official":
         raise DataError("partition: sampler: the official code of FedLESAM has no domains; allowed here: keyed")
-    held_out, per_domain = spec["held_out"], spec["clients_per_domain"]
+    held_out, per_domain = spec.held_out, spec.clients_per_domain
     if held_out >= len(names):
         domains = f"its {len(names)} domains, from 0: {', '.join(names)}"
         raise DataError(f"partition: held_out: {held_out} is no domain of {dataset}; {domains}")
     if len(names) < 2:
         raise DataError(f"partition: {dataset} has only the domain {names[0]!r}; none is left to train")
     clients = per_domain * (len(names) - 1)
-    if spec.get("clients", clients) != clients:
-        raise DataError(f"{key}: {per_domain}, for {len(names) - 1} domains: clients: {clients}, not {spec['clients']}")
-    rng, parts = stream(spec["seed"], "partition"), []
+    if spec.clients not in (None, clients):
+        raise DataError(f"{key}: {per_domain}, for {len(names) - 1} domains: clients: {clients}, not {spec.clients}")
+    rng, parts = stream(spec.seed, "partition"), []
     for number, name in enumerate(names):
         members = rng.permutation(np.flatnonzero(numbers == number))
         if not len(members):

@@ -7,12 +7,13 @@ import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flatfed.data.counting import folder_images, test_count
 from flatfed.data.dataset import Images, Part
+from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import DataError
 
 if TYPE_CHECKING:
@@ -90,20 +91,20 @@ def eight_bits(picture: Image, mode: str) -> Image:
     return picture.convert(mode)
 
 
-def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
+def imagefolder(spec: DatasetSpecification) -> Images:
     """Return the images of ``path``/train/<class>/* and ``path``/test/<class>/* with ``size`` x ``size`` pixels.
 
     ``resize``: see ``shorter`` of :class:`Pictures`. With ``domains`` the layout is ``path``/<domain>/<class>/*, and a
     fixed random fifth of every domain is the test part. ``domains: true`` takes the folders named in ``spec``, a list
     others.
     """
-    where, by_domain = f"dataset {spec['name']!r}: source", source.get("domains")
-    images = folder_images(source, spec.get("domains"), where)
-    names = list(spec.get("domains") or images) if by_domain else None
+    source, where = spec.source, f"dataset {spec.name!r}: source"
+    images = folder_images(source, spec.domains, where)
+    names = list(spec.domains or images) if source.domains else None
     part, classes = next(iter(images.items()))
-    if len(classes) != spec["classes"]:
-        actual = f"{len(classes)} class folders in {Path(source['path']) / part}"
-        raise DataError(f"{where}: {actual}, but `classes: {spec['classes']}`")
+    if len(classes) != spec.classes:
+        actual = f"{len(classes)} class folders in {Path(source.path) / part}"
+        raise DataError(f"{where}: {actual}, but `classes: {spec.classes}`")
     files = [
         (path, label, number)
         for number, by_class in enumerate(images.values())
@@ -112,14 +113,14 @@ def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     ]
     labels, numbers = np.array([indices for _, *indices in files], dtype=np.int64).T
     is_test = numbers == 1  # the folder test
-    if by_domain:
+    if names:
         counts = enumerate(np.bincount(numbers))
         orders = [(np.random.Generator(np.random.Philox(number)).permutation(count), count) for number, count in counts]
         is_test = np.concatenate([order < test_count(count) for order, count in orders])
 
     def selected(mask: np.ndarray) -> Part:
         paths = [files[i][0] for i in np.flatnonzero(mask)]
-        pictures = Pictures(paths, spec["shape"][0], int(source["size"]), where, source.get("resize"))
+        pictures = Pictures(paths, spec.shape[0], source.size, where, source.resize)
         return Part(pictures, labels[mask], numbers[mask])
 
     return Images(selected(~is_test), selected(is_test), names)

@@ -5,9 +5,10 @@ The configuration imports this module: it must not import NumPy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from flatfed.config.datasets import Source
 from flatfed.config.document import Content, Document, OfKind, optional, required
@@ -15,7 +16,7 @@ from flatfed.config.values import LAST_SEED, Count, Natural, Positive, Shape, Te
 from flatfed.errors import DataError, unknown
 
 #: Keys that ``images_of`` takes from the partition around it, or that mean nothing in it.
-INHERITED = ("dataset", "classes", "seed", "client_test")
+INHERITED = {"dataset", "classes", "seed", "client_test"}
 
 HELP = "`python -m flatfed {command} --help` shows a complete one, `describe --script RUN` that of a run"
 
@@ -30,7 +31,36 @@ class DatasetSpecification(Document):
     source: Source = required("where the images come from")
 
 
-class PartitionSpecification(OfKind):
+class PartitionSettings(Document):
+    """The specification of a partition without its seed, as a run has it.
+
+    Unknown keys stay, because they may decide results. Fields are in the order of run.json.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    clients: Count = required("number of clients")
+    scheme: Literal["central", "iid", "dirichlet", "pathological", "shards", "domain"] = required(
+        "how images are partitioned among clients"
+    )
+    alpha: Positive = optional("concentration of each client's label distribution")
+    assignment: Literal["different_classes", "permutation"] = optional("which shards a client may have")
+    balanced: bool = optional("whether every client has the same number of images of every class")
+    classes: Count = optional("number of classes of the dataset")
+    classes_per_client: Count = optional("number of classes of a client")
+    client_test: Count = optional("number of test images of each client")
+    clients_per_domain: Count = optional("number of clients per training domain")
+    dataset: Text = optional("the name of the dataset")
+    held_out: Natural = optional("index of the domain held out for testing")
+    images_of: dict[str, Any] = optional("the partition whose images one client has")
+    replacement: bool = optional("whether an exhausted class restarts")
+    sampler: Literal["keyed", "official"] = optional("the random generator")
+    shards_per_client: Count = optional("number of shards of a client")
+
+
+class PartitionSpecification(PartitionSettings, OfKind):
+    model_config = ConfigDict(extra="forbid")
+
     selects: ClassVar = "scheme"
     only: ClassVar = {
         "images_of": ("central",),
@@ -48,67 +78,42 @@ class PartitionSpecification(OfKind):
         "domain": ("held_out", "clients_per_domain"),
     }
 
-    dataset: Text = required("the name of the dataset")
-    scheme: Literal["central", "iid", "dirichlet", "pathological", "shards", "domain"] = required(
-        "how images are partitioned among clients"
-    )
-    seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = required("the seed of the draw")
-    classes: Count = optional("number of classes of the dataset")
     clients: Count = optional("number of clients")
-    client_test: Count = optional("number of test images of each client")
-    sampler: Literal["keyed", "official"] = optional("the random generator")
-    images_of: dict[str, Any] = optional("the partition whose images one client has")
-    balanced: bool = optional("whether every client has the same number of images of every class")
-    alpha: Positive = optional("concentration of each client's label distribution")
-    replacement: bool = optional("whether an exhausted class restarts")
-    classes_per_client: Count = optional("number of classes of a client")
-    shards_per_client: Count = optional("number of shards of a client")
-    assignment: Literal["different_classes", "permutation"] = optional("which shards a client may have")
-    held_out: Natural = optional("index of the domain held out for testing")
-    clients_per_domain: Count = optional("number of clients per training domain")
+    dataset: Text = required("the name of the dataset")
+    seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = required("the seed of the draw")
+
+    @property
+    def pooled(self) -> dict[str, Any]:
+        """The specification of the partition whose images the central partition has, as JSON."""
+        return {**self.model_dump(exclude_unset=True, include={"dataset", "classes", "seed"}), **self.images_of}
 
 
 DATASET = Content(DatasetSpecification, DataError)
 PARTITION = Content(PartitionSpecification, DataError)
 
 
-def check_dataset(spec: dict[str, Any]) -> None:
-    """Refuse a dataset specification with a missing key, an unknown key or a wrong value (DataError)."""
-    where = f"dataset {spec['name']!r}" if "name" in spec else "the specification of the dataset"
-    _check(DATASET, spec, where, "fetch")
-    if problem := misfit(spec["source"]):
-        raise DataError(f"{where}: source.{problem}")
+def check_dataset(content: Mapping[str, Any]) -> DatasetSpecification:
+    """Return a dataset specification; DataError for a missing key, an unknown key or a wrong value."""
+    where = f"dataset {content['name']!r}" if "name" in content else "the specification of the dataset"
+    return _check(DATASET, content, where, "fetch")
 
 
-def misfit(source: dict[str, Any]) -> str:
-    """Return the contradiction between valid values of a ``source``, or ""."""
-    size, shorter = source.get("size"), source.get("resize")
-    if size is None or shorter is None or shorter >= size:
-        return ""
-    return f"resize: {shorter} must be at least size, {size}, which is cut out of it"
+def check_partition(content: Mapping[str, Any]) -> PartitionSpecification:
+    """Return a partition specification, checked as by :func:`check_dataset`."""
+    where = "the specification of the partition"
+    spec = _check(PARTITION, content, where, "partition")
+    if spec.images_of is not None:
+        where = f"{where}: images_of"
+        if inherited := INHERITED & spec.images_of.keys():
+            raise DataError(f"{where}: {min(inherited)} is not allowed here: set it for the central partition")
+        if (scheme := spec.images_of.get("scheme")) in ("central", "domain"):
+            raise DataError(unknown("scheme", scheme, ("iid", "dirichlet", "pathological", "shards"), where))
+        _check(PARTITION, spec.pooled, where, "partition")
+    return spec
 
 
-def check_partition(spec: dict[str, Any], where: str = "the specification of the partition") -> None:
-    """Refuse a partition specification as :func:`check_dataset` does."""
-    _check(PARTITION, spec, where, "partition")
-    if "images_of" in spec:
-        for key in spec["images_of"]:
-            if key in INHERITED:
-                raise DataError(f"{where}: images_of: {key} is not allowed here: set it for the central partition")
-        inner = pooled(spec)
-        if inner.get("scheme") in ("central", "domain"):
-            schemes = ("iid", "dirichlet", "pathological", "shards")
-            raise DataError(unknown("scheme", inner["scheme"], schemes, f"{where}: images_of"))
-        check_partition(inner, f"{where}: images_of")
-
-
-def pooled(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the specification of the partition whose images the central partition ``spec`` pools."""
-    return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
-
-
-def _check(content: Content, spec: dict[str, Any], where: str, command: str) -> None:
+def _check(kind: Content, content: Mapping[str, Any], where: str, command: str) -> Any:
     try:
-        content.check(spec, where)
+        return kind.check(content, where)
     except DataError as error:
         raise DataError(f"{error}. {HELP.format(command=command)}") from None

@@ -10,7 +10,7 @@ from flatfed.files import read_json, write_json
 
 NAME = "dataset.json"
 #: Keys of a source that are paths of one machine.
-PATHS = ("path", "order")
+PATHS = {"path", "order"}
 
 
 class Manifest(JsonDocument):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,19 +46,19 @@ class Partition:
     client_validation: list[np.ndarray] | None = None
 
 
-def assign(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+def assign(labels: np.ndarray, spec: keys.PartitionSpecification) -> list[np.ndarray]:
     """Return every client's positions among the training ``labels`` (n,), for all schemes but ``domain``.
 
     With ``images_of``, the central client has the images of all clients of that partition, repeated ones included.
 
     :raises DataError: the partition is impossible.
     """
-    clients = spec.get("clients", 1)
+    clients = spec.clients or 1
     if clients > len(labels):
-        raise DataError(f"partition: {clients} clients, but {spec['dataset']!r} has {len(labels)} training images")
-    if "images_of" in spec:
-        return [np.concatenate(assign(labels, keys.pooled(spec)))]
-    return SCHEMES[spec["scheme"]](labels, spec)
+        raise DataError(f"partition: {clients} clients, but {spec.dataset!r} has {len(labels)} training images")
+    if spec.images_of:
+        return [np.concatenate(assign(labels, keys.PartitionSpecification(**spec.pooled)))]
+    return SCHEMES[spec.scheme](labels, spec)
 
 
 def draw_client_test(
@@ -123,29 +124,29 @@ def _arrays(parts: list[np.ndarray], test: np.ndarray, labels: np.ndarray, class
     }
 
 
-def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-    """Partition the dataset in the folder ``dataset``, and write the .npz file ``out`` atomically.
+def make(content: Mapping[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Partition the dataset in the folder ``dataset`` by a specification, JSON; write the .npz file ``out`` atomically.
 
-    :raises DataError: ``spec`` is wrong, impossible or of another dataset, or a file is unusable or altered.
+    :raises DataError: the specification is wrong, impossible or of another dataset, or a file is unusable or altered.
     """
-    keys.check_partition(spec)
+    spec = keys.check_partition(content)
     check_place(out)
     data = datasets.load(dataset)
-    if data.name != spec["dataset"]:
-        raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")
-    if spec.get("classes", data.classes) != data.classes:
-        raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec['classes']}")
+    if data.name != spec.dataset:
+        raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec.dataset!r}")
+    if spec.classes not in (None, data.classes):
+        raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec.classes}")
     datasets.verify(dataset)
-    if spec["scheme"] == "domain":
+    if spec.scheme == "domain":
         parts, test = leave_one_out(data.domains, data.domain_names, spec)
     else:
         parts = assign(data.labels[: data.train], spec)
         test = np.arange(data.train, data.train + data.test, dtype=np.int64)
     arrays = _arrays(parts, test, data.labels, data.classes)
-    if "client_test" in spec:
-        drawn = draw_client_test(data.labels, parts, test, spec["client_test"], spec["seed"])
+    if spec.client_test:
+        drawn = draw_client_test(data.labels, parts, test, spec.client_test, spec.seed)
         arrays["client_test"] = np.concatenate(drawn)
-    about = json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)
+    about = json.dumps({**spec.as_written(), "dataset_digest": data.digest}, sort_keys=True)
     content = {**{name: array.astype(np.int64) for name, array in arrays.items()}, "spec": np.array(about)}
     with write_whole(out) as file:
         np.savez(file, **content, sha256=np.array(digest_arrays(**content)))

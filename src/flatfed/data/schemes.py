@@ -15,53 +15,52 @@ from typing import Any
 
 import numpy as np
 
+from flatfed.data.keys import PartitionSpecification
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
 
 #: Attempted exchanges per shard.
 SWEEPS = 100
 
-Scheme = Callable[[np.ndarray, dict[str, Any]], list[np.ndarray]]
 
-
-def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+def central(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Give one client every image once."""
     return [np.arange(len(labels), dtype=np.int64)]
 
 
-def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+def iid(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Partition at random; ``balanced``: with equal numbers of every class, up to one image."""
-    clients = spec["clients"]
+    clients = spec.clients
     # The official code's balanced CIFAR-100 depends on the order of ties in its sort.
-    balanced = "class-balanced partition that can be reproduced" if spec.get("balanced", False) else None
+    balanced = "class-balanced partition that can be reproduced" if spec.balanced else None
     if _official(spec, lacking=balanced):
-        order = np.random.RandomState(spec["seed"]).permutation(len(labels))
+        order = np.random.RandomState(spec.seed).permutation(len(labels))
         ends = np.cumsum(_official_sizes(len(labels), clients))
         return list(np.split(order, ends[:-1]))
-    order = stream(spec["seed"], "partition").permutation(len(labels))
-    if spec.get("balanced", False):
+    order = stream(spec.seed, "partition").permutation(len(labels))
+    if spec.balanced:
         order = order[np.argsort(labels[order], kind="stable")]
     size = len(labels) // clients
     return [order[client : size * clients : clients] for client in range(clients)]
 
 
-def dirichlet(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+def dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Draw images by class shares from Dirichlet(alpha, ..., alpha), with replacement (FedSMOO) or without (DisPFL)."""
-    classes, alpha = spec["classes"], float(spec["alpha"])
-    concentration, replacement = np.full(classes, alpha), spec.get("replacement", True)
+    classes, alpha = spec.classes, float(spec.alpha)
+    concentration, replacement = np.full(classes, alpha), spec.replacement is not False
     if _official(spec, lacking=None if replacement else "Dirichlet partition without replacement"):
-        return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec["clients"]))
-    rng = stream(spec["seed"], "partition")
-    shares = rng.dirichlet(concentration, spec["clients"])
+        return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec.clients))
+    rng = stream(spec.seed, "partition")
+    shares = rng.dirichlet(concentration, spec.clients)
     return (_pools if replacement else _without_replacement)(labels, shares, rng)
 
 
-def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+def pathological(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Give every client ``classes_per_client`` random classes in equal shares (FedSMOO app. B.2)."""
-    classes, kept = spec["classes"], spec["classes_per_client"]
+    classes, kept = spec.classes, spec.classes_per_client
     if kept > classes:
         raise DataError(f"partition: classes_per_client: {kept} is more than the {classes} classes")
-    mask = np.zeros((spec["clients"], classes))
+    mask = np.zeros((spec.clients, classes))
     mask[:, :kept] = 1 / kept
 
     def shares(rng: Any) -> np.ndarray:
@@ -72,26 +71,26 @@ def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 
     if _official(spec):
         return _official_pools(labels, spec, shares)
-    rng = stream(spec["seed"], "partition")
+    rng = stream(spec.seed, "partition")
     return _pools(labels, shares(rng), rng)
 
 
-def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+def shards(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Sort the images by class, cut them into equal shards, and give ``shards_per_client`` to every client.
 
     ``assignment``: ``different_classes``, no client has a class twice (DFedSAM app. C), or ``permutation`` (McMahan et
     al. 2017, section 3).
     """
     _official(spec, lacking="shards")
-    clients, per_client, count = spec["clients"], spec["shards_per_client"], len(labels)
+    clients, per_client, count = spec.clients, spec.shards_per_client, len(labels)
     size = count // (clients * per_client)
     if size == 0:
         raise DataError(f"partition: {clients} clients x {per_client} shards are more than the {count} training images")
-    rng = stream(spec["seed"], "partition")
+    rng = stream(spec.seed, "partition")
     order = rng.permutation(count)
     order = order[np.argsort(labels[order], kind="stable")]
     pieces = order[: clients * per_client * size].reshape(clients * per_client, size)
-    if spec["assignment"] == "permutation":
+    if spec.assignment == "permutation":
         assigned = rng.permutation(clients * per_client).reshape(clients, per_client)
     else:
         assigned = _of_different_classes([np.unique(labels[piece]).tolist() for piece in pieces], clients, rng)
@@ -132,9 +131,9 @@ def _of_different_classes(classes: list[list[int]], clients: int, rng: np.random
     return np.array(shard_at).reshape(-1, clients).T[rng.permutation(clients)]
 
 
-def _official(spec: dict[str, Any], lacking: str | None = None) -> bool:
+def _official(spec: PartitionSpecification, lacking: str | None = None) -> bool:
     """Return whether the sampler is official; DataError if it supports no ``lacking`` partition."""
-    official = spec.get("sampler", "keyed") == "official"
+    official = spec.sampler == "official"
     if official and lacking:
         raise DataError(f"partition: sampler: the official code has no {lacking}; allowed here: keyed")
     return official
@@ -201,23 +200,23 @@ def _without_replacement(labels: np.ndarray, shares: np.ndarray, rng: np.random.
 
 
 def _official_pools(
-    labels: np.ndarray, spec: dict[str, Any], shares: Callable[[np.random.RandomState], np.ndarray]
+    labels: np.ndarray, spec: PartitionSpecification, shares: Callable[[np.random.RandomState], np.ndarray]
 ) -> list[np.ndarray]:
     """Give images with replacement in the official code's order of draws.
 
     It draws a permutation of the data, the shares, then for every image a client and a class. An empty class is
     refilled and redrawn.
     """
-    rng = np.random.RandomState(spec["seed"])
+    rng = np.random.RandomState(spec.seed)
     order = rng.permutation(len(labels))
-    room = _official_sizes(len(labels), spec["clients"])
+    room = _official_sizes(len(labels), spec.clients)
     drawn = shares(rng)
     pools = _class_positions(labels, drawn, order)
     bounds = np.where(drawn > 0, np.cumsum(drawn, axis=1), 0.0)
     remaining = [len(pool) for pool in pools]
     parts = [np.empty(size, dtype=np.int64) for size in room]
     while room.any():
-        client = rng.randint(spec["clients"])
+        client = rng.randint(spec.clients)
         if not room[client]:
             continue
         room[client] -= 1
@@ -228,7 +227,8 @@ def _official_pools(
     return parts
 
 
-SCHEMES: dict[str, Scheme] = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, pathological, shards)}
+#: Scheme -> function of the training labels (n,) and the specification -> the positions of each client.
+SCHEMES = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, pathological, shards)}
 
 #: Versions (:mod:`flatfed.engine.versions`): increase one when its partitions change. domain is in data/domains.py.
 VERSIONS = dict.fromkeys((*SCHEMES, "domain"), 1)

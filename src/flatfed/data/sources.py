@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,22 +19,21 @@ from flatfed.errors import DataError, unknown
 from flatfed.files import UNREADABLE, check_place, download_folder
 
 
-def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
-    """Write the dataset folder ``out`` from ``spec``; DataError if the images do not fit."""
-    keys.check_dataset(spec)
+def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
+    """Write the dataset folder ``out`` of a specification, JSON; DataError if it is wrong or the images do not fit."""
+    spec = keys.check_dataset(content)
     check_place(out, folder=True)
-    source = spec["source"]
-    where = f"dataset {spec['name']!r}: source.order"
-    image_order = order.read(source["order"], where) if "order" in source else None
-    images = SOURCES[source["source"]](spec, source)
-    if spec.get("domains"):
+    where = f"dataset {spec.name!r}: source.order"
+    image_order = order.read(spec.source.order, where) if spec.source.order else None
+    images = SOURCES[spec.source.source](spec)
+    if spec.domains:
         images = _with_declared_domains(spec, images)
     datasets.save(out, spec, images if image_order is None else order.put(images, image_order, where))
 
 
-def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
+def _with_declared_domains(spec: keys.DatasetSpecification, images: Images) -> Images:
     """Return ``images`` with domains numbered as in ``spec``."""
-    declared, names, where = spec["domains"], images.domain_names, f"dataset {spec['name']!r}"
+    declared, names, where = spec.domains, images.domain_names, f"dataset {spec.name!r}"
     if names is None:
         raise DataError(f"{where}: its source has no domains; expected {', '.join(declared)}")
     for name in names:
@@ -46,26 +46,24 @@ def _with_declared_domains(spec: dict[str, Any], images: Images) -> Images:
     return Images(train, test, list(declared))
 
 
-def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
+def torchvision(spec: keys.DatasetSpecification) -> Images:
     """Return a dataset of torchvision, downloaded or from ``path``, and checked (MD5); ``draw``: a number of images."""
     from torchvision import datasets as torchvision_datasets
 
-    name, where = source["dataset"], f"dataset {spec['name']!r}"
-    if name not in DOWNLOADS:
-        raise DataError(unknown("dataset", name, DOWNLOADS, f"{where}: source.dataset"))
+    source, name, where = spec.source, spec.source.dataset, f"dataset {spec.name!r}"
     kind, parts = getattr(torchvision_datasets, name), []
     with download_folder() as folder:
-        download = "path" not in source or _link(kind, Path(source["path"]), Path(folder), f"{where}: source.path")
+        download = not source.path or _link(kind, Path(source.path), Path(folder), f"{where}: source.path")
         for train in (True, False):
             try:
                 part = kind(folder, train=train, download=download, **DOWNLOADS[name])
             except (OSError, RuntimeError) as error:
-                if "path" in source:
-                    raise DataError(f"{where}: source.path: {source['path']}: {error}") from error
-                ordered = f", order: {source['order']}" if "order" in source else ""
+                if source.path:
+                    raise DataError(f"{where}: source.path: {source.path}: {error}") from error
+                ordered = f", order: {source.order}" if source.order else ""
                 raise DataError(
                     f"{where}: torchvision could not download {name} ({error}). Repeat the command. Without a network, "
-                    f"point it at a file: --config 'data={{{spec['name']}: {{source: npz, path: FILE.npz{ordered}}}}}' "
+                    f"point it at a file: --config 'data={{{spec.name}: {{source: npz, path: FILE.npz{ordered}}}}}' "
                     "with train_images (n, h, w, c), train_labels, test_images, test_labels; or at torchvision's "
                     f"archives: {{source: torchvision, dataset: {name}, path: FILE_OR_FOLDER{ordered}}}"
                 ) from error
@@ -73,8 +71,8 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
             if name == "EMNIST":
                 images = images.transpose(0, 2, 1)  # its files hold transposed characters
             parts.append(Part(_channels_first(images), np.asarray(part.targets, dtype=np.int64)))
-    if "draw" in source:
-        parts = _draw(parts, int(source["draw"]), f"dataset {spec['name']!r}: source.draw")
+    if source.draw:
+        parts = _draw(parts, source.draw, f"{where}: source.draw")
     return Images(*parts)
 
 
@@ -120,10 +118,10 @@ DOWNLOADS = {"CIFAR10": {}, "CIFAR100": {}, "FashionMNIST": {}, "EMNIST": {"spli
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
-def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
+def npz(spec: keys.DatasetSpecification) -> Images:
     """Return the images of an .npz file in MedMNIST's layout, with optional train_domains, test_domains and domains."""
-    path = Path(source["path"])
-    where = f"dataset {spec['name']!r}: {path}"
+    path = Path(spec.source.path)
+    where = f"dataset {spec.name!r}: {path}"
     if not path.is_file():
         raise DataError(f"{where}: no such file; `path` of the npz source must name a file with {', '.join(ARRAYS)}")
     try:
@@ -178,5 +176,5 @@ def _channels_first(images: np.ndarray) -> np.ndarray:
     return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
-#: Kind of source -> function (dataset specification, source) -> images.
+#: Kind of source -> function of the dataset specification -> images.
 SOURCES = {"sklearn": digits, "torchvision": torchvision, "npz": npz, "imagefolder": imagefolder}

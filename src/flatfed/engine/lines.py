@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, floa
     return line
 
 
-def evaluated(run: Simulation, line: dict[str, float]) -> dict[str, Any]:
+def evaluated(run: Simulation, line: dict[str, float]) -> dict[str, float]:
     """Return ``line`` with losses and accuracies of the model that tables show."""
     with run.clock.counted_as("evaluation"):
         shown = next(iter(run.algorithm.evaluated(run.server).values()))[0]

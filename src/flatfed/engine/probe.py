@@ -86,7 +86,7 @@ class Probe:
         if not (self.run.probes and self.run.probes[-1]["round"] == self.run.round):
             self.run.probes.append(self.measures(order))
 
-    def measures(self, order: np.ndarray | None = None) -> dict[str, Any]:
+    def measures(self, order: np.ndarray | None = None) -> dict[str, float | str | None]:
         """Return round, measures (None if not finite), digest and seconds; ``order`` as for :meth:`measure`."""
         began = time.monotonic()
         w = self.run.server["w"]

@@ -107,10 +107,10 @@ class Simulation(ABC):
         self.round, self.mixed = 0, False
         self.row_limit: int | None = None
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
-        self.pending: dict[str, Any] | None = None
+        self.pending: dict[str, float] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(self.device)
-        self.probes: list[dict[str, Any]] = []
+        self.probes: list[dict[str, float | str | None]] = []
         self.probe = Probe(config.probe, self) if config.probe else None
 
     def advance(self) -> dict[str, float] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import ALGORITHMS, AlgorithmDocument
-from flatfed.config.datasets import DATASETS, SOURCE, Dataset
+from flatfed.config.datasets import DATASETS, DatasetDocument, Source
 from flatfed.config.document import Content
 from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL, Settings
@@ -48,13 +48,13 @@ class Catalog:
     ``sources``: dataset -> its source on this machine. ``split_places``: split -> file and key of its declaration.
     """
 
-    datasets: Entries[Dataset]
+    datasets: Entries[DatasetDocument]
     splits: Entries[Split]
     algorithms: Entries[AlgorithmDocument]
     protocols: Entries[ResolvedProtocol]
     tables: Entries[Declared]
     figures: Entries[Declared]
-    sources: dict[str, dict[str, Any]]
+    sources: dict[str, Source]
     split_places: dict[str, str]
 
     @property
@@ -66,7 +66,7 @@ class Catalog:
         """Return all settings of ``protocol`` at ``scale``."""
         return self.protocols[protocol].scales[scale]
 
-    def dataset(self, scale: str, protocol: str) -> Dataset:
+    def dataset(self, scale: str, protocol: str) -> DatasetDocument:
         """Return the dataset that ``protocol`` uses at ``scale``."""
         return self.datasets[self.settings(scale, protocol).dataset]
 
@@ -85,7 +85,7 @@ class Catalog:
         return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row], chosen)
 
 
-def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
+def load(root: Path, table_folders: Iterable[str], data: Mapping[str, Source], where: str) -> Catalog:
     """Return the catalog of ``root``/config and of the files in ``table_folders``.
 
     ``data``: dataset -> its source on this machine, set in ``where``. An invalid entry raises its error when used.
@@ -162,7 +162,8 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
             entries = {(section, name): getattr(document, section)[name] for section, name in ids}
-            entries = {at: _in_project(entry, path) if at[0] == "datasets" else entry for at, entry in entries.items()}
+            for at in filter(lambda at: at[0] == "datasets", ids):
+                entries[at] = data_sources.in_project(entries[at], path)
             for (section, name), entry in entries.items():
                 if (earlier := declared[section].get(name)) and earlier.content != entry:
                     already = f"{name!r} is declared already, in {earlier.where}, with other values"
@@ -178,25 +179,14 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     return tables
 
 
-def _in_project(dataset: Dataset, path: Path) -> Dataset:
-    """Return a ``dataset`` of the file ``path``, whose folders are relative to the project of the file."""
-    source = SOURCE.check(data_sources.in_project(dataset.source.as_written(), path), str(path))
-    return dataset.model_copy(update={"source": source})
-
-
-def _dataset(
-    name: str, declared: Declared, override: dict[str, Any] | None, where: str
-) -> tuple[Dataset, dict[str, Any]]:
+def _dataset(name: str, declared: Declared, override: Source | None, where: str) -> tuple[DatasetDocument, Source]:
     """Return the complete dataset ``name`` and its source on this machine; ``override``: a source set in ``where``.
 
     :raises MissingData: the images are absent, or not those that are declared.
     """
-    source, location = declared.content.source.as_written(), f"{declared.where}.source"
-    data_sources.check_source(source, location)
+    source, location = declared.content.source, f"{declared.where}.source"
     if override:
         at = f"{where}: data.{name}"
-        SOURCE.check(override, where, ("data", name))
-        data_sources.check_source(override, at)
         data_sources.check_resize(override, source, at, location)
         source, location = override, at
     try:
@@ -205,15 +195,14 @@ def _dataset(
         dataset = data_sources.complete(name, declared.content, source, declared.where)
         source = data_sources.expanded(source)
         if override:
-            counts = {"train": dataset.train, "test": dataset.test} | source.get("images", {})
-            data_sources.check_order(source, counts, location)
+            data_sources.check_order(source, source.images or dataset, location)
         else:
             data_sources.check_declared(source, dataset, declared.where)
         data_sources.check_domains(source, dataset, location)
     except FlatFedError as error:
         raise MissingData(str(error)) from None
     checks.check_dataset(dataset, declared.where)
-    return dataset, {key: value for key, value in source.items() if key != "images"}
+    return dataset, Source(**source.model_dump(exclude_unset=True, exclude={"images"}))
 
 
 def _files(root: Path, folder: str, kind: Content) -> Entries[Declared]:

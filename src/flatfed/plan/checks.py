@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.algorithm import AlgorithmDocument
-from flatfed.config.datasets import Dataset
+from flatfed.config.datasets import DatasetDocument
 from flatfed.config.protocol import Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
@@ -37,7 +37,7 @@ def check_id(name: str, where: str) -> None:
         raise ConfigError(f"{where}: id {name[:128]!r} is not allowed; {ID_WORDS}")
 
 
-def check_dataset(dataset: Dataset, where: str) -> None:
+def check_dataset(dataset: DatasetDocument, where: str) -> None:
     """Refuse a dataset whose mean or std does not have one number per channel."""
     channels = dataset.shape[0]
     for key in ("mean", "std"):
@@ -57,7 +57,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
         if related := getattr(split, key):
             lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
-        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split))
+        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split).as_json())
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"
@@ -73,7 +73,7 @@ def check_algorithm(name: str, entry: AlgorithmDocument, where: str) -> None:
 
 def check_protocol(
     protocol: ResolvedProtocol,
-    datasets: Entries[Dataset],
+    datasets: Entries[DatasetDocument],
     algorithms: Entries[AlgorithmDocument],
     splits: Entries[Split],
 ) -> None:
@@ -100,7 +100,7 @@ def _check_evaluation(settings: Settings, where: str) -> None:
             raise ConfigError(f"{where}evaluation.{key}: {count} is not allowed; at most {most}, {evaluations}")
 
 
-def _check_model(model: Model, dataset: Dataset, where: str) -> None:
+def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
     shape, options = tuple(dataset.shape), models.check_options(model.name, model.options or {}, f"{where}model")
     if model.weights:
         pretrained.check(model.weights, model.name, f"{where}model.weights")
@@ -133,7 +133,7 @@ def _check_patterns(
             lookup.check(kind, pattern, ids, f"{where}{key}")
 
 
-def _check_client_test(settings: Settings, dataset: Dataset, where: str) -> None:
+def _check_client_test(settings: Settings, dataset: DatasetDocument, where: str) -> None:
     key, sets, images = "client_test_images", settings.evaluation.sets, settings.client_test_images
     required = "clients" in sets or ("nodes" in sets and images)
     if required and not images:

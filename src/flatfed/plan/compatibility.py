@@ -38,22 +38,23 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
         scope = f"of dataset {data!r} ({name}, {scale} scale; requested in {where})"
         if declared.scheme == "domain" and (has := len(dataset.domains or [])) != len(domains):
             raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
-        spec, clients = resolved_split.partition, resolved_split.partition["clients"]
-        shards, distinct = spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
+        partition, sampling = resolved_split.partition, resolved_split.sampling
+        clients, shards = partition.clients, partition.shards_per_client or 1
+        distinct = partition.assignment == "different_classes"
         size = "clients" if declared.clients else "clients_per_domain"
-        made = f"{clients * shards} {'shards' if 'shards_per_client' in spec else 'clients'}"
-        drawn = clients * resolved_split.sampling["fraction"] if resolved_split.sampling["scheme"] == "bernoulli" else 1
+        made = f"{clients * shards} {'shards' if partition.shards_per_client else 'clients'}"
+        drawn = clients * sampling.fraction if sampling.scheme == "bernoulli" else 1
         classes = f"at most {dataset.classes}, the classes {scope}"
         for key, wrong, allowed in (
             ("participation", drawn < FEWEST, f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"),
-            ("classes_per_client", spec.get("classes_per_client", 0) > dataset.classes, classes),
+            ("classes_per_client", (partition.classes_per_client or 0) > dataset.classes, classes),
             ("shards_per_client", distinct and shards > dataset.classes, f"{classes}, or assignment: permutation"),
             (size, clients * shards > dataset.train, f"they make {made}; at most {dataset.train} images {scope}"),
         ):
             if wrong:
                 raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")
         if resolved_split.topology is not None:
-            graphs.check(clients, f"{location}.topology", **resolved_split.topology)
+            graphs.check(clients, f"{location}.topology", **resolved_split.topology.as_json())
 
 
 @functools.lru_cache(4096)
@@ -71,14 +72,14 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
         if not kind.decentralised and topology is not None:
             peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
-            graph = topology["graph"]
+            graph = topology.graph
             raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {peers}")
         if kind.central and content.scheme != "central":
             scheme = content.scheme
             raise ConfigError(f"{at}: it needs all data in one client, as in splits of scheme central, not {scheme}")
         if topology is not None:
-            clients = resolved_split.partition["clients"]
-            graphs.check_steps(clients, kind.gossip_steps, f"{at}: gossip_steps", **topology)
+            clients = resolved_split.partition.clients
+            graphs.check_steps(clients, kind.gossip_steps, f"{at}: gossip_steps", **topology.as_json())
 
 
 def training_split(protocol: str, algorithm: str, split: str, pattern: str, catalog: Catalog, where: str) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flatfed.config.datasets import Dataset
+from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, Source
 from flatfed.data import counting
-from flatfed.data.keys import misfit
 from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import HASHED, digest_file, digest_json, read_json, write_json
@@ -35,27 +33,22 @@ ON_DISK = {
 MEAN, DEVIATION = 0.5, 0.25
 
 
-def check_source(source: dict[str, Any], where: str) -> None:
-    """Refuse a source with inconsistent keys."""
-    if message := misfit(source):
-        raise ConfigError(f"{where}.{message}")
-
-
-def check_resize(source: dict[str, Any], declared: dict[str, Any], where: str, base: str) -> None:
+def check_resize(source: Source, declared: Source, where: str, base: str) -> None:
     """Refuse a ``source`` without ``resize`` if the one ``declared`` in ``base`` has it."""
-    if "resize" in declared and source["source"] == declared["source"] and "resize" not in source:
+    if declared.resize and source.source == declared.source and not source.resize:
         raise ConfigError(
-            f"{where}.resize: is missing; {base} has {declared['resize']} with size {declared['size']}, and without it "
-            f"images are squeezed (for images that are already square, write resize: {source['size']})"
+            f"{where}.resize: is missing; {base} has {declared.resize} with size {declared.size}, and without it "
+            f"images are squeezed (for images that are already square, write resize: {source.size})"
         )
 
 
-def files(source: dict[str, Any]) -> list[str]:
-    """Return the keys of a ``source`` that name single files."""
-    return [key for key in ("path", "order") if key in source and (key == "order" or source["source"] == "npz")]
+def files(source: Source) -> dict[str, str]:
+    """Return key -> path of a source's single files."""
+    paths = {"path": source.path if source.source == "npz" else None, "order": source.order}
+    return {key: path for key, path in paths.items() if path}
 
 
-def listing(source: dict[str, Any]) -> str | None:
+def listing(source: Source) -> str | None:
     """Return a digest of a source's files, or None if it is not on disk.
 
     Covers sizes, times and ends: an .npz file ends with the checksums of its arrays.
@@ -64,18 +57,18 @@ def listing(source: dict[str, Any]) -> str | None:
     return digest_json(contents) if contents else counting.listing(source)
 
 
-def _file_stamps(source: dict[str, Any]) -> dict[str, list[Any]]:
+def _file_stamps(source: Source) -> dict[str, list[Any]]:
     """Return {key: [size, time, end]} of a source's single files."""
     stamps = {}
-    for key in files(source):
-        with contextlib.suppress(OSError), open(source[key], "rb") as file:  # Snakemake reports it
+    for key, path in files(source).items():
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # Snakemake reports it
             about = os.stat(file.fileno())
             file.seek(max(0, about.st_size - END))
             stamps[key] = [about.st_size, about.st_mtime_ns, file.read().hex()]
     return stamps
 
 
-def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
+def listing_of_contents(source: Source, cache: Path) -> str | None:
     """Return the :func:`listing` with which the contents of a source's files were first seen.
 
     ``cache``: JSON file of these listings, and of the digests of files; a file is hashed again if its stamp changes.
@@ -91,7 +84,7 @@ def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
     try:
         for name, stamp in stamps.items():
             seen, digest = known["files"].get(name, (None, None))
-            path = source[name] if single else Path(source["path"], name)
+            path = files(source).get(name) or Path(source.path, name)
             digests[name] = digest if stamp == seen else digest_file(path)
     except OSError:
         return text
@@ -103,68 +96,72 @@ def listing_of_contents(source: dict[str, Any], cache: Path) -> str | None:
     return listings[digest_json(digests)]
 
 
-def check_exists(source: dict[str, Any], where: str) -> None:
+def check_exists(source: Source, where: str) -> None:
     """Refuse a ``source`` on disk whose path is missing or of the wrong kind."""
-    if "path" not in source:
+    if not source.path:
         return
-    layout, exists = ON_DISK[source["source"]]
-    path = Path(expanded(source)["path"])
+    layout, exists = ON_DISK[source.source]
+    path = Path(source.path).expanduser()
     if not exists(path):
         problem = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
-        raise ConfigError(f"{where}.path: {source['path']!r} {problem}; expected: {layout}")
+        raise ConfigError(f"{where}.path: {source.path!r} {problem}; expected: {layout}")
 
 
-def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:
+def check_order(source: Source, counts: DatasetDocument | ImageCounts, where: str) -> None:
     """Refuse an invalid ``order`` of a ``source``, or one of another number of images than ``counts``."""
-    if "order" in source:
+    if source.order:
         from flatfed.data import order
 
-        for part, ranks in order.read(source["order"], f"{where}.order").ranks.items():
-            if len(ranks) != counts[part]:
-                mismatch = f"{source['order']} orders {len(ranks)} {part} images, not {counts[part]}"
+        for part, ranks in order.read(source.order, f"{where}.order").ranks.items():
+            if len(ranks) != (count := getattr(counts, part)):
+                mismatch = f"{source.order} orders {len(ranks)} {part} images, not {count}"
                 raise ConfigError(f"{where}.order: {mismatch}")
 
 
-def expanded(source: dict[str, Any]) -> dict[str, Any]:
+def expanded(source: Source) -> Source:
     """Return ``source`` with expanded ``~`` in its paths."""
-    return {**source, **{key: str(Path(source[key]).expanduser()) for key in PATHS if key in source}}
+    return source.model_copy(update={key: str(path) for key, path in _paths(source).items()})
 
 
-def in_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return the ``source`` with its relative paths resolved in the nearest folder above ``file`` with a Snakefile.
+def in_project(dataset: DatasetDocument, file: Path) -> DatasetDocument:
+    """Return the ``dataset`` with its relative paths resolved in the nearest folder above ``file`` with a Snakefile.
 
     Without a Snakefile, in the folder of the file.
     """
     here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
     project = next((up for up in folders if [*up.glob("Snakefile"), *up.glob("workflow/Snakefile")]), folders[0])
-    paths = {key: project / Path(source[key]).expanduser() for key in PATHS if key in source}
+    paths = {key: project / path for key, path in _paths(dataset.source).items()}
     # Snakemake fetches a dataset again if its path changes in form.
-    short = {key: path.relative_to(here) if path.is_relative_to(here) else path for key, path in paths.items()}
-    return {**source, **{key: str(path) for key, path in short.items()}}
+    short = {key: str(path.relative_to(here) if path.is_relative_to(here) else path) for key, path in paths.items()}
+    source = SOURCE.check({**dataset.source.as_written(), **short}, str(file))
+    return dataset.model_copy(update={"source": source})
 
 
-def check_declared(source: dict[str, Any], dataset: Dataset, where: str) -> None:
+def _paths(source: Source) -> dict[str, Path]:
+    return {key: Path(path).expanduser() for key in PATHS if (path := getattr(source, key))}
+
+
+def check_declared(source: Source, dataset: DatasetDocument, where: str) -> None:
     """Refuse a dataset whose shape or number of classes differs from its image folder."""
-    if source["source"] != "imagefolder":
+    if source.source != "imagefolder":
         return
-    train, size = Path(source["path"]) / "train", source["size"]
-    actual = {"shape": [dataset.shape[0], size, size]}
-    if not source.get("domains") and train.is_dir():
+    train, actual = Path(source.path) / "train", {"shape": [dataset.shape[0], source.size, source.size]}
+    if not source.domains and train.is_dir():
         actual["classes"] = len(counting.subfolders(train))
     for key, value in actual.items():
         if (declared := getattr(dataset, key)) != value:
             raise ConfigError(f"{where}.{key}: {declared}, but its source has {value}")
 
 
-def check_domains(source: dict[str, Any], dataset: Dataset, where: str) -> None:
+def check_domains(source: Source, dataset: DatasetDocument, where: str) -> None:
     """Refuse a source whose domains or domain folders differ from those of ``dataset``."""
-    if source.get("domains"):
+    if source.domains:
         if not dataset.domains:
             raise ConfigError(f"{where}.domains: has no effect; the dataset has no `domains`")
         counting.part_folders(source, dataset.domains, where)
 
 
-def complete(name: str, entry: Dataset, source: Mapping[str, Any], where: str) -> Dataset:
+def complete(name: str, entry: DatasetDocument, source: Source, where: str) -> DatasetDocument:
     """Return the complete ``entry`` of dataset ``name``, with missing counts and shape read from ``source``.
 
     :raises ConfigError: the source does not exist.
@@ -173,16 +170,16 @@ def complete(name: str, entry: Dataset, source: Mapping[str, Any], where: str) -
     values: dict[str, Any] = {"label": entry.label or name}
     if absent := [key for key in ("classes", "shape", "train", "test") if getattr(entry, key) is None]:
         keys = ", ".join(absent)
-        if source["source"] not in counting.COUNTS:
-            raise ConfigError(f"{where}: {keys} cannot be read from source {source['source']}; declare them here")
+        if source.source not in counting.COUNTS:
+            raise ConfigError(f"{where}: {keys} cannot be read from source {source.source}; declare them here")
         try:
             check_exists(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
             raise ConfigError(f"{error}; or declare {keys} in {where}") from None
-        counts = counting.COUNTS[source["source"]](expanded(source), entry.domains, where)
-        if counts["classes"] < 2:
-            raise ConfigError(f"{where}: {source['path']!r} has {counts['classes']} class; at least two are required")
-        values |= {key: counts[key] for key in absent}
+        counts = counting.COUNTS[source.source](expanded(source), entry.domains, where)
+        if counts.classes < 2:
+            raise ConfigError(f"{where}: {source.path!r} has {counts.classes} class; at least two are required")
+        values |= {key: getattr(counts, key) for key in absent}
     channels, *_ = entry.shape or values["shape"]
     values |= {"mean": entry.mean or [MEAN] * channels, "std": entry.std or [DEVIATION] * channels}
     return entry.model_copy(update=values)

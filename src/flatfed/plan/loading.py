@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed import algorithms, models
 from flatfed.config import strict_yaml
-from flatfed.config.datasets import Dataset, LocalDataset
+from flatfed.config.datasets import DatasetDocument, LocalDataset
 from flatfed.config.request import REQUEST, Request
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import catalog as catalogs
@@ -106,9 +106,9 @@ def _figures(request: Request, entries: Entries[Figure]) -> list[str]:
     return list(request.figures)
 
 
-def _counted(request: Request, datasets: Entries[Dataset]) -> Entries[LocalDataset]:
+def _counted(request: Request, datasets: Entries[DatasetDocument]) -> Entries[LocalDataset]:
     """Return ``datasets`` with the image counts of ``data:``; ``declared_images`` is the declared number."""
-    counts = {name: source.get("images", {}) for name, source in request.data.items()}
+    counts = {name: dict(source.images or {}) for name, source in request.data.items()}
     return datasets.resolved(
         lambda name, entry: LocalDataset.model_construct(
             **{**vars(entry), "declared_images": entry.train + entry.test, **counts.get(name, {})}

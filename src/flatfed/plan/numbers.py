@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.plan import lookup, protocols, run_specs
@@ -177,7 +176,7 @@ def _configured(catalog: Catalog, scale: str, column: Column, row: Row) -> float
 def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
     protocol, split = row.entry.protocol, column.group.split
     if column.metric == "clients":
-        return split and catalog.split_settings(scale, protocol, split).partition["clients"]
+        return split and catalog.split_settings(scale, protocol, split).partition.clients
     dataset = catalog.dataset(scale, protocol)
     facts = dict(zip(("image_channels", "image_height", "image_width"), dataset.shape, strict=True))
     facts |= {"train_samples": dataset.train, "test_samples": dataset.test, "classes": dataset.classes}
@@ -215,12 +214,12 @@ def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed
         return None
     unit = "" if column.unit == "number" else column.unit
     goal, metric = target(catalog, "paper", column), METRICS[column.metric_of(row)]
-    fields: dict[str, Any] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
+    fields: dict[str, float | str] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
     fields["target"] = "" if goal is None else 100 * goal
     if protocol := row.entry.protocol or (column.protocol if column.splits else None):
         fields["dataset"] = catalog.settings("paper", protocol).dataset
     if len(column.splits) == 1:
-        clients = catalog.split_settings("paper", column.protocol, column.split).partition["clients"]
+        clients = catalog.split_settings("paper", column.protocol, column.split).partition.clients
         fields |= keys_of_split(catalog.splits[column.split], clients)
     fields |= {**column.reference, **row.entry.reference}
     variants = column.reference.get("variant", _relation(column, row)), row.entry.reference.get("variant")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flatfed.config.split import Split
-from flatfed.data import keys
+from flatfed.data.keys import INHERITED, PartitionSettings, PartitionSpecification
+from flatfed.runs.run_config import SamplingSettings, TopologySettings
 
 if TYPE_CHECKING:
     from flatfed.plan.catalog import Catalog
@@ -15,20 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """A split as in a run's settings: ``partition`` without seed, client ``sampling``, and ``topology`` or None.
+    """A split as in a run's settings; ``images``: the number of training images."""
 
-    ``images``: the number of training images.
-    """
-
-    partition: dict[str, Any]
-    sampling: dict[str, Any]
-    topology: dict[str, Any] | None
+    partition: PartitionSettings
+    sampling: SamplingSettings
+    topology: TopologySettings | None
     images: int
 
     def steps(self, batch_size: int, local_epochs: int) -> int:
         """Return the gradient steps n K of a round: n the expected number of active clients, K = E ceil(n_i / B)."""
-        clients = self.partition["clients"]
-        active = clients if self.sampling["scheme"] == "all" else max(1, round(clients * self.sampling["fraction"]))
+        clients, sampling = self.partition.clients, self.sampling
+        active = clients if sampling.scheme == "all" else max(1, round(clients * sampling.fraction))
         return active * local_epochs * -(-(self.images // clients) // batch_size)
 
 
@@ -44,34 +42,33 @@ def of_split(split: str, protocol: ResolvedProtocol, scale: str, catalog: Catalo
     clients = entry.clients if scheme != "domain" else entry.clients_per_domain
     if scheme != "central":
         clients = max(1, round(clients * settings.clients_times))
-    partition: dict[str, Any] = {"dataset": settings.dataset, "classes": classes, "scheme": scheme}
-    of_scheme = (key for key, schemes in keys.PartitionSpecification.only.items() if scheme in schemes)
-    declared = {key: getattr(entry, key, None) for key in of_scheme if key != "images_of"}
-    partition |= {key: value for key, value in declared.items() if value is not None}
-    partition["clients"] = clients
+    keys = [key for key, schemes in PartitionSpecification.only.items() if scheme in schemes]
+    of_scheme = {key: getattr(entry, key) for key in keys if key not in ("images_of", "held_out")}
     if scheme == "domain":
-        partition |= {"clients": clients * (len(dataset.domains) - 1), "clients_per_domain": clients}
-        partition["held_out"] = printed.domains.index(entry.domain)
+        of_scheme = {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
+        clients *= len(dataset.domains) - 1
     elif scheme == "dirichlet":
-        partition["alpha"] = float(entry.alpha)
+        of_scheme["alpha"] = float(entry.alpha)
     elif scheme == "pathological":
-        partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
-    if settings.client_test_images:
-        partition["client_test"] = settings.client_test_images
-    partition["sampler"] = entry.sampler
-    if entry.images_of:
+        of_scheme["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
+    elif entry.images_of:
         pooled = of_split(entry.images_of, protocol, scale, catalog).partition
-        partition["images_of"] = {key: value for key, value in pooled.items() if key not in keys.INHERITED}
+        of_scheme["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
+    if settings.client_test_images:
+        of_scheme["client_test"] = settings.client_test_images
+    shared = {"dataset": settings.dataset, "classes": classes, "clients": clients, "sampler": entry.sampler}
     fraction = min(1.0, round(entry.participation * settings.participation_times, 10))
-    sampling = {"scheme": entry.sampling, "fraction": fraction, "sampler": entry.sampler}
-    return SplitSettings(partition, sampling, topology(entry, settings.clients_times), dataset.train)
+    return SplitSettings(
+        PartitionSettings(scheme=scheme, **shared, **of_scheme),
+        SamplingSettings(scheme=entry.sampling, fraction=fraction, sampler=entry.sampler),
+        topology(entry, settings.clients_times),
+        dataset.train,
+    )
 
 
-def topology(entry: Split, clients_times: float = 1) -> dict[str, Any] | None:
+def topology(entry: Split, clients_times: float = 1) -> TopologySettings | None:
     """Return the graph of a split's ``entry``, or None; ``clients_times`` multiplies the neighbours."""
     if not entry.topology:
         return None
-    spec = {"graph": entry.topology}
-    if entry.neighbours:
-        spec["neighbours"] = max(2, round(entry.neighbours * clients_times))
-    return spec
+    neighbours = {"neighbours": max(2, round(entry.neighbours * clients_times))} if entry.neighbours else {}
+    return TopologySettings(graph=entry.topology, **neighbours)

@@ -124,7 +124,7 @@ def read_all(root: Path) -> dict[str, Reference]:
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
-def keys_of_split(split: Split, clients: int) -> dict[str, Any]:
+def keys_of_split(split: Split, clients: int) -> dict[str, float | str]:
     """Return the keys of the reference files for a split with ``clients`` clients."""
     partition, parameter = PARTITIONS.get(split.scheme, (split.scheme, ""))
     return {

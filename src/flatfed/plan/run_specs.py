@@ -7,6 +7,7 @@ from typing import Any
 
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
+from flatfed.data.keys import DatasetSpecification, PartitionSpecification
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import compatibility, lookup, resolved_runs, tuning
@@ -16,7 +17,7 @@ from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
 
 #: Kind of analysis -> scale -> default settings, which a protocol's ``analysis:`` overrides.
-ANALYSES: dict[str, dict[str, dict[str, Any]]] = {
+ANALYSES: dict[str, dict[str, dict[str, float | str]]] = {
     "surface": {
         "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
         "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
@@ -28,12 +29,11 @@ ANALYSES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
+def dataset_spec(catalog: Catalog, name: str) -> DatasetSpecification:
     """Return the specification of resources/<name>; ConfigError if the dataset does not exist."""
     dataset = lookup.entry("dataset", name, catalog.datasets, "resources")
-    kept = {key: getattr(dataset, key) for key in ("classes", "shape", "train", "test")}
-    domains = {"domains": dataset.domains} if dataset.domains else {}
-    return {"name": name, **kept, **domains, "source": catalog.sources[name]}
+    kept = dataset.model_dump(exclude_none=True, include={"classes", "shape", "train", "test", "domains"})
+    return DatasetSpecification(name=name, **kept, source=catalog.sources[name])
 
 
 def weights_name(paths: Paths, name: str) -> str:
@@ -42,14 +42,15 @@ def weights_name(paths: Paths, name: str) -> str:
     return name
 
 
-def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
+def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> PartitionSpecification:
     """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
     if not 1 <= seed <= LAST_SEED:
         raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
     experiment.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
     compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
-    return {"seed": seed, **experiment.catalog.split_settings(scale, protocol, split).partition}
+    partition = experiment.catalog.split_settings(scale, protocol, split).partition
+    return PartitionSpecification(seed=seed, **partition.as_written())
 
 
 def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
@@ -81,7 +82,7 @@ def seeds(experiment: Experiment, scale: str, protocol: str, declared: SeedsBySc
     return experiment.request.seeds or declared or settings.seeds
 
 
-def analysis_settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, Any]:
+def analysis_settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, float | str]:
     """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
     analysis = catalog.settings(scale, protocol).analysis
     own = getattr(analysis, kind, None)

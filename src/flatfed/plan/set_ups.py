@@ -13,7 +13,6 @@ from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figures import Figure
 from flatfed.runs import graphs
-from flatfed.runs.run_config import TopologySettings
 
 #: Keys of a protocol without effect on training.
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
@@ -114,7 +113,7 @@ def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
     settings = catalog.settings(scale, protocol)
     resolved_split = catalog.split_settings(scale, protocol, split)
-    clients, central = resolved_split.partition["clients"], resolved_split.partition["scheme"] == "central"
+    clients, central = resolved_split.partition.clients, resolved_split.partition.scheme == "central"
     parts = {
         "data": f"{_dataset(catalog, scale, protocol)} {{{settings.dataset}}}",
         "clients": "all at one place" if central else f"{clients} clients",
@@ -123,16 +122,16 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
         return parts
     epochs = f"{settings.local_epochs} local epoch{'s' if settings.local_epochs > 1 else ''}"
     parts |= {
-        **({} if central else {"active": f"{100 * resolved_split.sampling['fraction']:g}% active"}),
+        **({} if central else {"active": f"{100 * resolved_split.sampling.fraction:g}% active"}),
         "model": settings.model.name,
         "rounds": f"{settings.rounds} rounds of {'as many steps as a federated one' if central else epochs}",
         "batch": f"batch {settings.batch_size}",
     }
-    if graph := resolved_split.topology:
+    if topology := resolved_split.topology:
         from flatfed.engine.topology import Topology  # with numpy
 
-        detail = f" of {graph.get('neighbours')}"
-        if graph["graph"] in graphs.STATIC:
-            detail = f" (spectral gap {Topology(TopologySettings(**graph), clients, 0).spectral_gap():.4f})"
-        parts["graph"] = f"decentralised rows: {graph['graph']}{detail}"
+        detail = f" of {topology.neighbours}"
+        if topology.graph in graphs.STATIC:
+            detail = f" (spectral gap {Topology(topology, clients, 0).spectral_gap():.4f})"
+        parts["graph"] = f"decentralised rows: {topology.graph}{detail}"
     return parts

@@ -46,7 +46,7 @@ def check(protocol: ResolvedProtocol, catalog: Catalog) -> None:
 
 def _check_share(protocol: ResolvedProtocol, split: str, scale: str, catalog: Catalog) -> None:
     resolved_split = catalog.split_settings(scale, protocol.id, split)
-    images = resolved_split.images // resolved_split.partition["clients"]
+    images = resolved_split.images // resolved_split.partition.clients
     share = protocol.scales[scale].tune.validation
     if share * images < 1:
         raise ConfigError(

@@ -40,7 +40,7 @@ def check_config(where: str, record: RunRecord, requested: RunConfig) -> None:
 
 def check_partition(where: str, spec: dict[str, Any], config: RunConfig) -> None:
     """Raise DataError with every different key if ``spec``, of file ``where``, is not the run's partition."""
-    requested = {**config.partition.as_json(), "seed": config.seed}
+    requested = {**config.partition.as_written(), "seed": config.seed}
     actual = {key: value for key, value in spec.items() if key != "dataset_digest"}
     if texts := difference_texts(actual, requested, "the run has"):
         raise DataError(f"{where}: not the partition of the run: {'; '.join(texts)}; delete the file to rebuild it")

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, model_validator
 from flatfed.config.document import mistake
 from flatfed.config.json_document import JsonDocument
 from flatfed.config.values import Count, Natural, Number, Shape, Share
+from flatfed.data.keys import PartitionSettings
 from flatfed.runs.graphs import GRAPHS
 from flatfed.runs.paths import RunIds
 
@@ -39,16 +40,6 @@ class DatasetSettings(RunSettings):
             if len(numbers) != channels:
                 raise mistake([key], f"{len(numbers)} numbers for {channels} channels")
         return self
-
-
-class PartitionSettings(RunSettings):
-    """The specification of a partition, without its seed.
-
-    :mod:`flatfed.data.keys` has the keys of each scheme.
-    """
-
-    clients: Count
-    scheme: str
 
 
 class SamplingSettings(RunSettings):

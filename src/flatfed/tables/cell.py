@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from flatfed.plan.numbers import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY
 from flatfed.plan.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
+
+#: Fields that a cell has from its numbers.
+REQUESTED = (
+    *("table", "column", "row", "scale", "metric", "relative", "base", "target", "accuracy"),
+    *("window", "smoothing", "rounds", "compare", "tolerance", "judged"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,7 @@ class Cell:
     @classmethod
     def of(cls, number: Number, *, value: float | None, **results: Any) -> Cell:
         """Return the cell of ``number``; ``results``: fields that its runs decide."""
-        requested = {field.name: getattr(number, field.name) for field in fields(cls) if hasattr(number, field.name)}
+        requested = {name: getattr(number, name) for name in REQUESTED}
         printed = number.paper or Printed(None)
         paper_value, paper_spread = printed.stored(number.unit)
         comparable = number.scale == "paper" and number.compare == "values" and None not in (value, paper_value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +44,7 @@ def check(
         )
 
 
-def random_states(device: torch.device) -> dict[str, Any]:
+def random_states(device: torch.device) -> dict[str, object]:
     """Return name -> state of the process's random generators."""
     _, key, position, *_ = np.random.get_state()
     states = {"torch's generator": bytes(torch.get_rng_state().numpy()), "NumPy's generator": (bytes(key), position)}
@@ -54,6 +53,6 @@ def random_states(device: torch.device) -> dict[str, Any]:
     return states | {"Python's generator": random.getstate()}
 
 
-def changed(before: dict[str, Any], device: torch.device) -> str | None:
+def changed(before: dict[str, object], device: torch.device) -> str | None:
     """Return the name of a generator that drew numbers since ``before``, None if none did."""
     return next((name for name, state in random_states(device).items() if state != before[name]), None)

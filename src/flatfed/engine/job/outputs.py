@@ -36,10 +36,10 @@ class Outputs:
 
     def __init__(self, out: Path, identity: Identity, images: dict[str, int]):
         self.out, self.identity, self.images = out, identity, images
-        self.lines: list[dict[str, Any]] = []
+        self.lines: list[dict[str, float]] = []
         self.sessions: list[dict[str, Any]] = []
 
-    def resume(self, lines: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
+    def resume(self, lines: list[dict[str, float]], sessions: list[dict[str, Any]]) -> None:
         self.lines, self.sessions = lines, sessions
 
     def write(self, run: Simulation, diverged: int | None) -> None:

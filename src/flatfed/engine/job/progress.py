@@ -10,7 +10,6 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from pydantic import ConfigDict
 
@@ -104,7 +103,7 @@ class Reporter:
         with contextlib.suppress(OSError):
             (self.folder / PROGRESS_FILE).unlink()
 
-    def round(self, done: int, line: dict[str, Any] | None) -> None:
+    def round(self, done: int, line: dict[str, float] | None) -> None:
         progress = self.progress
         if line is not None:
             progress.unseen = "validation" if "validation_accuracy" in line else "test"
