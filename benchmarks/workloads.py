@@ -79,7 +79,7 @@ class Workload:
                 "mean": [0.5] * channels,
                 "std": [0.25] * channels,
             },
-            "partition": {"scheme": "made-up", "clients": self.total},
+            "partition": {"scheme": "iid", "clients": self.total},
             "sampling": {"scheme": "fixed", "fraction": self.active / self.total, "sampler": "keyed"},
             "model": {"name": self.model, "options": self.options},
             "rounds": 1_000_000,  # no round is the last, which would be evaluated
