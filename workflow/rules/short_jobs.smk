@@ -21,13 +21,15 @@ class ShortJob:
 
     def __init__(self, describe):
         self.describe = functools.cache(describe)
+        self.digest_of = functools.cache(lambda **ids: digest(*self.describe(**ids).content))
 
     @reports_errors
     def of(self, wildcards):
         return self.describe(**dict(wildcards.items()))
 
+    @reports_errors
     def digest(self, wildcards):
-        return digest(*self.of(wildcards).content)
+        return self.digest_of(**dict(wildcards.items()))
 
     @reports_errors
     def seal(self, wildcards):

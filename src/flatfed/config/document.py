@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -26,7 +27,7 @@ def required(meaning: str) -> Any:
 class Document(BaseModel):
     """A mapping of a YAML file: fields are its keys, descriptions explain them. Absent keys are not in fields_set."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     def as_written(self) -> dict[str, Any]:
         """Return the keys that the file has, and their values."""
@@ -98,7 +99,12 @@ class Content:
     """The type of a file's content, or of a part of it."""
 
     def __init__(self, kind: Any, error: type[FlatFedError] = ConfigError):
-        self.kind, self.error, self._adapter = kind, error, TypeAdapter(kind)
+        self.kind, self.error = kind, error
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        """Built when it is first used: a call reads few of the types."""
+        return TypeAdapter(self.kind)
 
     def check(self, value: Any, where: str, under: Sequence[str] = ()) -> Any:
         """Return ``value``, the content of the file ``where`` at the keys ``under``, as documents.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,7 @@ class Catalog:
         """Return the name of an algorithm or variant in tables and figures."""
         return self.algorithms[row].label
 
+    @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
     def split_settings(self, scale: str, protocol: str, split: str) -> partitions.SplitSettings:
         """Return the partition, client sampling and topology of ``split``."""
         return partitions.of_split(split, self.protocols[protocol], scale, self)

@@ -58,12 +58,17 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
 
 
 @functools.lru_cache(4096)
+def _built(catalog: Catalog, scale: str, protocol: str, algorithm: str) -> registry.Algorithm:
+    _, parameters = catalog.hyperparameters(scale, protocol, algorithm)
+    return registry.build(algorithm.partition("~")[0], parameters)
+
+
+@functools.lru_cache(4096)
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
     """Refuse an algorithm that cannot train on a split: wrong or missing topology, central data, or gossip steps."""
     content = catalog.splits[split]
     for scale in catalog.protocols[protocol].scales:
-        _, parameters = catalog.hyperparameters(scale, protocol, algorithm)
-        kind = registry.load(algorithm.partition("~")[0])(**parameters)
+        kind = _built(catalog, scale, protocol, algorithm)
         resolved_split = catalog.split_settings(scale, protocol, split)
         topology = resolved_split.topology
         at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"

@@ -6,12 +6,13 @@ there appears as a note, except kind ``agreement``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from flatfed.config.erratum import ERRATA, Erratum
 from flatfed.config.strict_yaml import read as read_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import reference
+from flatfed.plan.reference import FLAG, Reference, read_all
 
 WHERE = "config/errata.yaml"
 
@@ -19,12 +20,15 @@ WHERE = "config/errata.yaml"
 class Errata:
     """The ``entries`` of config/errata.yaml by id; ``flagged``: printed table -> ids that its numbers cite."""
 
-    def __init__(self, root: Path):
-        """Read the entries; ConfigError for a malformed entry or an unknown table."""
+    def __init__(self, root: Path, references: Mapping[str, Reference] | None = None):
+        """Read the entries; ConfigError for a malformed entry or an unknown table.
+
+        ``references``: the printed tables, read from ``root`` if absent.
+        """
         self.entries: dict[str, Erratum] = ERRATA.check(read_yaml(root / WHERE, WHERE), WHERE)
         self.flagged = {
-            name: {flag for line in table.lines for flag in reference.FLAG.findall(line.notes)}
-            for name, table in reference.read_all(root).items()
+            name: {flag for line in table.lines for flag in FLAG.findall(line.notes)}
+            for name, table in (references or read_all(root)).items()
         }
         for name, entry in self.entries.items():
             for index, table in enumerate(entry.tables):

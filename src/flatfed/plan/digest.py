@@ -18,6 +18,8 @@ def digest(*contents: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):  # most values are of these types
+        return value
     if isinstance(value, Run):
         return [value.path, value.partition, value.deciding_digest]
     if isinstance(value, BaseModel):
@@ -26,4 +28,4 @@ def _plain(value: Any) -> Any:
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+    return [_plain(part) for part in value]

@@ -62,7 +62,7 @@ class Experiment:
     @cached_property
     def errata(self) -> Errata:
         """The contradictions of the papers: config/errata.yaml."""
-        return Errata(self.root)
+        return Errata(self.root, self.references)
 
     def check(self) -> None:
         """Raise a ConfigError with the reasons of all entries whose data are missing."""
