@@ -21,7 +21,10 @@ class ShortJob:
 
     def __init__(self, describe):
         self.describe = functools.cache(describe)
-        self.digest_of = functools.cache(lambda **ids: digest(*self.describe(**ids).content))
+        self.digest_of = functools.cache(self._digest_of)
+
+    def _digest_of(self, **ids):
+        return digest(*self.describe(**ids).content)
 
     @reports_errors
     def of(self, wildcards):

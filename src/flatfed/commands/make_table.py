@@ -2,9 +2,9 @@
 
 Without --runs: makes the table from the runs in results/, with the columns of config.yaml.
 With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds.
-Needs no data, models, Snakemake or torch. Of two equal runs it uses the finished or the longer one; a cell has the
-precision of its longest run. It lists the runs that it leaves out (damaged, another description, other data) with
-reasons.
+Needs no data, models, Snakemake or torch. Of two equal runs it uses the finished or the longer one; a cell and its base
+row have the precision of their longest run. It lists the runs that it leaves out (damaged, other settings, other data)
+with reasons.
 --so-far also reads unfinished runs. ">130": target not reached within 130 rounds. "round 130": number of an
 unfinished run after 130 rounds.
 
