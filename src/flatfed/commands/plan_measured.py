@@ -1,4 +1,4 @@
-"""MeasuredRun seconds per round and memory of finished and published runs."""
+"""Measured seconds per round and memory of finished and published runs."""
 
 from __future__ import annotations
 

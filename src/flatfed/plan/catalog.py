@@ -20,7 +20,6 @@ from flatfed.config.strict_yaml import read
 from flatfed.config.table import DECLARATIONS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData
 from flatfed.plan import checks, data_sources, lookup, partitions
-from flatfed.plan.checks import check_id
 from flatfed.plan.lookup import Entries
 from flatfed.plan.protocols import ResolvedProtocol, complete_algorithm, of_algorithm, variants
 
@@ -97,7 +96,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, Source], w
     declared = {section: _section(root, section) for section in SECTIONS}
     tables = _add(root, table_folders, declared)
     for name in registry.names():
-        check_id(name, "algorithm_folders: the file of an algorithm")
+        checks.check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared(AlgorithmDocument(), "config/algorithms.yaml", name)
     datasets, protocols, splits, algorithms = (Entries(None, part.refused) for part in declared.values())
@@ -154,7 +153,7 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
         ids: list[tuple[str, str]] = []
         try:
-            check_id(path.stem, where)
+            checks.check_id(path.stem, where)
             content = read(path, where)
             sections = {name: content[name] for name in SECTIONS if isinstance(content, dict) and name in content}
             ids = [(section, name) for section, part in sections.items() if isinstance(part, dict) for name in part]
@@ -212,7 +211,7 @@ def _files(root: Path, folder: str, kind: Content) -> Entries[Declared]:
     for path in _yaml_files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
         with valid.refusing(path.stem):
-            check_id(path.stem, where)
+            checks.check_id(path.stem, where)
             valid[path.stem] = Declared(kind.check(read(path, where), where), where)
     return valid
 

@@ -193,8 +193,7 @@ def untuned_notes(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], prin
         name = catalog.label(row.partition("~")[0]) if "~" in row else label
         for key in tuning.open_keys(catalog, search, protocol, row):
             number = {**training, **parameters}[key]
-            grid = search.grid[key]
-            tried = ", ".join(f"{value:.4g}" for value in grid)
+            tried = ", ".join(f"{value:.4g}" for value in search.grid[key])
             line = f"{key.replace('_', ' ')} is {number:g}"
             line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"
             values.append((line, name))

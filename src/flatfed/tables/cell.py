@@ -13,7 +13,7 @@ from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
 #: Fields that a cell has from its numbers.
 REQUESTED = (
     *("table", "column", "row", "scale", "metric", "relative", "base", "target", "accuracy"),
-    *("window", "smoothing", "rounds", "compare", "tolerance", "judged"),
+    *("window", "smoothing", "compare", "tolerance", "judged"),
 )
 
 
