@@ -25,7 +25,7 @@ LIMITS = {
     "engine": 3518,
     "figures": 786,
     "models": 446,
-    "plan": 2620,
+    "plan": 2622,
     "runs": 827,
     "tables": 1397,
     "workflow": 233,
