@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from flatfed import models
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, vector_products
 from flatfed.analysis.hessian import measure as hessians
-from flatfed.analysis.hessian.vector_products import HessianProducts, Limits
+from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.engine.job.train import train
 from flatfed.errors import Shortage
 from flatfed.runs.curvature import AtOnce
@@ -37,68 +37,20 @@ def trained(tmp_path_factory) -> Path:
 
 
 class Short:
-    """A loss for which memory lasts for ``most`` images; it keeps how many there were of each that it had."""
+    """A loss without memory for more than ``most`` images."""
 
     def __init__(self, most: int, error: Exception = ERRORS["on a GPU"]):
-        self.most, self.error, self.had = most, error, []
+        self.most, self.error = most, error
 
     def __call__(self, outputs, targets):
         if len(targets) > self.most:
             raise self.error
-        self.had.append(len(targets))
         return cross_entropy(outputs, targets)
 
 
-def products(loss, block: int = 4, limits: Limits | None = None) -> HessianProducts:
+def products(loss) -> HessianProducts:
     batches = split_images((6,), 3)  # eleven images in batches of 4, 4 and 3
-    return HessianProducts(
-        seeded(nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), loss, batches, block, limits=limits
-    )
-
-
-@pytest.mark.parametrize("kind", ERRORS)
-def test_fewer_images_share_a_graph_and_products_are_the_same(kind, capsys):
-    plain, short = products(cross_entropy), Short(1, ERRORS[kind])
-    lacking = products(short)
-    vectors = torch.randn(5, plain.size, dtype=torch.double, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(lacking(vectors), plain(vectors), rtol=1e-12, atol=1e-14)
-    assert lacking.limits == Limits(images=1) and set(short.had) == {1} and lacking.done == 5
-    said = capsys.readouterr().err.splitlines()
-    assert [line.rpartition("; ")[2] for line in said] == [
-        f"{now} images share a graph now, not {before}: the same numbers up to rounding"
-        for now, before in ((2, 4), (1, 2))
-    ]
-    assert all(line.startswith("Hessian: not enough memory on cpu (") for line in said)
-
-
-def test_then_fewer_vectors_and_at_last_a_refusal(monkeypatch, capsys):
-    plain, lacking = products(cross_entropy), products(cross_entropy)
-    graphs, most = HessianProducts._graphs, 1
-
-    def short(self, batches, vectors):
-        self._images = 1
-        if self is lacking and len(vectors) > most:
-            raise ERRORS["on the host"]
-        return graphs(self, batches, vectors)
-
-    monkeypatch.setattr(HessianProducts, "_graphs", short)
-    vectors = torch.randn(5, plain.size, dtype=torch.double, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(lacking(vectors), plain(vectors), rtol=1e-12, atol=1e-14)
-    assert lacking.limits == Limits(vectors=1) and "1 vectors share a graph now, not 2" in capsys.readouterr().err
-    most = 0
-    with pytest.raises(Shortage, match=r"for one image and one vector; 81920 bytes more .*--micro-batch, --block"):
-        lacking(vectors)
-
-
-def test_all_that_share_limits_learn_of_it():
-    short = Short(2)
-    limits = Limits()
-    one, other = products(short, limits=limits), products(short, limits=limits)
-    vectors = torch.ones(1, one.size).double()
-    one(vectors)
-    short.error = AssertionError("too many images were tried again")
-    other(vectors)
-    assert limits.images == 2
+    return HessianProducts(seeded(nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), loss, batches, 4)
 
 
 def test_other_errors_are_not_hidden():
@@ -106,25 +58,19 @@ def test_other_errors_are_not_hidden():
         products(Short(0, RuntimeError("shapes do not match")))(torch.ones(1, 43).double())
 
 
-def test_a_file_made_with_little_memory_says_so_and_holds_the_same(trained, tmp_path, monkeypatch, capsys):
-    settings = {"pyhessian": True, "vectors": 40, "trace_error": 0.9}
-    plain = make(trained, tmp_path / "plain.json", **settings)
-    assert plain.at_once == AtOnce(images=128, vectors=4)
+@pytest.mark.parametrize("kind", ERRORS)
+def test_memory_that_does_not_last_is_refused_and_fewer_images_a_graph_help(trained, tmp_path, monkeypatch, kind):
+    """The remedy that the message names gives the numbers of another block up to rounding."""
+    out = tmp_path / "out" / "h.json"
     with monkeypatch.context() as patch:
-        patch.setattr(hessians, "cross_entropy", Short(3))
-        found = make(trained, tmp_path / "short.json", **settings)
-    assert found.at_once == AtOnce(images=3, vectors=4) and "3 images share a graph now" in capsys.readouterr().err
-    for name in ("unscaled", "scaled", "pyhessian"):
-        one, other = getattr(plain, name), getattr(found, name)
-        assert one.top_eigenvalue == pytest.approx(other.top_eigenvalue, rel=1e-3)
-        assert one.trace == pytest.approx(other.trace, rel=1e-3)
-
-
-def test_memory_that_does_not_last_is_refused_and_nothing_is_written(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(hessians, "cross_entropy", Short(0))
-    with pytest.raises(Shortage, match=r"Hessian: not enough memory on cpu .* for one image and one vector"):
-        make(trained, tmp_path / "out" / "h.json")
-    assert not (tmp_path / "out" / "h.json").exists()
+        patch.setattr(hessians, "cross_entropy", Short(3, ERRORS[kind]))
+        with pytest.raises(Shortage, match=r"Hessian of .*run: not enough memory on cpu .*a smaller --micro-batch"):
+            make(trained, out)
+        assert not out.exists()
+        short = make(trained, out, micro_batch=3)
+    plain = make(trained, tmp_path / "plain.json")
+    assert (plain.at_once, short.at_once) == (AtOnce(images=128, vectors=4), AtOnce(images=3, vectors=4))
+    assert plain.unscaled.top_eigenvalue == pytest.approx(short.unscaled.top_eigenvalue, rel=1e-3)
 
 
 def test_vectors_that_do_not_fit_are_refused_with_what_helps(trained, tmp_path, monkeypatch):

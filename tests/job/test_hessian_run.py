@@ -132,10 +132,10 @@ def test_parts_are_the_images_split_at_random(trained):
     for seed in (4, 4, 5):
         settings = HessianSettings(**{**FEW, "micro_batch": 5, "seed": seed})
         products, scaled = hessians._products(loaded, index, 3, settings)
-        parts = [torch.cat(part.batches.parts) for part in products.parts]
+        parts = [torch.cat(part.parts) for part in products.parts]
         assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
         assert all((part.diff() < 0).any() for part in parts)
-        assert [torch.cat(part.batches.parts).tolist() for part in scaled.parts] == [part.tolist() for part in parts]
+        assert [torch.cat(part.parts).tolist() for part in scaled.parts] == [part.tolist() for part in parts]
         splits.append([part.tolist() for part in parts])
     assert splits[0] == splits[1] != splits[2]
 

@@ -70,7 +70,7 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
 
     :raises DataError: see :func:`flatfed.analysis.trained_model.load`.
     :raises FlatFedError: more eigenvalues than parameters, fewer images than parts, or an overflow.
-    :raises Shortage: not enough memory for one image.
+    :raises Shortage: not enough memory.
     """
     device = pick_device(inputs.device)
     with shortage.explained(device, f"Hessian of {run}", remedies(device)):
@@ -135,8 +135,7 @@ def _products(
     split = index[order.to(index.device)].tensor_split(parts) if parts else ()
     complete, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))
     common = (model, cross_entropy, complete, settings.block)
-    unscaled = HessianProducts(*common, parts=apart)
-    return unscaled, HessianProducts(*common, scale=trained.row.abs(), parts=apart, limits=unscaled.limits)
+    return HessianProducts(*common, parts=apart), HessianProducts(*common, scale=trained.row.abs(), parts=apart)
 
 
 def signs(products: HessianProducts, seed: int, first: int) -> Callable[[int], Tensor]:
@@ -181,10 +180,9 @@ def estimate(
             theirs = staged("pyhessian", PyHessian, unscaled, compute)
         except pyhessian_estimates.Unfit as unfit:
             reason = str(unfit)
-    limits = unscaled.limits
     result = Hessian(
         about=about,
-        at_once=AtOnce(images=limits.images or settings.micro_batch, vectors=limits.vectors or settings.block),
+        at_once=AtOnce(images=settings.micro_batch, vectors=settings.block),
         unscaled=ours,
         scaled=ours_scaled,
         pyhessian=theirs,

@@ -2,53 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from flatfed.engine.memory import available, shortage
-from flatfed.errors import FlatFedError, Shortage
+from flatfed.engine.memory import available
+from flatfed.errors import FlatFedError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> the mean over the batch, a 0-d tensor
 Batch = tuple[Tensor, Tensor]  # inputs and targets of a micro-batch
-
-
-@dataclass
-class Limits:
-    """The most images and vectors of a graph; None: no limit."""
-
-    images: int | None = None
-    vectors: int | None = None
-
-    def halve(self, images: int, vectors: int, device: torch.device, lacking: str) -> None:
-        """Halve ``images``, or ``vectors`` of one image, and print it; Shortage if both are one."""
-        shortage.release()
-        where = f"Hessian: not enough memory on {shortage.name_of(device)}"
-        if images > 1:
-            self.images = -(-images // 2)
-            now = f"{self.images} images share a graph now, not {images}"
-        elif vectors > 1:
-            self.vectors = -(-vectors // 2)
-            now = f"{self.vectors} vectors share a graph now, not {vectors}"
-        else:
-            raise Shortage(f"{where} for one image and one vector{lacking}. {remedies(device)}")
-        print(f"{where}{lacking}; {now}: the same numbers up to rounding", file=sys.stderr)
-
-
-@dataclass(frozen=True)
-class LimitedBatches:
-    """``batches``, split as ``limits`` require."""
-
-    batches: Iterable[Batch]
-    limits: Limits
-
-    def __iter__(self) -> Iterator[Batch]:
-        for inputs, targets in self.batches:
-            most = self.limits.images or len(inputs)
-            yield from zip(inputs.split(most), targets.split(most), strict=True)
 
 
 def remedies(device: torch.device) -> str:
@@ -63,7 +26,7 @@ class HessianProducts:
     """H v for the Hessian H of the mean of ``loss`` over all ``batches``, at the weights of ``model``.
 
     A ``block`` of vectors takes one pass over ``batches`` (inputs, targets) and shares their graphs: a product costs
-    about two gradients, not three. When memory runs out, ``limits`` fall.
+    about two gradients, not three.
 
     With ``scale`` (parameters,), the products are of S H S, S = diag(scale). ``parts``: disjoint, equal parts of the
     images for :meth:`with_forms`; default: one. ``done`` counts products.
@@ -78,12 +41,9 @@ class HessianProducts:
         *,
         scale: Tensor | None = None,
         parts: Sequence[Iterable[Batch]] = (),
-        limits: Limits | None = None,
     ):
         self.model, self.loss, self.block, self.scale = model, loss, block, scale
-        self.limits = limits or Limits()
-        self.batches = LimitedBatches(batches, self.limits)
-        self.parts = [LimitedBatches(part, self.limits) for part in parts] or [self.batches]
+        self.batches, self.parts = batches, parts or [batches]
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.sizes = [parameter.numel() for parameter in self.parameters]
         self.size, self.done = sum(self.sizes), 0
@@ -92,7 +52,6 @@ class HessianProducts:
         """Return H v (n, parameters) of the rows of ``vectors`` (n, parameters).
 
         :raises FlatFedError: a product is not finite.
-        :raises Shortage: not enough memory for one image.
         """
         self.done += len(vectors)
         return self._mean(self.batches, vectors)[0]
@@ -108,21 +67,13 @@ class HessianProducts:
             images += count
         return total.div_(images), torch.stack(forms)
 
-    def _mean(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
+    def _mean(self, batches: Iterable[Batch], vectors: Tensor) -> tuple[Tensor, int]:
         """Return the products (n, parameters) with the Hessian over ``batches``, and the number of images."""
         scaled = vectors if self.scale is None else vectors * self.scale
-        products, start, images = torch.empty_like(vectors), 0, 0
-
-        def block() -> Tensor:
-            return scaled[start : start + min(self.block, self.limits.vectors or self.block)]
-
-        while start < len(vectors):
-            of_block, images = shortage.retried(
-                lambda: self._graphs(batches, block()),
-                lambda lacking: self.limits.halve(self._images, len(block()), vectors.device, lacking),
-            )
-            products[start : start + len(of_block)] = of_block
-            start += len(of_block)
+        products, images = torch.empty_like(vectors), 0
+        for of_block, part in zip(products.split(self.block), scaled.split(self.block), strict=True):
+            result, images = self._graphs(batches, part)
+            of_block.copy_(result)
         if self.scale is not None:
             products *= self.scale
         if not products.isfinite().all():
@@ -131,14 +82,12 @@ class HessianProducts:
             )
         return products, images
 
-    def _graphs(self, batches: LimitedBatches, vectors: Tensor) -> tuple[Tensor, int]:
+    def _graphs(self, batches: Iterable[Batch], vectors: Tensor) -> tuple[Tensor, int]:
         """Return H v of ``vectors`` on shared graphs, and the number of images."""
         # Freed memory stays reserved: without this, before and after, vectors and graphs would each keep some.
         available.trim_memory()
-        self._images = 1  # of the present graph; before the first, fewer would not save memory
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
-            self._images = len(inputs)
             loss = self.loss(self.model(inputs), targets)
             gradients = torch.autograd.grad(loss, self.parameters, create_graph=True, materialize_grads=True)
             # If the loss is linear in a parameter, its gradient has no graph and its row of H is zero.
