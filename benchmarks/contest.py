@@ -46,7 +46,7 @@ class Contest:
     precision: str
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
-        """Return the results of a row; ``fewer_rows``: clients per block, if memory was short."""
+        """Return the results of a row."""
         config = workload.config(algorithm, self.precision)
         dataset, partition = workload.data()
         ours, failed = self.ours(workload, config, dataset, partition)
@@ -64,7 +64,6 @@ class Contest:
             "coordinates": reference.layout.size,
             "seconds": summary,
             "failed": failed,
-            "fewer_rows": {name: run.row_limit for name, run in ours.items() if run.row_limit is not None},
         }
         if self.device.type == "cuda":
             results["device_bytes"] = torch.cuda.max_memory_allocated()

@@ -233,7 +233,6 @@ def call(end: float, *words: Any) -> str | None:
 def print_round(options: argparse.Namespace) -> None:
     """Print the seconds of a round: of its training and its evaluation, means over the second and the third round."""
     from flatfed.engine.job import assembly, inputs, machine
-    from flatfed.engine.memory import shortage
     from flatfed.runs.run_config import RunConfig
 
     run = json.loads(PLAN.read_text())["runs"][options.index]
@@ -248,7 +247,7 @@ def print_round(options: argparse.Namespace) -> None:
     data = inputs.load_data(config, DATA, KIT / run["partition"])
     simulation = assembly.simulation(config, *data, device, getattr(config.executor, device.type))
     for _ in range(3):
-        shortage.advance(simulation)
+        simulation.advance()
         clock.append(dict(simulation.clock.seconds))
     training, evaluation = ((clock[2][name] - clock[0][name]) / 2 for name in ("training", "evaluation"))
     print(training + evaluation / every)

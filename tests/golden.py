@@ -29,7 +29,9 @@ from flatfed.data import dataset as datasets  # noqa: E402
 from flatfed.data import partition as partitions  # noqa: E402
 from flatfed.data import sources  # noqa: E402
 from flatfed.engine import versions  # noqa: E402
+from flatfed.engine.callbacks import Callback  # noqa: E402
 from flatfed.engine.job import assembly  # noqa: E402
+from flatfed.engine.probe import Probe  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
 from flatfed.plan import Experiment, Run, figure_specs, run_specs  # noqa: E402
@@ -149,12 +151,16 @@ def sketch(name: str, tensor: torch.Tensor) -> list[float]:
 
 def values(run: Simulation) -> dict[str, list[float]]:
     """Train ``run`` to its end; return sketches of model, server and client state, and metrics by round and probe."""
-    lines = [run.advance() for _ in range(run.config.rounds)]
+    probe, lines = Probe(run.config.probe, run) if run.config.probe else Callback(), []
+    for _ in range(run.config.rounds):
+        probe.before_round(run, run.sample())
+        lines.append(run.advance())
+    probe.finish(run)
     tensors = {f"model {name}": tensor for name, tensor in run.weights.tensors(run.server["w"][0]).items()}
     tensors |= {f"server {name}": vector for name, vector in run.server.items() if name != "w"}
     tensors |= {f"clients {name}": rows for name, rows in run.state.store.items()}
     numbers = defaultdict(list)
-    for line in [*filter(None, lines), *run.probes]:
+    for line in [*filter(None, lines), *(probe.state() or [])]:
         for key, value in line.items():
             if isinstance(value, int | float) and key != "seconds":
                 numbers[key].append(float(value))

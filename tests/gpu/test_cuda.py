@@ -42,7 +42,7 @@ def written(folder: Path, spec: dict) -> dict:
 def weights(run: Simulation, rounds: int) -> torch.Tensor:
     """Return the server's model (parameters,) in the order of the model's parameters."""
     for _ in range(rounds):
-        shortage.advance(run)
+        run.advance()
     return torch.cat([values.flatten() for values in run.weights.tensors(run.server["w"][0]).values()]).cpu()
 
 
@@ -145,47 +145,46 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
     first = on_gpu(tmp_path, spec, "stacked")
     weights(first, 2)
-    checkpoint.Checkpoint(tmp_path, IDENTITY).write(first, {})
+    checkpoint.Checkpoint(tmp_path, IDENTITY).write(first)
     second = on_gpu(tmp_path, spec, "stacked")
     checkpoint.Checkpoint(tmp_path, IDENTITY).restore(second)
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
 
 
 @pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
-def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
-    """From the start, or moved there after a round; rows go through page-locked memory."""
+@pytest.mark.parametrize("home", ["memory", "file"])
+def test_state_on_the_host_changes_no_byte(tmp_path, home, name):
+    """Rows go through page-locked memory."""
     write_problem(tmp_path, sizes(name))
     spec = description(name, precision="float32")
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
-    moved = on_gpu(tmp_path, spec, "stacked")
-    moved.advance()
-    moved.state.move_out("memory")
-    if moved.state.received is not None:
-        moved.state.received.move_out()
-    monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "memory")
-    apart = on_gpu(tmp_path, spec, "stacked")
-    assert apart.state.home == moved.state.home == "memory"
-    assert all(values.device.type == "cpu" for run in (apart, moved) for values in run.state.store.values())
-    assert torch.equal(weights(apart, 4), whole) and torch.equal(weights(moved, 3), whole)
+    apart = on_gpu(tmp_path, {**spec, "state": home}, "stacked")
+    assert apart.state.home == home
+    assert all(values.device.type == "cpu" for values in apart.state.store.values())
+    assert torch.equal(weights(apart, 4), whole)
 
 
 @pytest.mark.parametrize("executor", ["stacked", "products"])
-def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, capsys, executor):
-    """A real shortage: 200 MB of the GPU are left to it, and six rows take 360."""
+def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, executor):
+    """A real shortage: 200 MB of the GPU are left to it, and six rows take 360; with `rows: 2`, it goes on."""
     write_problem(tmp_path, [64] * 6, side=64)
     spec = description("fedavg", batch_size=64, local_epochs=1, rounds=2, sampling={"scheme": "all"})
     spec |= {"dataset": {**spec["dataset"], "shape": [1, 64, 64]}}
     expected = weights(on_gpu(tmp_path, spec, "stacked"), 2)
     run = on_gpu(tmp_path, spec, executor)
-    torch.cuda.empty_cache()
+    shortage.release()
     taken = torch.cuda.memory_reserved() + (200 << 20)
     torch.cuda.set_per_process_memory_fraction(taken / torch.cuda.mem_get_info()[1])
     try:
-        found = weights(run, 2)
+        with pytest.raises(torch.OutOfMemoryError):
+            run.advance()
+        assert run.state.consistent and run.round == 0
+        del run
+        shortage.release()
+        found = weights(on_gpu(tmp_path, {**spec, "rows": 2}, executor), 2)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert (found - expected).abs().max() < 1e-11
-    assert run.row_limit is not None and "at a time now" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

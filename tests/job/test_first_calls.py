@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from flatfed import algorithms
-from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 from harness import description, simulation, write_problem
 
@@ -275,17 +274,17 @@ def test_a_step_that_draws_is_refused_by_every_executor(tmp_path, outside, execu
 
 
 def test_memory_that_runs_out_in_the_rehearsal_is_no_slip(tmp_path, outside):
-    """Nor in the first round: the engine goes on with fewer clients at a time."""
+    """A round may need less."""
     outside.write(
         "fedbig",
-        "class FedBig(FedAvg):\n    calls = 0\n\n    def start(self, w, ctx):\n        self.calls += 1\n"
-        "        if self.calls <= 2:\n            raise MemoryError\n",
+        "class FedBig(FedAvg):\n    calls = 0\n\n    def start(self, w, ctx):\n        FedBig.calls += 1\n"
+        "        if FedBig.calls == 1:\n            raise MemoryError\n",
     )
     run = simulation(tmp_path, description("fedbig"))
-    shortage.advance(run)
+    run.advance()
     plain = simulation(tmp_path, description("fedavg"))
     plain.advance()
-    assert run.row_limit is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12
+    assert torch.equal(run.server["w"], plain.server["w"])
 
 
 def test_a_hook_that_an_algorithm_sets_for_itself_is_looked_at_and_kept(tmp_path, outside):

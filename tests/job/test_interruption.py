@@ -16,14 +16,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save
 
 from flatfed.engine.executors import EXECUTORS
-from flatfed.engine.job import checkpoint, interruption, journal
+from flatfed.engine.job import checkpoint, interruption
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
-from flatfed.engine.job.journal import Journal
+from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
-from harness import description, interrupted_job, job, lines, needs, simulation, write_problem
+from harness import IDENTITY, description, interrupted_job, job, lines, needs, simulation, write_problem
 from samples import FEW, sampled
 
 SRC = Path(__file__).parents[2] / "src"
@@ -151,7 +152,7 @@ def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
     rounds = []
     changes = dict(checkpoint_every=100, executor={"cpu": "sequential", "cuda": "sequential"})
     whole = job(tmp_path, "fedsmoo", "whole", **changes)
-    advance = checkpoint.Simulation.advance
+    advance = Simulation.advance
 
     def told_in_round_3(self):
         rounds.append(self.round)
@@ -166,7 +167,7 @@ def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
         return advance(self)
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(checkpoint.Simulation, "advance", told_in_round_3)
+        patch.setattr(Simulation, "advance", told_in_round_3)
         job(tmp_path, "fedsmoo", "parts", **changes)
     parts = job(tmp_path, "fedsmoo", "parts", **changes)
     assert_same(parts, whole)
@@ -176,7 +177,7 @@ def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
 def test_a_run_ended_between_its_last_file_and_the_end_of_its_checkpoint_is_not_its_own_previous(tmp_path, monkeypatch):
     changes = dict(checkpoint_every=1)
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "discard", lambda self: None)
+        patch.setattr(Checkpoint, "finish", lambda self, run: None)
         job(tmp_path, "fedavg", "run", **changes)
     whole = (tmp_path / "run" / "model.safetensors").read_bytes()
     (tmp_path / "run" / ".model.safetensors.killed.part").touch()
@@ -203,54 +204,55 @@ def test_a_run_that_is_made_again_keeps_the_one_before_even_if_it_is_the_same(tm
 
 
 def test_told_to_stop_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """The write goes to its end; bringing together what is left of old files does not, and nothing is lost."""
+    """The write goes to its end, and nothing is lost."""
     changes = dict(checkpoint_every=1, rounds=8)
     whole = job(tmp_path, "fedsmoo", "whole", **changes)
     for moment in (1, 3, 5):
         calls = []
-        commit = Journal.commit
+        write = Checkpoint.write
 
-        def told(self, vectors, alive, about, *check, moment=moment, calls=calls, commit=commit):
-            calls.append(bool(check))
+        def told(self, run, moment=moment, calls=calls, write=write):
+            calls.append(None)
             if len(calls) == moment:
                 os.kill(os.getpid(), signal.SIGTERM)
-            return commit(self, vectors, alive, about, *check)
+            return write(self, run)
 
         with monkeypatch.context() as patch, pytest.raises(Stopped):
-            patch.setattr(Journal, "commit", told)
+            patch.setattr(Checkpoint, "write", told)
             job(tmp_path, "fedsmoo", f"parts{moment}", **changes)
         assert_same(job(tmp_path, "fedsmoo", f"parts{moment}", **changes), whole)
 
 
 def damage(folder: Path, kind: str) -> None:
     """Do to the checkpoint in ``folder`` what ``kind`` says."""
-    manifest = folder / journal.MANIFEST
+    manifest = folder / checkpoint.MANIFEST
     segment = sorted(folder.glob("*.safetensors"))[-1]
     content = segment.read_bytes()
     if kind == "a file is cut short":
         segment.write_bytes(content[:-100])
     elif kind == "a file is missing":
         segment.unlink()
-    elif kind == "a bit of a vector":
-        segment.write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
     elif kind == "a header":
         segment.write_bytes(content[:8] + b"x" * 40 + content[48:])
     elif kind == "a file of zeros":
         segment.write_bytes(bytes(len(content)))
     elif kind == "the manifest is cut short":
         manifest.write_bytes(manifest.read_bytes()[:-100])
-    elif kind == "a number in the manifest":
-        found = json.loads(manifest.read_text())
-        found["content"]["about"]["simulation"]["round"] -= 1
-        manifest.write_text(json.dumps(found))
+    elif kind == "a vector is missing":
+        segment.write_bytes(save(dict(list(load_file(segment).items())[1:])))
+    elif kind == "a vector of another size":
+        segment.write_bytes(save({name: value[:-1] for name, value in load_file(segment).items()}))
+    elif kind == "of an earlier version":
+        manifest.write_text(json.dumps({"sha256": "0", "content": {"index": {}, "files": {}, "about": {}}}))
     elif kind == "garbage":
         manifest.write_bytes(b"\xff not a checkpoint")
     else:
         manifest.write_text("[]")
 
 
-#: What is said of a checkpoint of another run.
+#: What is said of a checkpoint of another run or version.
 NAMED = {
+    "of an earlier version": "an earlier version of FlatFed wrote it",
     "other parameters": "it is of another run: learning_rate is 0.05, here ",
     "other code": "it is of another run: another versions",
     "other data": "it is of another run: another dataset",
@@ -261,11 +263,12 @@ NAMED = {
     "kind",
     sampled(
         [
-            *("a file is cut short", "a file is missing", "a bit of a vector", "a header", "a file of zeros"),
-            *("the manifest is cut short", "a number in the manifest", "garbage", "another JSON"),
+            *("a file is cut short", "a file is missing", "a header", "a file of zeros", "a vector is missing"),
+            *("a vector of another size", "the manifest is cut short", "garbage", "another JSON"),
+            "of an earlier version",
             *("other parameters", "other code", "other data"),
         ],
-        ["a file is cut short", "a bit of a vector", "a number in the manifest", "other code"],
+        ["a file is cut short", "a vector is missing", "of an earlier version", "other code"],
     ),
 )
 def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypatch, capsys, kind):
@@ -308,23 +311,25 @@ def test_a_checkpoint_of_a_removed_executor_stays_and_names_the_remedies(tmp_pat
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_only_vectors_that_changed_are_written_and_dead_ones_do_not_pile_up(tmp_path):
-    vectors = {f"client/h/{client}": torch.full((1000,), float(client)) for client in range(20)}
-    kept = Journal(tmp_path / "j")
-    assert kept.commit(vectors, vectors, {"n": 0}) > 20 * 4000
-    for n in range(1, 41):
-        changed = [f"client/h/{(7 * n) % 20}", f"client/h/{n % 3}"]
-        for key in changed:
-            vectors[key] = torch.full((1000,), 100.0 + n)
-        assert kept.commit({key: vectors[key] for key in changed}, vectors, {"n": n}) < 3 * 4000
-        if keys := kept.scattered():
-            kept.commit({key: vectors[key] for key in keys}, vectors, kept.about)
-        taken = sum(path.stat().st_size for path in (tmp_path / "j").iterdir())
-        assert taken < 2 * 20 * 4000 + 3 * 4000 and kept.scattered() == []
-    found = Journal.read(tmp_path / "j")
-    with found.reader() as get:
-        assert found.about == {"n": 40} and sorted(found.index) == sorted(vectors)
-        assert all(torch.equal(get(key), value) for key, value in vectors.items())
+@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
+def test_a_checkpoint_has_a_file_for_each_client_and_writes_only_changed_ones(tmp_path, name):
+    spec = description(name, sampling={"scheme": "fixed", "fraction": 0.34})
+    run, kept = simulation(tmp_path, spec), checkpoint.Checkpoint(tmp_path, IDENTITY)
+    folder, vectors, before = tmp_path / checkpoint.FOLDER, len(run.state.store), {}
+    for _ in range(6):
+        clients = set(run.sample().tolist())
+        run.advance()
+        kept.write(run)
+        files = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")}
+        new = {file.partition(".")[0] for file in files.keys() - before.keys()}
+        assert all(files[file] == before[file] for file in files.keys() & before.keys())
+        assert {key for key in new if key.startswith("client-")} == {f"client-{c}" for c in clients if vectors}
+        assert sum(file.startswith("client-") for file in files) == run.state.touched.sum() * (vectors > 0)
+        rounds = run.state.received.snapshots if run.state.received else ()
+        assert {file for file in map(kept.files.get, kept.files)} == set(files) and len(rounds) == sum(
+            file.startswith("received-") for file in files
+        )
+        before = files
 
 
 @pytest.fixture
@@ -332,9 +337,9 @@ def written(monkeypatch) -> list[int]:
     """Return the rounds after which a checkpoint is written, in order."""
     rounds, write = [], Checkpoint.write
 
-    def noted(self, run, progress):
+    def noted(self, run):
         rounds.append(run.round)
-        return write(self, run, progress)
+        return write(self, run)
 
     monkeypatch.setattr(Checkpoint, "write", noted)
     return rounds
@@ -355,6 +360,7 @@ def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path
 
 def test_planned_checkpoints_take_a_small_share_of_the_time(tmp_path, monkeypatch, written):
     """On a GPU, rounds are shorter than the writing of their clients' vectors."""
+    monkeypatch.setattr(checkpoint, "SHORT", 0.02)
     monkeypatch.setattr(checkpoint, "SPEED", 1.0)
     monkeypatch.setattr(checkpoint, "GRACE", float("inf"))
     for name in ("fedsmoo", "fedadam"):  # clients' vectors; the server's alone
@@ -363,6 +369,12 @@ def test_planned_checkpoints_take_a_small_share_of_the_time(tmp_path, monkeypatc
     monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
     job(tmp_path, "fedsmoo", "any share", checkpoint_every=1, rounds=4)
     assert written == [1, 2, 3]
+    written.clear()
+    monkeypatch.setattr(checkpoint, "SPEED", 1e12)
+    monkeypatch.setattr(checkpoint, "SHORT", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", 1e-3)
+    job(tmp_path, "fedsmoo", "a slow first one", checkpoint_every=1, rounds=4)
+    assert written == [1], "its seconds count, not only its bytes"
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(tmp_path):
@@ -410,7 +422,7 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does(tmp_path):
     os.close(terminal)
     assert process.wait(timeout=30) == 128 + signal.SIGHUP
     assert (tmp_path / "out" / checkpoint.NAME).exists()
-    assert Journal.read(tmp_path / "out" / checkpoint.FOLDER).about["progress"]["lines"]
+    assert json.loads((tmp_path / "out" / checkpoint.NAME).read_text())["callbacks"]["Outputs"]["lines"]
 
 
 def test_with_nohup_a_run_outlives_its_terminal(tmp_path):

@@ -46,14 +46,14 @@ def test_nothing_but_gradients_is_rounded(tmp_path, name, executor):
     """Given the gradients of bfloat16, a run in float64 makes the same models and state, but for float32's digits."""
     coarse = simulation(tmp_path, description(name, precision="bfloat16"), executor)
     exact = simulation(tmp_path, description(name), executor)
-    step, kept = coarse.executor.step, []
+    step, kept = coarse.local_update.plain.losses_and_gradients, []
 
     def keep(w: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         kept.append(step(w, batch))
         return kept[-1][0].clone(), kept[-1][1].clone()
 
-    coarse.executor.step = keep
-    exact.executor.step = lambda w, batch: tuple(values.double() for values in kept.pop(0))
+    coarse.local_update.plain.losses_and_gradients = keep
+    exact.local_update.plain.losses_and_gradients = lambda w, batch: tuple(v.double() for v in kept.pop(0))
     for run in (coarse, exact):
         run.advance()
         run.advance()
@@ -80,7 +80,7 @@ class Casts(TorchDispatchMode):
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 def test_weights_are_cast_once_a_step(tmp_path, executor):
     run = simulation(tmp_path, description("fedavg", precision="bfloat16"), executor)
-    step, seen = run.executor.step, []
+    step, seen = run.local_update.losses_and_gradients, []
 
     def counted(w: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         with Casts() as casts:
@@ -90,7 +90,7 @@ def test_weights_are_cast_once_a_step(tmp_path, executor):
         seen.append((casts.numbers, rows * (w[0].numel() + batch.images[0].numel() + logits)))
         return found
 
-    run.executor.step = counted
+    run.local_update.losses_and_gradients = counted
     run.advance()
     assert seen
     assert all(numbers == once for numbers, once in seen), seen

@@ -239,8 +239,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("algorithms/mimelite.py", "g.mul_(self.alpha).add_", "g.add_", "the fresh gradient is not weighted"),
         (
             "engine/simulation.py",
-            "full_gradient(self, received, members)",
-            "full_gradient(self, 0.9 * received, members)",
+            "self.full_gradient(received, members)",
+            "self.full_gradient(0.9 * received, members)",
             "full gradient at another model",
         ),
         (

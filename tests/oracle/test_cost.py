@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ import torch
 from test_second_implementation import CASES
 
 from flatfed import algorithms
-from flatfed.engine import simulation as simulations
-from flatfed.engine.full_gradient import full_gradient
 from harness import SIZES, description, needs, simulation, sizes, write_problem
 from samples import sampled
 
@@ -72,12 +69,12 @@ class Counted:
         self._count_gradients()
         if self.run.topology is not None:
             self._count_mixes()
-        with mock.patch.object(simulations, "full_gradient", self._full_gradient):
-            self.trained = [self.run.advance()["clients"] for _ in range(3)]
+        self.full_gradient, self.run.full_gradient = self.run.full_gradient, self._full_gradient
+        self.trained = [self.run.advance()["clients"] for _ in range(3)]
 
-    def _full_gradient(self, run, w, members):
+    def _full_gradient(self, w, members):
         self.full += [len(own) for own in members]
-        return full_gradient(run, w, members)
+        return self.full_gradient(w, members)
 
     def _watched(self, hook, name):
         def watched(w, *rest):
@@ -91,19 +88,14 @@ class Counted:
         return watched
 
     def _count_gradients(self):
-        local, executor = self.run.local_update, self.run.executor
+        local = self.run.local_update
+        compute = local.losses_and_gradients
 
-        class Counting:
-            def __getattr__(self, name):
-                return getattr(executor, name)
+        def counted(w, batch):
+            self.gradients += len(w)
+            return compute(w, batch)
 
-            def __call__(_, w, batch):
-                self.gradients += len(w)
-                return executor(w, batch)
-
-            step = __call__
-
-        local.executor = Counting()
+        local.losses_and_gradients = counted
 
     def _count_mixes(self):
         mixing = self.run.topology.mixing

@@ -14,11 +14,23 @@ from torch.nn.utils import vector_to_parameters
 from flatfed import algorithms
 from flatfed.engine import batches
 from flatfed.engine.job.train import train
+from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
 from flatfed.runs.run_config import RunConfig, SamplingSettings
 from harness import Reference, description, needs, simulation, sizes, write_problem
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
+
+
+def with_probe(folder, spec: dict, *arguments):
+    """Return the simulation and the probe of ``spec``."""
+    run = simulation(folder, spec, *arguments)
+    return run, Probe(run.config.probe, run)
+
+
+def advance(run, probe) -> dict[str, float] | None:
+    probe.before_round(run, run.sample())
+    return run.advance()
 
 
 def loss(reference: Reference, w: torch.Tensor, index) -> float:
@@ -31,17 +43,18 @@ def loss(reference: Reference, w: torch.Tensor, index) -> float:
 def test_looking_changes_nothing(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     spec = description(name, **needs(name), rounds=3)
-    plain, probed = simulation(tmp_path, spec), simulation(tmp_path, {**spec, "probe": PROBE})
+    plain, (probed, probe) = simulation(tmp_path, spec), with_probe(tmp_path, {**spec, "probe": PROBE})
     for _ in range(3):
-        line, other = plain.advance(), probed.advance()
+        line, other = plain.advance(), advance(probed, probe)
         assert {**line, "seconds": 0} == {**other, "seconds": 0}
+    probe.finish(probed)
     for one, two in ((plain.server, probed.server), (plain.state.store, probed.state.store)):
         assert all(torch.equal(one[key], two[key]) for key in one)
-    assert [found["round"] for found in probed.probes] == [0, 2, 3] and plain.probes == []
+    assert [found["round"] for found in probe.measures] == [0, 2, 3]
     perturbs = algorithms.load(name).gradients_per_step == 2 or "lesam" in name
     served = not algorithms.load(name).decentralised and not algorithms.load(name).central
-    assert (probed.probes[1]["perturbation_drift"] is not None) == (perturbs and served)
-    assert probed.probes[-1]["perturbation_drift"] is None
+    assert (probe.measures[1]["perturbation_drift"] is not None) == (perturbs and served)
+    assert probe.measures[-1]["perturbation_drift"] is None
 
 
 def test_a_probed_run_writes_the_same_files_and_what_looking_cost(tmp_path):
@@ -64,21 +77,21 @@ def test_a_probed_run_writes_the_same_files_and_what_looking_cost(tmp_path):
 
 def test_sharpness_is_the_rise_of_the_loss_one_step_uphill(tmp_path):
     spec = {**description("fedavg"), "probe": PROBE}
-    run, reference = simulation(tmp_path, spec), Reference(tmp_path, spec)
+    (run, probe), reference = with_probe(tmp_path, spec), Reference(tmp_path, spec)
     w, rho = run.server["w"][0].clone(), PROBE["rho"]
-    run.advance()
-    images = run.probe.images.numpy()
+    probe.before_round(run, run.sample())
+    images = probe.images.numpy()
     assert len(images) == 49 == len(set(images.tolist()))
 
     def rise(index) -> float:
         g = reference.gradient(w, index)
         return loss(reference, w + rho * g / (torch.linalg.norm(g) + 1e-7), index) - loss(reference, w, index)
 
-    assert run.probes[0]["sharpness"] == pytest.approx(rise(images), rel=1e-9)
+    assert probe.measures[0]["sharpness"] == pytest.approx(rise(images), rel=1e-9)
     parts = [images[first : first + 10] for first in range(0, 49, 10)]
     mean = sum(len(part) * rise(part) for part in parts) / 49
-    assert run.probes[0]["m_sharpness"] == pytest.approx(mean, rel=1e-9)
-    assert run.probes[0]["m_sharpness"] > run.probes[0]["sharpness"] > 0
+    assert probe.measures[0]["m_sharpness"] == pytest.approx(mean, rel=1e-9)
+    assert probe.measures[0]["m_sharpness"] > probe.measures[0]["sharpness"] > 0
 
 
 def stepped(reference: Reference, w: torch.Tensor, client: int, round_: int, rho: float) -> tuple[list, list]:
@@ -116,15 +129,15 @@ def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
     changes = dict(sampling={"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}, learning_rate_decay=1.0)
     params = {"rho": 0.3, "server_learning_rate": rate}
     spec = {**description("fedsam", params, **changes), "probe": {**PROBE, "every": 1}}
-    run, reference = simulation(tmp_path, spec, executor), Reference(tmp_path, spec)
-    images = run.probe.images.numpy()
+    (run, probe), reference = with_probe(tmp_path, spec, executor), Reference(tmp_path, spec)
+    images = probe.images.numpy()
     for round_ in range(2):
         w = run.server["w"][0].clone()
         active = active_clients(SamplingSettings(**spec["sampling"]), 6, 3, round_)
-        run.advance()
+        advance(run, probe)
         expected = drift_by_hand(reference, w, active, round_, 0.3, images, rate)
         assert len(active) == 3 and 0 < expected < 1
-        assert run.probes[round_]["perturbation_drift"] == pytest.approx(expected, abs=1e-9)
+        assert probe.measures[round_]["perturbation_drift"] == pytest.approx(expected, abs=1e-9)
         alone = Reference(tmp_path, spec)
         alone.m = 1  # the virtual model of one client is another
         assert drift_by_hand(alone, w, [0], round_, 0.3, images, rate) != pytest.approx(expected, abs=1e-3)
@@ -133,21 +146,21 @@ def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
 def test_a_client_with_all_data_does_not_drift(tmp_path):
     write_problem(tmp_path, [8])
     changes = dict(partition={"clients": 1}, sampling={"scheme": "all"}, local_epochs=1, batch_size=8)
-    run = simulation(tmp_path, {**description("fedsam", **changes), "probe": PROBE})
-    run.advance()
-    assert run.probes[0]["perturbation_drift"] < 1e-12
+    run, probe = with_probe(tmp_path, {**description("fedsam", **changes), "probe": PROBE})
+    advance(run, probe)
+    assert probe.measures[0]["perturbation_drift"] < 1e-12
 
 
 def test_steps_without_a_perturbation_count_as_a_half(tmp_path):
     """No client perturbs in its first round; where everybody takes part, all perturb in the second, one way for all."""
     changes = dict(sampling={"scheme": "all"}, learning_rate_decay=1.0)
     spec = {**description("fedlesam", {"rho": 0.1}, **changes), "probe": {**PROBE, "every": 1}}
-    run, reference = simulation(tmp_path, spec), Reference(tmp_path, spec)
+    (run, probe), reference = with_probe(tmp_path, spec), Reference(tmp_path, spec)
     before = run.server["w"][0].clone()
-    run.advance()
+    advance(run, probe)
     now = run.server["w"][0].clone()
-    run.advance()
-    first, second = run.probes
+    advance(run, probe)
+    first, second = probe.measures
     assert first["perturbation_drift"] == pytest.approx(0.5, abs=1e-12)
     e = 0.1 * (before - now) / ((before - now).norm() + 1e-7)
     walks = []
@@ -160,7 +173,7 @@ def test_steps_without_a_perturbation_count_as_a_half(tmp_path):
         walks.append(models)
     total, count = 0.0, 0
     for k in range(max(map(len, walks)) - 1):
-        g = reference.gradient(sum(models[min(k, len(models) - 1)] for models in walks) / 6, run.probe.images.numpy())
+        g = reference.gradient(sum(models[min(k, len(models) - 1)] for models in walks) / 6, probe.images.numpy())
         still = sum(k < len(models) - 1 for models in walks)
         total, count = total + still * float((g / g.norm() - e / e.norm()).norm()), count + still
     assert second["perturbation_drift"] == pytest.approx(total / (2 * count), abs=1e-9)
@@ -170,7 +183,7 @@ def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
     """Half of the clients have taken part before: the drift lies between theirs and a half."""
     sampling = {"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}
     spec = {**description("fedlesam", {"rho": 0.1}, sampling=sampling), "probe": {**PROBE, "every": 1}}
-    run = simulation(tmp_path, spec)
+    run, probe = with_probe(tmp_path, spec)
     run.advance()
     newcomers = set(active_clients(SamplingSettings(**sampling), 6, 3, 1)) - set(
         active_clients(SamplingSettings(**sampling), 6, 3, 0)
@@ -178,28 +191,28 @@ def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
     order = batches.longest_first(active_clients(SamplingSettings(**sampling), 6, 3, 1), run.sizes, run.schedule)
     assert 0 < len(newcomers) < 3
     new, old = (order[[(client in newcomers) == which for client in order]] for which in (True, False))
-    assert run.probe.drift(new) == pytest.approx(0.5, abs=1e-12)
+    assert probe.drift(run, new) == pytest.approx(0.5, abs=1e-12)
     steps = [sum(run.schedule.count(int(run.sizes[client])) for client in clients) for clients in (new, old)]
-    mean = (steps[0] * 0.5 + steps[1] * run.probe.drift(old)) / sum(steps)
-    assert run.probe.drift(order) == pytest.approx(mean, abs=1e-12)
-    assert run.probe.drift(old) != pytest.approx(0.5, abs=1e-3)
+    mean = (steps[0] * 0.5 + steps[1] * probe.drift(run, old)) / sum(steps)
+    assert probe.drift(run, order) == pytest.approx(mean, abs=1e-12)
+    assert probe.drift(run, old) != pytest.approx(0.5, abs=1e-3)
 
 
 def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
     """At several clients and at one place, which then have the same F; another seed has others."""
     write_problem(tmp_path)
     spec = {**description("fedsam"), "probe": {**PROBE, "images": 20}}
-    several = simulation(tmp_path, spec)
+    several, first = with_probe(tmp_path, spec)
     with np.load(tmp_path / "partition.npz") as there:
         content = {**there, "offsets": np.array([0, 49]), "class_counts": there["class_counts"].sum(0, keepdims=True)}
     np.savez(tmp_path / "partition.npz", **content)
     place = {**needs("centralised_sam"), "probe": spec["probe"]}
-    one = simulation(tmp_path, {**description("centralised_sam"), **place})
+    one, second = with_probe(tmp_path, {**description("centralised_sam"), **place})
     several.server["w"].copy_(one.server["w"])
-    found = [run.probe.measures() for run in (several, one)]
-    assert found[0]["images_sha256"] == found[1]["images_sha256"] == several.probe.digest
+    found = [first.measure(several), second.measure(one)]
+    assert found[0]["images_sha256"] == found[1]["images_sha256"] == first.digest
     assert found[0]["sharpness"] == found[1]["sharpness"]
-    other = simulation(tmp_path, {**description("centralised_sam"), **place, "seed": 4})
-    assert other.probe.digest != one.probe.digest
-    one.advance()
-    assert one.probes[0]["perturbation_drift"] is None, "all data are at one place: no client has a perturbation"
+    _, other = with_probe(tmp_path, {**description("centralised_sam"), **place, "seed": 4})
+    assert other.digest != second.digest
+    second.before_round(one, one.sample())
+    assert second.measures[0]["perturbation_drift"] is None, "all data are at one place: no client has a perturbation"

@@ -2,11 +2,12 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from flatfed.engine.job import progress
-from flatfed.engine.job.progress import Reporter
+from flatfed.engine.job import progress, reporter
+from flatfed.engine.job.reporter import Reporter
 from screen import shown
 
 METRICS = {"test_accuracy": 0.612, "train_loss": 1.0}
@@ -16,14 +17,14 @@ METRICS = {"test_accuracy": 0.612, "train_loss": 1.0}
 def clock(monkeypatch):
     """A clock that stands still; ``clock[0]`` seconds."""
     now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(reporter.time, "monotonic", lambda: now[0])
     return now
 
 
 def rounds(reporter, clock, numbers, seconds):
     for number in numbers:
         clock[0] += seconds
-        reporter.round(number, METRICS)
+        reporter.after_round(SimpleNamespace(round=number), METRICS)
 
 
 def test_the_state_is_there_while_a_run_is_trained(tmp_path, clock):
@@ -71,9 +72,10 @@ def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
 
 def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from flatfed.engine.job.progress import Reporter\n"
+        "import sys; from pathlib import Path; from types import SimpleNamespace\n"
+        "from flatfed.engine.job.reporter import Reporter\n"
         "with Reporter('protocol/split/fedavg/seed1', 3, 0, Path('run')) as reporter:\n"
-        "    for k in (1, 2, 3): reporter.round(k, {'test_accuracy': k / 10})\n"
+        "    for k in (1, 2, 3): reporter.after_round(SimpleNamespace(round=k), {'test_accuracy': k / 10})\n"
         "print('the end', file=sys.stderr)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,12 @@ ORDER = (
 )
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Yield the dotted names in flatfed that a file imports, where only a type checker would not."""
+def imported(path: Path, types: bool = False) -> Iterator[str]:
+    """Yield the dotted names in flatfed that a file imports, also those for type checkers only if ``types``."""
 
     def nodes(tree: ast.AST) -> Iterator[ast.AST]:
         for child in ast.iter_child_nodes(tree):
-            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            if not types and isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
                 continue
             yield child
             yield from nodes(child)
@@ -65,6 +66,16 @@ def test_a_room_imports_only_rooms_below_it(path):
             break
         below.update(rooms)
     assert [name for name in imported(path) if name.split(".")[1] not in below] == []
+
+
+def test_no_imports_of_the_engine_form_a_circle():
+    """Neither do imports for types."""
+    files = (SRC / "flatfed/engine").rglob("*.py")
+    modules = {".".join(path.relative_to(SRC).with_suffix("").parts): path for path in files}
+    imports = {name: set(imported(path, types=True)) for name, path in modules.items()}
+    graph = {name: [m for m in modules if any(f"{n}.".startswith(f"{m}.") for n in imports[name])] for name in modules}
+    assert "flatfed.engine.simulation" in graph["flatfed.engine.callbacks"]
+    assert set(TopologicalSorter(graph).static_order()) == set(modules)
 
 
 def test_no_two_files_have_one_name():

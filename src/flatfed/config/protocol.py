@@ -119,6 +119,11 @@ class Changes(Document):
     analysis: Analysis = optional("settings of the analyses of finished runs that differ from the defaults")
     evaluation: EvaluationDocument = optional("what is evaluated, and when")
     checkpoint_every: Count = optional("rounds from one planned checkpoint to the next")
+    rows: Count = optional("largest number of clients that train at a time; by default, the executor decides")
+    state: Literal["device", "memory", "file"] = optional(
+        "where the clients' vectors are: on the device, in the host's memory or in a temporary file; by default, the "
+        "first that has room"
+    )
     model: Model = optional("the model, such as {name: cnn}")
     seeds: Seeds = optional("seeds of the runs, whole numbers from 1 up")
     algorithms: dict[str, Overrides] = optional(

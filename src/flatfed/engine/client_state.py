@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -117,21 +117,14 @@ class ClientState:
             return row.clone()
         return _reserve("file", (1, len(row)), row.dtype, row.device)[0].copy_(row)
 
-    def move_out(self, home: str) -> None:
-        """Move the store from the device to another ``home``, vector by vector, and the received models to the host."""
-        self.home = home
-        for name, values in self.store.items():
-            self.store[name] = _reserve(self.home, tuple(values.shape), values.dtype, self.device).copy_(values)
-        if self.received is not None:
-            self.received.move_out()
-
     def row_bytes(self) -> int:
         return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
 
-    def load(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
-        self.touched[clients] = True
-        for client, row in zip(clients, rows, strict=True):
-            self.store[name][int(client)] = row.to(self.store[name])
+    def load(self, client: int, rows: dict[str, Tensor]) -> None:
+        """Set the vectors of ``client``, name -> (size,)."""
+        self.touched[client] = True
+        for name, values in self.store.items():
+            values[client] = rows[name].to(values)
 
     def _write(self) -> None:
         for clients, rows in self._unwritten:

@@ -42,9 +42,6 @@ class Score:
             out.copy_(output.argmax(dim=1) == labels)
         return loss, hits
 
-    def release(self) -> None:
-        """Free the memory kept between evaluations."""
-
 
 class Evaluation:
     """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.

@@ -62,10 +62,6 @@ class Executor(ABC):
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
 
-    def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """As ``__call__``, for a local step: on a CPU, a row's results do not depend on the number of rows."""
-        return self(w, batch)
-
     def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
         """Return the weighted cross-entropy on one row's ``batch``.
 
@@ -129,14 +125,6 @@ class Stacked(Executor):
     def _row_loss(self, row: Tensor, *batch: Any) -> Tensor:
         cast_row = row if self.layer_dtype is None else row.to(self.layer_dtype)
         return self.loss(self.layout.views(cast_row), row[self.layout.size :], Batch(*batch))
-
-    def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        if len(w) > 1 or w.device.type != "cpu":
-            return self(w, batch)
-        # For a single row, libraries use other kernels, which round differently.
-        pair = [torch.cat([values, values]) for values in (batch.images, batch.labels, batch.weights)]
-        losses, gradients = self(torch.cat([w, w]), Batch(*pair, [torch.cat([mask, mask]) for mask in batch.masks]))
-        return losses[:1], gradients[:1]
 
 
 class Products(Stacked):

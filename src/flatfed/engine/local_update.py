@@ -18,21 +18,6 @@ CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official 
 
 
 @dataclass
-class StepGradient:
-    """The gradient of a step's batch; ``losses`` (rows,) are those of its first call."""
-
-    executor: Executor
-    batch: Batch
-    losses: Tensor | None = None
-
-    def __call__(self, w: Tensor) -> Tensor:
-        losses, gradients = self.executor.step(w, self.batch)
-        if self.losses is None:
-            self.losses = losses
-        return gradients
-
-
-@dataclass
 class LocalUpdate:
     """Runs the local steps of the rows that train together. Wrappers in ``speed`` have the same methods.
 
@@ -64,7 +49,13 @@ class LocalUpdate:
 
     def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
         """Run one local step of all rows, in the order of the official code; return the first losses (rows,)."""
-        gradient = StepGradient(self.executor, batch)
+        losses: list[Tensor] = []
+
+        def gradient(w: Tensor) -> Tensor:
+            loss, gradients = self.losses_and_gradients(w, batch)
+            losses.append(loss)
+            return gradients
+
         e = self.algorithm.perturbation(w, gradient, ctx)
         if e is None:
             g = gradient(w)
@@ -72,7 +63,17 @@ class LocalUpdate:
             self.algorithm.update_dual(e, ctx)
             g = gradient(w + e)
         self.descend(w, self.algorithm.correct(g, w, ctx), ctx)
-        return gradient.losses
+        return losses[0]
+
+    def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return losses (rows,) and gradients (rows, parameters); a row's do not depend on the number of rows."""
+        if self.executor.block == 1 or len(w) > 1 or w.device.type != "cpu":
+            return self.executor(w, batch)
+        # For a single row, libraries use other kernels on a CPU, which round differently.
+        pair = [torch.cat([values, values]) for values in (batch.images, batch.labels, batch.weights)]
+        twice = Batch(*pair, [torch.cat([mask, mask]) for mask in batch.masks])
+        losses, gradients = self.executor(torch.cat([w, w]), twice)
+        return losses[:1], gradients[:1]
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         """Clip the direction ``d``, add the decay, and move ``w``, all in place."""
@@ -88,7 +89,3 @@ class LocalUpdate:
     @property
     def plain(self) -> LocalUpdate:
         return self
-
-    def release(self) -> int:
-        """Free the memory kept between rounds; return for how many rows it was."""
-        return 0

@@ -16,7 +16,7 @@ from flatfed.engine.transfer import to_device
 
 
 class PeerSimulation(Simulation):
-    """A run without a server; ``server["w"]`` is the mean of the nodes' models."""
+    """Rounds without a server; ``server["w"]`` is the mean of the nodes' models."""
 
     def __init__(self, *parts: Any):
         super().__init__(*parts)

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +17,11 @@ from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import along
 from flatfed.data.streams import stream
 from flatfed.engine import batches
-from flatfed.engine.full_gradient import full_gradient
+from flatfed.engine.callbacks import Callback
+from flatfed.engine.context import Context, Gradient
+from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 from flatfed.runs.run_config import ProbeSettings
-
-if TYPE_CHECKING:
-    from flatfed.engine.context import Context, Gradient
-    from flatfed.engine.simulation import Simulation
 
 
 class ObservedPerturbation:
@@ -41,8 +39,8 @@ class ObservedPerturbation:
         return e
 
 
-class Probe:
-    """Measures a simulation before its first round, every ``every`` rounds and after its last round.
+class Probe(Callback):
+    """Measures a simulation before its first round, every ``every`` rounds and after its last round: ``measures``.
 
     F is the mean loss on ``images`` training images, drawn with the seed's key, an estimate of FedLESAM's F = 1/N sum_i
     F_i if clients have equally many images.
@@ -65,7 +63,7 @@ class Probe:
 
     def __init__(self, settings: ProbeSettings, simulation: Simulation):
         self.every, self.rho, self.m = settings.every, settings.rho, settings.m
-        self.run = simulation
+        self.measures: list[dict[str, float | str | None]] = []
         members = np.concatenate(simulation.members)
         count = min(settings.images, len(members))
         images = np.sort(stream(simulation.seed, "subset").choice(members, count, replace=False))
@@ -75,42 +73,53 @@ class Probe:
         perturbs = type(algorithm).perturbation is not Algorithm.perturbation
         self.drifts = perturbs and not algorithm.decentralised and not algorithm.central
 
-    def due(self) -> bool:
-        return self.run.round % self.every == 0
+    def before_round(self, simulation: Simulation, clients: np.ndarray) -> None:
+        if simulation.round % self.every == 0:
+            self._add(simulation, clients)
 
-    def measure(self, order: np.ndarray | None = None) -> None:
-        """Add the measures to the run's ``probes``, unless an earlier session did.
+    def finish(self, simulation: Simulation) -> None:
+        if simulation.round == simulation.config.rounds:
+            self._add(simulation)
 
-        ``order`` (n,): the clients of the coming round, if any.
+    def state(self) -> list[dict[str, float | str | None]]:
+        return self.measures
+
+    def restore(self, state: list[dict[str, float | str | None]]) -> None:
+        self.measures[:] = state
+
+    def _add(self, simulation: Simulation, clients: np.ndarray | None = None) -> None:
+        """Measure, unless an earlier session did."""
+        if not (self.measures and self.measures[-1]["round"] == simulation.round):
+            self.measures.append(self.measure(simulation, clients))
+
+    def measure(self, simulation: Simulation, clients: np.ndarray | None = None) -> dict[str, float | str | None]:
+        """Return round, measures (None if not finite), digest and seconds.
+
+        ``clients`` (n,): those of the coming round, if any.
         """
-        if not (self.run.probes and self.run.probes[-1]["round"] == self.run.round):
-            self.run.probes.append(self.measures(order))
-
-    def measures(self, order: np.ndarray | None = None) -> dict[str, float | str | None]:
-        """Return round, measures (None if not finite), digest and seconds; ``order`` as for :meth:`measure`."""
         began = time.monotonic()
-        w = self.run.server["w"]
+        w = simulation.server["w"]
         parts = self.images.split(self.m)
         values = {
-            "sharpness": self.sharpness(w, self.images),
-            "m_sharpness": sum(len(part) * self.sharpness(w, part) for part in parts) / len(self.images),
-            "perturbation_drift": self.drift(order) if order is not None and self.drifts else None,
+            "sharpness": self.sharpness(simulation, w, self.images),
+            "m_sharpness": sum(len(part) * self.sharpness(simulation, w, part) for part in parts) / len(self.images),
+            "perturbation_drift": self.drift(simulation, clients) if clients is not None and self.drifts else None,
         }
         return {
-            "round": self.run.round,
+            "round": simulation.round,
             **{name: value if value is not None and math.isfinite(value) else None for name, value in values.items()},
             "images_sha256": self.digest,
             "seconds": round(time.monotonic() - began, 3),
         }
 
-    def sharpness(self, w: Tensor, images: Tensor) -> float:
+    def sharpness(self, simulation: Simulation, w: Tensor, images: Tensor) -> float:
         """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over rho uphill."""
-        higher = w + along(self._gradient(w, images), self.rho)
-        return self.run.evaluate.hits(higher[0], images)[0] - self.run.evaluate.hits(w[0], images)[0]
+        higher = w + along(_gradient(simulation, w, images), self.rho)
+        return simulation.evaluate.hits(higher[0], images)[0] - simulation.evaluate.hits(w[0], images)[0]
 
-    def drift(self, order: np.ndarray) -> float:
-        size = self.run.block(len(order))
-        directions = self._global_directions(size)
+    def drift(self, simulation: Simulation, clients: np.ndarray) -> float:
+        size = simulation.block(len(clients))
+        directions = self._global_directions(simulation, size)
         total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
 
         def observe(step: int, models: Tensor, e: Tensor) -> None:
@@ -118,49 +127,53 @@ class Probe:
             total.add_((directions[step] - _direction(e)).norm(dim=1).sum())
             steps += len(e)
 
-        for part in np.split(order, range(size, len(order), size)):
-            self._run_copies(part, observe)
+        for part in np.split(clients, range(size, len(clients), size)):
+            _run_copies(simulation, part, observe)
         return float(total) / (2 * steps)
 
-    def _global_directions(self, size: int) -> Tensor:
+    def _global_directions(self, simulation: Simulation, size: int) -> Tensor:
         """Return delta_{g,k} (steps, parameters); ``size`` clients train at a time."""
-        run = self.run
-        clients = batches.longest_first(np.arange(run.client_count), run.sizes, run.schedule)
-        w = run.server["w"]
-        path = w.new_zeros(run.schedule.count(int(run.sizes[clients[0]])), w.shape[1])
+        count, sizes, schedule = simulation.client_count, simulation.sizes, simulation.schedule
+        clients = batches.longest_first(np.arange(count), sizes, schedule)
+        w = simulation.server["w"]
+        path = w.new_zeros(schedule.count(int(sizes[clients[0]])), w.shape[1])
 
         def add(step: int, models: Tensor, e: Tensor) -> None:
             path[step] += models.sum(dim=0)
 
-        for part in np.split(clients, range(size, run.client_count, size)):
-            models, length = self._run_copies(part, add)
+        for part in np.split(clients, range(size, count, size)):
+            models, length = _run_copies(simulation, part, add)
             path[length:] += models.sum(dim=0)
-        share = getattr(run.algorithm, "server_learning_rate", 1.0)
+        share = getattr(simulation.algorithm, "server_learning_rate", 1.0)
         for model in path:
-            virtual = torch.lerp(w, model[None] / run.client_count, share)
-            model.copy_(_direction(self._gradient(virtual, self.images))[0])
+            virtual = torch.lerp(w, model[None] / count, share)
+            model.copy_(_direction(_gradient(simulation, virtual, self.images))[0])
         return path
 
-    def _run_copies(self, clients: np.ndarray, observe: Callable[[int, Tensor, Tensor], None]) -> tuple[Tensor, int]:
-        """Train copies of ``clients`` through the coming round; return their models (n, parameters) and step count.
 
-        ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.
-        """
-        run, size = self.run, self.run.layout.size
-        w, ctx = run.begin_clients(clients, {name: value.clone() for name, value in run.state.gather(clients).items()})
-        plan, numbers = run.plan(clients), itertools.count()
+def _run_copies(
+    simulation: Simulation, clients: np.ndarray, observe: Callable[[int, Tensor, Tensor], None]
+) -> tuple[Tensor, int]:
+    """Train copies of ``clients`` through the coming round; return their models (n, parameters) and step count.
 
-        def observe_next(e: Tensor | None) -> None:
-            step = next(numbers)
-            observe(step, w[:, :size], w.new_zeros(plan.rows(step), size) if e is None else e[:, :size])
+    ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.
+    """
+    size, rows = simulation.layout.size, simulation.state.gather(clients)
+    w, ctx = simulation.begin_clients(clients, {name: values.clone() for name, values in rows.items()})
+    plan, numbers = simulation.plan(clients), itertools.count()
 
-        plain = run.local_update.plain
-        replace(plain, algorithm=ObservedPerturbation(plain.algorithm, observe_next)).run(w, plan, ctx)
-        return w[:, :size], plan.length
+    def observe_next(e: Tensor | None) -> None:
+        step = next(numbers)
+        observe(step, w[:, :size], w.new_zeros(plan.rows(step), size) if e is None else e[:, :size])
 
-    def _gradient(self, w: Tensor, images: Tensor) -> Tensor:
-        private = torch.zeros(1, self.run.private, dtype=w.dtype, device=w.device)
-        return full_gradient(self.run, torch.cat([w, private], dim=1), [images])[:, : self.run.layout.size]
+    plain = simulation.local_update.plain
+    replace(plain, algorithm=ObservedPerturbation(plain.algorithm, observe_next)).run(w, plan, ctx)
+    return w[:, :size], plan.length
+
+
+def _gradient(simulation: Simulation, w: Tensor, images: Tensor) -> Tensor:
+    private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
+    return simulation.full_gradient(torch.cat([w, private], dim=1), [images])[:, : simulation.layout.size]
 
 
 def _direction(rows: Tensor) -> Tensor:

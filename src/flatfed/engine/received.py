@@ -36,8 +36,3 @@ class Received:
     def load(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
         self.rounds[:] = rounds
         self.snapshots = {round_: snapshot(round_).to(self.memory) for round_ in sorted(set(rounds) - {-1})}
-
-    def move_out(self) -> None:
-        self.memory = torch.device("cpu")
-        for round_, w in self.snapshots.items():
-            self.snapshots[round_] = w.to(self.memory)

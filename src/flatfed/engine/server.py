@@ -9,7 +9,7 @@ from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 
 
 class ServerSimulation(Simulation):
-    """A run with a server."""
+    """Rounds with a server."""
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         updates.add(uploads)

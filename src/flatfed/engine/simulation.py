@@ -1,4 +1,4 @@
-"""A federated run in memory: :meth:`Simulation.advance` runs one communication round."""
+"""A run in training: :meth:`Simulation.advance` runs one communication round."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from torch import Tensor
 from flatfed.algorithms import Algorithm
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
-from flatfed.engine import batches, lines
+from flatfed.engine import batches
 from flatfed.engine.client_state import ClientState
 from flatfed.engine.clock import Clock
 from flatfed.engine.context import Context
 from flatfed.engine.counts import Cost
 from flatfed.engine.evaluate import Evaluation
-from flatfed.engine.full_gradient import full_gradient
+from flatfed.engine.executors import Executor
+from flatfed.engine.full_gradient import FullGradient
+from flatfed.engine.lines import columns
 from flatfed.engine.local_update import LocalUpdate
-from flatfed.engine.probe import Probe
 from flatfed.engine.received import Received
+from flatfed.engine.resident import Resident
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.transfer import to_device
@@ -63,12 +65,12 @@ class ClientUpdates:
 
 
 class Simulation(ABC):
-    """The state of a run.
+    """A run in training.
 
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
     ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
-    evaluation. ``row_limit``: largest number of clients that train at a time, if limited. ``home``: returns the memory
-    for a number of bytes of client state. ``pause``: called before local steps and evaluation batches; may raise.
+    evaluation. ``home``: returns the memory for a number of bytes of client state. ``pause``: called before local steps
+    and evaluation batches; may raise.
     """
 
     topology: Topology | None = None
@@ -79,20 +81,22 @@ class Simulation(ABC):
         partition: Partition,
         algorithm: Algorithm,
         weights: Weights,
+        executor: Executor,
+        data: Resident,
         local_update: LocalUpdate,
         home: Callable[[int], str],
         pause: Callable[[], None],
     ):
-        self.config, self.algorithm, self.weights, self.pause = config, algorithm, weights, pause
-        self.local_update = local_update
-        self.executor, self.data = local_update.plain.executor, local_update.plain.feed.data
+        self.config, self.algorithm, self.weights = config, algorithm, weights
+        self.executor, self.data, self.local_update = executor, data, local_update
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = config.seed
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
         sets, size = config.evaluation.sets, config.evaluation.batch_size
-        self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, pause)
+        self.evaluate = Evaluation(self.model, self.layout, data, partition, sets, size, pause)
+        self.full_gradient = FullGradient(executor, data, size, pause)
         self.schedule = batches.Schedule(config.batch_size, config.local_epochs, config.local_steps)
         self.private = algorithm.private_size(tuple(config.dataset.shape))
 
@@ -105,13 +109,10 @@ class Simulation(ABC):
         options = self.dtype, self.device, memory, algorithm.decentralised
         self.state = ClientState(sizes, self.client_count, *options, received)
         self.round, self.mixed = 0, False
-        self.row_limit: int | None = None
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, float] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(self.device)
-        self.probes: list[dict[str, float | str | None]] = []
-        self.probe = Probe(config.probe, self) if config.probe else None
 
     def advance(self) -> dict[str, float] | None:
         """Run one round; return its line of metrics.csv, or None for a round without evaluation.
@@ -122,15 +123,13 @@ class Simulation(ABC):
         if self.pending is None:
             # 1. Sample clients.
             clients = self.sample()
-            if self.probe is not None and self.probe.due():
-                self.probe.measure(clients)
             with self.clock.counted_as("training"), self.state.transaction(clients, self.server, self.round):
                 # 2. Train locally.
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
                 self.aggregate(clients, updates)
                 self.plan_ahead()
-                line = lines.before_evaluation(self, updates) if self.evaluates() else None
+                line = self.line(updates) if self.evaluates() else None
                 self.clock.wait()  # report errors of the device before the round counts
                 self.cost.round(self.sizes[clients].tolist(), updates.steps)
                 self.round, self.pending = self.round + 1, line  # then the transaction stores the rows
@@ -138,9 +137,7 @@ class Simulation(ABC):
         # 4. Evaluate.
         if self.pending is None:
             return None
-        if self.probe is not None and self.round == self.config.rounds:
-            self.probe.measure()
-        line = lines.evaluated(self, self.pending)
+        line = self.evaluated(self.pending)
         self.pending = None
         return line
 
@@ -173,7 +170,7 @@ class Simulation(ABC):
             ctx.scratch["previous"] = self.state.received.gather(clients, ctx.received)
         if self.algorithm.full_passes:
             members = [to_device(self.members[client], self.device) for client in clients]
-            ctx.scratch["full_gradient"] = full_gradient(self, received, members)
+            ctx.scratch["full_gradient"] = self.full_gradient(received, members)
         for name in self.algorithm.scratch:
             ctx.scratch[name] = torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
         self.algorithm.start(w, ctx)
@@ -214,6 +211,32 @@ class Simulation(ABC):
             uniform=uniform,
         )
 
+    def line(self, updates: ClientUpdates) -> dict[str, float]:
+        """Return the columns of metrics.csv that the round's ``updates`` determine.
+
+        ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
+        """
+        gaps = [(row.to(self.device) - self.server["w"][0]).square().sum() for row in updates.models]
+        line = {
+            "round": self.round + 1,
+            "learning_rate": self.learning_rate(),
+            "train_loss": float(updates.losses) / updates.steps,
+            "clients": updates.participants,
+            "consistency": float(torch.stack(gaps).mean()),
+        }
+        for name in dict.fromkeys(name for accuracy in updates.accuracies for name in accuracy):
+            line[name] = float(np.mean([accuracy[name] for accuracy in updates.accuracies if name in accuracy]))
+        return line
+
+    def evaluated(self, line: dict[str, float]) -> dict[str, float]:
+        """Return ``line`` with losses and accuracies of the model that tables show."""
+        with self.clock.counted_as("evaluation"):
+            shown = next(iter(self.algorithm.evaluated(self.server).values()))[0]
+            scores = self.evaluate(shown)
+        traffic = {f"{direction}_bytes": self.cost.counts[direction] for direction in ("download", "upload")}
+        values = {**scores, **line, **traffic, "seconds": round(self.clock.seconds["training"], 3)}
+        return {name: values[name] for name in columns(self.evaluate.unseen)} | values
+
     def learning_rate(self) -> float:
         return self.config.learning_rate * self.config.learning_rate_decay**self.round
 
@@ -239,20 +262,18 @@ class Simulation(ABC):
 
     def block(self, n: int) -> int:
         """Return how many of ``n`` clients train at a time."""
-        return min(self.executor.block or n, self.row_limit or n, n)
+        return min(self.executor.block or n, self.config.rows or n, n)
 
     def progress(self) -> dict[str, Any]:
-        attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending", "probes")}
-        return {**attributes, "rows": self.row_limit, "seconds": self.clock.seconds}
+        """Return all that a resumed run needs besides its vectors, as JSON."""
+        attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending")}
+        return {**attributes, "seconds": self.clock.seconds, "counts": self.cost.counts}
 
-    def resume(self, progress: dict[str, Any], counts: dict[str, int]) -> None:
-        attributes = dict(progress)
-        self.clock.seconds.update(attributes.pop("seconds"))
-        self.row_limit = attributes.pop("rows")
-        if self.row_limit is not None:
-            self.local_update.release()  # it must not reserve memory for the rows of whole rounds
-        self.cost.counts.update(counts)
-        vars(self).update(attributes)
+    def resume(self, progress: dict[str, Any]) -> None:
+        """Continue after :meth:`progress`."""
+        self.round, self.mixed, self.pending = (progress[name] for name in ("round", "mixed", "pending"))
+        self.clock.seconds.update(progress["seconds"])
+        self.cost.counts.update(progress["counts"])
 
     def state_sizes(self) -> dict[str, int]:
         """Return name -> length of each client's vectors."""

@@ -57,4 +57,5 @@ def _config_of_row(catalog: Catalog, ids: RunIds, chosen: tuple[tuple[str, float
         **({"probe": settings.probe.as_written()} if settings.probe else {}),
         executor=settings.executor.as_written(),
         **({"emulate_bfloat16": True} if emulated else {}),
+        **{key: value for key in ("rows", "state") if (value := getattr(settings, key)) is not None},
     )

@@ -35,7 +35,7 @@ REMEDY = "restore the original file, or train the run again"
 class RunRecord(JsonDocument):
     """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
-    ``rows``: the most clients at a time that memory allowed. ``row``: length of a trained row, without dead taps.
+    ``rows``: the most clients that trained at a time, if limited. ``row``: length of a trained row, without dead taps.
     Seconds are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
     results of the algorithm's other models. ``files``: SHA-256 by name. ``imported``: "other code", if
     ``flatfed import --other-code`` accepted its versions.

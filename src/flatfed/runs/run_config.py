@@ -93,16 +93,19 @@ class ExecutorSettings(RunSettings):
 class RunConfig(RunSettings):
     """The settings of one run.
 
-    ``validation``: the held-out share of each client's training images.
+    ``validation``: the held-out share of each client's training images. ``rows``: the most clients that train at a
+    time. ``state``: where client state is.
     """
 
     #: Fields that change the numbers of a run by rounding at most: they never refuse a finished run.
     EXECUTION: ClassVar = {
-        **dict.fromkeys(("format", "checkpoint_every", "executor", "emulate_bfloat16"), True),
+        **dict.fromkeys(("format", "checkpoint_every", "executor", "emulate_bfloat16", "rows", "state"), True),
         "evaluation": {"batch_size"},
     }
-    #: Those without effect on numbers and seconds: a run may resume after they change.
+    #: Those without effect on numbers and seconds.
     NEUTRAL: ClassVar = {"checkpoint_every", "emulate_bfloat16"}
+    #: Those that may change before a run resumes.
+    RESUMABLE: ClassVar = {*NEUTRAL, "rows", "state"}
 
     algorithm: str
     augmentation: Literal["none", "crop_flip_half"]
@@ -124,10 +127,12 @@ class RunConfig(RunSettings):
     probe: ProbeSettings = None
     protocol: str
     rounds: Count
+    rows: Count = None
     sampling: SamplingSettings
     scale: str
     seed: Natural
     split: str
+    state: Literal["device", "memory", "file"] = None
     topology: TopologySettings = None
     update: UpdateSettings
     validation: Share = None

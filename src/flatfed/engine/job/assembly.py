@@ -42,7 +42,7 @@ def simulation(
     pause: Callable[[], None] = lambda: None,
     full_model: bool = False,
 ) -> Simulation:
-    """Return the run of a ``config`` before its first round, with gradients from ``executor``.
+    """Return the simulation of a ``config`` before its first round, with gradients from ``executor``.
 
     ``algorithm``: replaces the run's. ``pretrained_file``: initial weights. ``full_model``: keep dead taps.
 
@@ -82,12 +82,14 @@ def simulation(
     )
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
-        largest = most_participants(config.sampling, clients, config.seed, config.rounds)
-        local_update = Recorded(local_update, record, largest)
+        most = most_participants(config.sampling, clients, config.seed, config.rounds)
+        local_update = Recorded(local_update, record, min(most, config.rows or most))
 
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
-    choose = partial(home.choose, device=device)
-    run = simulation_class(config, partition, algorithm, weights, local_update, choose, pause)
+    choose = partial(home.choose, device=device, requested=config.state)
+    parts = config, partition, algorithm, weights, gradients, data, local_update
+    result = simulation_class(*parts, choose, pause)
     if gradients.records_steps and device.type == "cuda":  # recorded evaluations share the steps' memory
-        run.evaluate.score = RecordedScore(run.evaluate.score, record, [run.evaluate.images, run.evaluate.train])
-    return run
+        evaluate = result.evaluate
+        evaluate.score = RecordedScore(evaluate.score, record, [evaluate.images, evaluate.train])
+    return result

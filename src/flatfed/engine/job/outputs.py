@@ -8,12 +8,14 @@ import datetime
 import os
 import resource
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save
 
+from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.inputs import Identity
 from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
@@ -25,47 +27,60 @@ from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, REC
 from flatfed.runs.run_config import RunConfig
 
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
+PULSE = 30.0  # most seconds between two writings of the lines so far, if rounds are shorter
 
 
-class Outputs:
+class Outputs(Callback):
     """The files of a run in folder ``out``.
 
     ``identity``: all inputs of the run; ``images``: their number per part; ``lines`` of metrics.csv; ``sessions`` of
-    training, as in run.json.
+    training, ``diverged_at`` and ``probes``, as in run.json.
     """
 
     def __init__(self, out: Path, identity: Identity, images: dict[str, int]):
         self.out, self.identity, self.images = out, identity, images
         self.lines: list[dict[str, float]] = []
         self.sessions: list[dict[str, Any]] = []
+        self.probes: list[dict[str, Any]] = []
+        self.diverged_at: int | None = None
+        self.written = time.monotonic()
 
-    def resume(self, lines: list[dict[str, float]], sessions: list[dict[str, Any]]) -> None:
-        self.lines, self.sessions = lines, sessions
+    def after_round(self, simulation: Simulation, line: dict[str, float] | None) -> None:
+        """Add ``line``; write the lines so far with planned checkpoints and every ``PULSE`` seconds."""
+        if line is not None:
+            self.lines.append(line)
+        planned = simulation.round % simulation.config.checkpoint_every == 0
+        if simulation.round < simulation.config.rounds and (planned or time.monotonic() - self.written >= PULSE):
+            self.write_so_far(simulation)
 
-    def write(self, run: Simulation, diverged: int | None) -> None:
-        """Write metrics.csv, model.safetensors and, last, run.json; keep a replaced run in ``.previous``.
+    def state(self) -> dict[str, Any]:
+        return {"lines": self.lines, "sessions": self.sessions, "diverged_at": self.diverged_at}
 
-        ``diverged``: the round with non-finite numbers, or None.
-        """
+    def restore(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def finish(self, simulation: Simulation) -> None:
+        """Write metrics.csv, model.safetensors and, last, run.json; keep a replaced run in ``.previous``."""
         self._keep_previous()
         for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR):
             remove_parts(self.out / name)
-        self._write_lines(METRICS, run)
-        models = run.algorithm.evaluated(run.server)
+        self._write_lines(METRICS, simulation)
+        models = simulation.algorithm.evaluated(simulation.server)
         shown, *further = models
-        weights = run.weights.tensors(models[shown][0])
+        weights = simulation.weights.tensors(models[shown][0])
         with write_whole(self.out / MODEL) as file:
             file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
-        also = {name: run.evaluate(models[name][0]) for name in further} if diverged is None else {}
-        record = self._record(run, diverged).model_copy(update={"also": also, "finished": now("microseconds")})
+        also = {} if self.diverged_at else {name: simulation.evaluate(models[name][0]) for name in further}
+        record = self._record(simulation).model_copy(update={"also": also, "finished": now("microseconds")})
         records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))
         self.forget_so_far()
 
-    def write_so_far(self, run: Simulation) -> None:
+    def write_so_far(self, simulation: Simulation) -> None:
         """Write the lines and the record so far; after a crash the run may repeat some of these rounds."""
-        self._write_lines(LINES_SO_FAR, run)
-        record = self._record(run, None).model_copy(update={"written": now()})
+        self._write_lines(LINES_SO_FAR, simulation)
+        record = self._record(simulation).model_copy(update={"written": now()})
         records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))
+        self.written = time.monotonic()
 
     def forget_so_far(self) -> None:
         for name in (RECORD_SO_FAR, LINES_SO_FAR):
@@ -119,38 +134,40 @@ class Outputs:
         shutil.rmtree(kept, ignore_errors=True)
         staged.rename(kept)
 
-    def _write_lines(self, name: str, run: Simulation) -> None:
+    def _write_lines(self, name: str, simulation: Simulation) -> None:
         with write_whole(self.out / name, "w") as file:
             # A line lacks the nodes' columns if no node of the round has images for them.
-            names = list(dict.fromkeys(name for line in self.lines for name in line)) or columns(run.evaluate.unseen)
+            names = list(dict.fromkeys(name for line in self.lines for name in line))
+            names = names or columns(simulation.evaluate.unseen)
             writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.lines)
 
-    def _record(self, run: Simulation, diverged: int | None) -> RunRecord:
-        seconds, counts = run.clock.seconds, run.cost.counts
+    def _record(self, simulation: Simulation) -> RunRecord:
+        config, device, seconds = simulation.config, simulation.device, simulation.clock.seconds
+        counts, topology = simulation.cost.counts, simulation.topology
         session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
         return RunRecord(
-            config=run.config,
+            config=config,
             **vars(self.identity),
             images=self.images,
             rounds_done=self.lines[-1]["round"] if self.lines else 0,
-            diverged_at=diverged,
-            probes=run.probes,
-            executor=run.executor.name,
-            rows=run.row_limit,
-            row=run.layout.size,
-            precision=run.config.precision,
-            parameters=run.weights.parameters,
+            diverged_at=self.diverged_at,
+            probes=self.probes,
+            executor=simulation.executor.name,
+            rows=config.rows,
+            row=simulation.layout.size,
+            precision=config.precision,
+            parameters=simulation.weights.parameters,
             local_steps=counts["local_steps"],
             gradient_evaluations=counts["gradient_evaluations"],
-            stored_vectors=run.algorithm.stored_vectors(),
-            spectral_gap=run.topology.spectral_gap() if run.topology else None,
+            stored_vectors=simulation.algorithm.stored_vectors(),
+            spectral_gap=topology.spectral_gap() if topology else None,
             seconds=round(sum(seconds.values()), 3),
             **{f"seconds_{activity}": round(value, 3) for activity, value in seconds.items()},
             peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            peak_device_memory_bytes=torch.cuda.max_memory_allocated(run.device) if run.device.type == "cuda" else None,
-            client_state=run.state.home,
+            peak_device_memory_bytes=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+            client_state=simulation.state.home,
             **session,
             sessions=self.sessions,
         )

@@ -19,22 +19,23 @@ from typing import Any
 import torch
 
 from flatfed.engine import precision, versions
+from flatfed.engine.callbacks import Callback
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
 from flatfed.engine.job.inputs import Identity, load_data
 from flatfed.engine.job.machine import machine, pick_device, set_up
 from flatfed.engine.job.outputs import Outputs, now
-from flatfed.engine.job.progress import Reporter, time_spent
+from flatfed.engine.job.progress import time_spent
+from flatfed.engine.job.reporter import Reporter
 from flatfed.engine.memory import shortage
+from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
 from flatfed.runs.record import RECORD, RECORD_SO_FAR
 from flatfed.runs.run_config import RunConfig
-
-PULSE = 30.0  # least seconds between two writings of the lines so far, without checkpoints
 
 
 def train(
@@ -58,8 +59,8 @@ def train(
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it before the next local
-    step or evaluation batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it continues
-    with fewer clients at a time (``rows`` in run.json, also after a resume), or stops with a checkpoint.
+    step or evaluation batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it stops with a
+    checkpoint; ``rows`` and ``state`` of the run may change before it resumes.
 
     :raises DataError: data or partition do not fit the run.
     :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16; Shortage and Stopped.
@@ -103,80 +104,87 @@ class Job:
 
     def __post_init__(self):
         self.label = self.config.ids.name
-        self.simulation, resumed = self._first_state()
+        self._begin()
+        resumed = self._resume()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
     def run(self, session: dict[str, Any], stop_after: int | None) -> bool:
         """Train to the end, or until ``stop_after`` rounds; return whether the run is finished."""
-        run, rounds, sessions = self.simulation, self.config.rounds, self.outputs.sessions
-        sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
+        simulation, rounds, sessions = self.simulation, self.config.rounds, self.outputs.sessions
+        sessions.append({"from_round": simulation.round, "began": now("microseconds"), **session})
         goal = min(rounds, stop_after or rounds)
-        where = f"{session['host']['gpu'] or 'cpu'}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
-        if run.state.home == "file":
-            where += f"; for lack of memory, client state is in a file in {tempfile.gettempdir()}"
+        device, threads = session["host"]["gpu"] or "cpu", session["threads"]
+        where = f"{device}, {threads} thread(s), {simulation.executor.name}, {self.start}"
+        if simulation.state.home == "file":
+            where += f"; client state is in a file in {tempfile.gettempdir()}"
         print(f"{self.label}: {goal} rounds on {where}", file=sys.stderr)
         with interruption.signals_noted():
             try:
-                with Reporter(self.label, goal, run.round, self.outputs.out) as reporter:
-                    diverged = self._rounds(reporter, goal)
-                if diverged is None and run.round < rounds:
+                with Reporter(self.label, goal, simulation.round, self.outputs.out) as reporter:
+                    self._train([*self.callbacks, reporter], goal)
+                if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
                     return False
-                self.outputs.write(run, diverged)
-                if diverged is None:
-                    print(f"{self.label}: {time_spent(run.clock.seconds)}", file=sys.stderr)
+                with shortage.explained(self.device, "after the last round", self.remedies):
+                    for callback in self.callbacks:
+                        callback.finish(simulation)
             except (interruption.Stopped, Shortage) as stopped:
                 self._stop(stopped)
                 raise
-        self.checkpoint.discard()
+        if self.outputs.diverged_at is None:
+            print(f"{self.label}: {time_spent(simulation.clock.seconds)}", file=sys.stderr)
         return True
 
-    def _first_state(self) -> tuple[Simulation, bool]:
-        simulation = self._begin()
-        if self.checkpoint.executor is not None:
-            try:
-                self.outputs.resume(**self.checkpoint.restore(simulation))
-                return simulation, True
-            except Damaged as reason:
-                self.checkpoint.set_aside(reason)
-                simulation = self._begin()
-        self.outputs.forget_so_far()
-        return simulation, False
+    def _train(self, callbacks: list[Callback], goal: int) -> None:
+        """Train to the end of round ``goal``, or to a round with numbers that are not finite."""
+        simulation, outputs = self.simulation, self.outputs
+        watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
+        while outputs.diverged_at is None and (simulation.round < goal or simulation.pending is not None):
+            starts = simulation.pending is None  # otherwise only the evaluation of the last round is missing
+            with shortage.explained(self.device, f"round {simulation.round + starts}", self.remedies):
+                if starts:
+                    clients = simulation.sample()
+                    for callback in callbacks:
+                        callback.before_round(simulation, clients)
+                line = simulation.advance()
+            if line is not None and not all(math.isfinite(line[key]) for key in watched):
+                print(f"{self.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
+                outputs.diverged_at = simulation.round
+                break
+            for callback in callbacks:
+                callback.after_round(simulation, line)
 
-    def _begin(self) -> Simulation:
+    def _begin(self) -> None:
+        """Make the simulation before its first round, and its callbacks."""
         executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
             raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
-        with shortage.explained(self.device, "before the first round"):
-            return self.assemble(executor)
+        with shortage.explained(self.device, "before the first round", shortage.remedies(self.device)):
+            self.simulation = simulation = self.assemble(executor)
+        home = simulation.state.home if simulation.state.store else None
+        self.remedies = shortage.remedies(self.device, simulation.block(len(simulation.sample())), home)
+        self.callbacks = [self.outputs, self.checkpoint]
+        if self.config.probe:
+            probe = Probe(self.config.probe, simulation)
+            self.callbacks.insert(0, probe)
+            self.outputs.probes = probe.measures
+        self.checkpoint.callbacks = self.callbacks
 
-    def _rounds(self, reporter: Reporter, goal: int) -> int | None:
-        """Train to the end of round ``goal``; return the round that diverged, if any."""
-        run, interval = self.simulation, self.config.checkpoint_every
-        watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
-        written = time.monotonic()
-        while run.round < goal or run.pending is not None:
-            with shortage.explained(self.device, f"round {run.round + (run.pending is None)}"):
-                line = shortage.advance(run)
-            if line is not None and not all(math.isfinite(line[key]) for key in watched):
-                print(f"{self.label}: diverged at round {run.round}: {line}", file=sys.stderr)
-                return run.round
-            if line is not None:
-                self.outputs.lines.append(line)
-            if run.round < goal and self.checkpoint.due(run, run.round % interval == 0):
-                self._write_state()
-                self.checkpoint.compact(run)
-                written = time.monotonic()
-            elif run.round < goal and time.monotonic() - written >= PULSE:
-                self.outputs.write_so_far(run)
-                written = time.monotonic()
-            reporter.round(run.round, line)
-        return None
+    def _resume(self) -> bool:
+        """Restore the checkpoint; return whether there was one."""
+        if self.checkpoint.executor is not None:
+            try:
+                self.checkpoint.restore(self.simulation)
+                return True
+            except Damaged as reason:
+                self.checkpoint.set_aside(reason)
+                self._begin()
+        self.outputs.forget_so_far()
+        return False
 
     def _write_state(self) -> int:
-        progress = {"lines": self.outputs.lines, "sessions": self.outputs.sessions}
-        size = self.checkpoint.write(self.simulation, progress)
+        size = self.checkpoint.write(self.simulation)
         self.outputs.write_so_far(self.simulation)
         return size
 

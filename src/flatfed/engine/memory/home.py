@@ -14,20 +14,20 @@ from flatfed.errors import Shortage
 SPARE = 2  # a home must have this many times the state's size free
 
 
-def choose(size: int, device: torch.device) -> str:
-    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``."""
-    if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
-        return "device"
-    return on_host(size)
+def choose(size: int, device: torch.device, requested: str | None = None) -> str:
+    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``.
 
-
-def on_host(size: int) -> str:
-    """Return the home of ``size`` bytes of client state on the host: ``memory`` or ``file``.
+    ``requested``: the home that the run's settings name.
 
     :raises Shortage: the disk is too small; a write would end the process without a message.
     """
-    if size * SPARE <= available():
-        return "memory"
+    if requested in ("device", "memory"):
+        return requested
+    if requested is None:
+        if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
+            return "device"
+        if size * SPARE <= available():
+            return "memory"
     folder = tempfile.gettempdir()
     if size > (room := shutil.disk_usage(folder).free):
         raise Shortage(

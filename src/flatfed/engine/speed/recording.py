@@ -9,16 +9,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from flatfed.engine.batches import RoundPlan
-    from flatfed.engine.context import Context
-    from flatfed.engine.evaluate import Score
-    from flatfed.engine.local_update import LocalUpdate
+from flatfed.engine.batches import RoundPlan
+from flatfed.engine.context import Context
+from flatfed.engine.evaluate import Score
+from flatfed.engine.local_update import LocalUpdate
 
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
@@ -56,24 +54,14 @@ class CudaGraphs:
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...).
 
-    ``largest``: the expected number of rows; a larger one drops all recordings. After :meth:`release` it is 0.
+    ``largest``: the expected number of rows; a larger one drops all recordings.
     """
 
     capacity = 0
 
     def __init__(self, plain: LocalUpdate, record: Recorder, largest: int = 0):
         self.plain, self.record, self.largest = plain, record, largest
-        self._drop()
-
-    def release(self) -> int:
-        self.largest = 0
-        return self._drop()
-
-    def _drop(self) -> int:
         self.steps: dict[int, Work] = {}
-        held, self.capacity = self.capacity, 0
-        self.w = self.total = self.ctx = self.inputs = None
-        return held
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         n, inputs = len(w), self.plain.feed.inputs(plan, w.device)
@@ -112,8 +100,8 @@ class Recorded:
         """Reserve buffers for the rows ``w``; drop recordings for fewer rows."""
         if len(w) <= self.capacity:
             return
-        capacity = max(len(w), self.capacity, self.largest)
-        self._drop()
+        capacity = max(len(w), self.largest)
+        self.steps, self.w, self.total, self.ctx, self.inputs = {}, None, None, None, None  # free their memory first
 
         def buffer(values: Tensor, skipped: int = 1) -> Tensor:
             return torch.zeros(capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
@@ -131,9 +119,6 @@ class RecordedScore:
 
     def __init__(self, plain: Score, record: Recorder, sets: list[Tensor]):
         self.plain, self.record, self.sets = plain, record, sets
-        self.release()
-
-    def release(self) -> None:
         self.recordings: dict[int, tuple[Work, Tensor, list[Tensor]]] = {}
 
     def __call__(self, row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,80 @@
+"""Reports of a training: lines in its log, and its progress file."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from flatfed.engine.callbacks import Callback
+from flatfed.engine.job.progress import PROGRESS_FILE, Progress
+from flatfed.engine.simulation import Simulation
+
+
+def _say(text: str, end: str = "\n") -> None:
+    """Print ``text`` to stderr; once its terminal is closed, drop it and all later lines."""
+    try:
+        print(text, end=end, file=sys.stderr, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+class Reporter(Callback):
+    """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
+
+    On a terminal the line rewrites itself. A log has a line every 15 s, later each time 2 % of the run's time pass.
+    """
+
+    interval = 15.0  # least seconds between two lines of a log
+    share = 0.02  # least time between two lines of a log, relative to the time since the start
+    pulse = 1.0  # least seconds between two states in the folder
+
+    def __init__(self, label: str, rounds: int, done: int, folder: Path):
+        self.folder = folder
+        self.first = done
+        self.began = time.monotonic()
+        self.logged = self.noted = float("-inf")
+        self.terminal = sys.stderr.isatty()
+        self.progress = Progress(run=label, round=done, rounds=rounds, pace=None, accuracy=None, unseen=None)
+
+    def __enter__(self) -> Reporter:
+        self._note()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.terminal:
+            _say("")
+        with contextlib.suppress(OSError):
+            (self.folder / PROGRESS_FILE).unlink()
+
+    def after_round(self, simulation: Simulation, line: dict[str, float] | None) -> None:
+        progress, done = self.progress, simulation.round
+        if line is not None:
+            progress.unseen = "validation" if "validation_accuracy" in line else "test"
+            progress.accuracy = line[f"{progress.unseen}_accuracy"]
+        now = time.monotonic() - self.began
+        progress.round, progress.pace = done, now / max(1, done - self.first)
+        if now - self.noted >= self.pulse:
+            self.noted = now
+            self._note()
+        text = f"{progress.run}: {progress}"
+        if self.terminal:
+            columns = shutil.get_terminal_size().columns
+            _say(f"\r\033[K{text[: columns - 1]}", end="")
+        elif done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
+            self.logged = now
+            _say(text)
+
+    def _note(self) -> None:
+        part = self.folder / f".{PROGRESS_FILE}.part"
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(self.progress.as_json()), encoding="utf-8")
+            part.replace(self.folder / PROGRESS_FILE)
