@@ -177,6 +177,19 @@ def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path)
         )
 
 
+def test_keys_for_a_lack_of_memory_are_in_the_settings_of_their_scale_alone(tmp_path: Path) -> None:
+    """Absent keys stay absent, so digests of earlier runs stay."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / f"config/protocols/{CIFAR10}.yaml"
+    protocol = yaml.safe_load(path.read_text())
+    protocol["preview"].update(rows=5, state="file")
+    path.write_text(yaml.safe_dump(protocol, sort_keys=False))
+    found = plan.load(tmp_path)
+    settings = [run_specs.run(found, scale, CIFAR10, "path3-100", "fedavg", 1).config for scale in ("preview", "paper")]
+    assert [(config.rows, config.state) for config in settings] == [(5, "file"), (None, None)]
+    assert not {"rows", "state"} & settings[1].as_json().keys() and not {"rows", "state"} & settings[0].deciding.keys()
+
+
 def test_an_algorithms_variant_changes_what_it_says(exp: plan.Experiment) -> None:
     variant = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
     plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 1).config.as_json()

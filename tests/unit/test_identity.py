@@ -24,8 +24,9 @@ EVALUATION = WHOLE["evaluation"]
         {"evaluation": {**EVALUATION, "batch_size": 99}},
         {"executor": {"cpu": "sequential", "cuda": "graph"}},
         {"emulate_bfloat16": True},
+        {"rows": 5, "state": "file"},
     ],
-    ids=["how it is trained", "images at a time", "executor", "what a CPU may imitate"],
+    ids=["how it is trained", "images at a time", "executor", "what a CPU may imitate", "memory"],
 )
 def test_what_decides_no_number_makes_no_other_run(change):
     one, other = made.config(WHOLE), made.config({**WHOLE, **change})

@@ -37,7 +37,7 @@ def test_another_version_of_an_algorithm_trains_it_and_those_built_on_it(project
 def test_other_settings_of_execution_train_nothing(project):
     def change(protocol):
         executor = {"cpu": "sequential", "cuda": "sequential"}
-        protocol["preview"].update(checkpoint_every=7, executor=executor)
+        protocol["preview"].update(checkpoint_every=7, executor=executor, rows=2, state="file")
         protocol["preview"]["evaluation"]["batch_size"] = 7
 
     project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", change)
