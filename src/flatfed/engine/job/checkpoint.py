@@ -33,7 +33,7 @@ NAME = f"{FOLDER}/{MANIFEST}"
 
 GRACE = 10.0  # seconds to write a checkpoint, of Slurm's 30 between SIGTERM and SIGKILL
 SHARE, SHORT = 0.1, 0.02  # largest share of the time for checkpoints; seconds of a write that may exceed it
-WRITERS = 8  # files written at a time: a disk confirms many files about as fast as one
+WRITERS = 4  # files at a time: a disk confirms several about as fast as one, and each has a copy in memory
 SPEED = 200e6  # assumed bytes per second of the disk until a checkpoint has measured it
 
 
