@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from claims import CLAIMS
 
 from flatfed import algorithms
 from flatfed.data.streams import stream
@@ -21,7 +22,7 @@ FEDERATED = [name for name in NAMES if not algorithms.load(name).central]
 REDUCTIONS = [
     pytest.param(name, reduction, id=f"{name}-{reduction.to}-{number}")
     for name in NAMES
-    for number, reduction in enumerate(algorithms.load(name).claims.reductions)
+    for number, reduction in enumerate(CLAIMS[name].reductions)
 ]
 EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
 TOLERANCE = 1e-12
@@ -41,7 +42,7 @@ def rho(name: str) -> dict:
 @pytest.mark.parametrize("name", NAMES)
 def test_claims_something(name):
     """FedDyn and FedAdam are no other algorithm's special case: theirs is where they end (test_contract_quadratic)."""
-    claims = algorithms.load(name).claims
+    claims = CLAIMS[name]
     assert claims.reductions or name in ("fedavg", "feddyn", "fedadam")
     assert claims.one_client or name not in ("fedavg", "scaffold", "fedsam", "fedgamma")
 
@@ -74,9 +75,9 @@ def test_other_parameters_do_not_reduce(tmp_path, name, reduction):
 
 
 @EXECUTORS
-@pytest.mark.parametrize("name", [name for name in NAMES if algorithms.load(name).claims.one_client])
+@pytest.mark.parametrize("name", [name for name in NAMES if CLAIMS[name].one_client])
 def test_alone_it_is_centralised(tmp_path, name, executor):
-    central = algorithms.load(name).claims.one_client
+    central = CLAIMS[name].one_client
     write_problem(tmp_path, sizes(central))
     one = weights(tmp_path, description(name, rho(name), **needs(central)), executor)
     other = weights(tmp_path, description(central, rho(central), **needs(central)), executor)

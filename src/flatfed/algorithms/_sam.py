@@ -11,7 +11,7 @@ from flatfed.algorithms._rows import along
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from flatfed.engine.context import Context, Gradient
+    from flatfed.algorithms._context import Context, Gradient
 
 
 class SharpnessAware(Algorithm):

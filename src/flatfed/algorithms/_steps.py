@@ -10,7 +10,7 @@ from flatfed.algorithms._parameters import Choice
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from flatfed.engine.context import Context
+    from flatfed.algorithms._context import Context
 
 
 class DividesBySteps(Algorithm):

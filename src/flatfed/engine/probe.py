@@ -22,7 +22,7 @@ from flatfed.files import digest_arrays
 from flatfed.runs.run_config import ProbeSettings
 
 if TYPE_CHECKING:
-    from flatfed.engine.context import Context, Gradient
+    from flatfed.algorithms._context import Context, Gradient
     from flatfed.engine.simulation import Simulation
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from flatfed.engine import precision, versions
+from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
@@ -156,9 +158,11 @@ class Job:
         run, interval = self.simulation, self.config.checkpoint_every
         watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
         written = time.monotonic()
+        checks = first_round.checked(run)
         while run.round < goal or run.pending is not None:
-            with shortage.explained(self.device, f"round {run.round + (run.pending is None)}"):
+            with shortage.explained(self.device, f"round {run.round + (run.pending is None)}"), checks:
                 line = shortage.advance(run)
+            checks = nullcontext()
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
                 print(f"{self.label}: diverged at round {run.round}: {line}", file=sys.stderr)
                 return run.round
