@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def refuse(hook: Callable, value: Any, expected: str) -> None:
-    text = f"a tensor {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else " ".join(repr(value)[:80].split())
+    is_tensor = isinstance(value, Tensor)
+    text = f"a tensor {tuple(value.shape)} of {value.dtype}" if is_tensor else " ".join(repr(value)[:80].split())
     raise FlatFedError(f"{place(hook)}: returned {text}; expected: {expected}")
 
 
