@@ -20,16 +20,12 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flatfed.algorithms._context import Context, Gradient, Mixing, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
 from flatfed.algorithms._rows import gossip
 from flatfed.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Gradient, Mixing, Vectors
 
 #: Kind of vectors that an algorithm declares -> names that the engine uses.
 VECTOR_KINDS = {

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flatfed.algorithms._layout import Layout
 from flatfed.errors import FlatFedError
 
 if TYPE_CHECKING:
     from torch import Tensor
+else:
+    Tensor = Any  # reading a configuration does not import torch
 
-    from flatfed.algorithms._layout import Layout
-
-    #: Rows (rows, parameters) -> gradients of the mean cross-entropy, same shape. All calls of a step use the same
-    #: batch, augmentation and dropout masks. The caller may change the result until the next call.
-    Gradient = Callable[[Tensor], Tensor]
-    Vectors = Mapping[str, Tensor]
-    Mixing = Callable[[int], Tensor]
+#: Rows (rows, parameters) -> gradients of the mean cross-entropy, same shape. All calls of a step use the same batch,
+#: augmentation and dropout masks. The caller may change the result until the next call.
+Gradient = Callable[[Tensor], Tensor]
+#: Name -> rows (rows, parameters), or (1, parameters) of the server.
+Vectors = Mapping[str, Tensor]
+#: Gossip step -> W (clients, clients).
+Mixing = Callable[[int], Tensor]
 
 
 def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:

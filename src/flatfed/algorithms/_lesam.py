@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Gradient, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import along
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Gradient, Vectors
 
 
 class LocallyEstimated(Algorithm):

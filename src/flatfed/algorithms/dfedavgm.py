@@ -7,15 +7,9 @@ theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with weight decay,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.dfedavg import DFedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context
 
 
 class DFedAvgM(DFedAvg):

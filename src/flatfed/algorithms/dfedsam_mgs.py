@@ -8,16 +8,10 @@ step has its own draw (appendix B.4: 10 Q clients without replacement).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Mixing, Tensor
 from flatfed.algorithms._parameters import Whole
 from flatfed.algorithms._rows import gossip
 from flatfed.algorithms.dfedsam import DFedSAM
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Mixing
 
 
 class DFedSAMMGS(DFedSAM):

@@ -18,18 +18,14 @@ models after local training. A link carries ``density`` of a model, without posi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Mixing, Tensor, Vectors
+from flatfed.algorithms._layout import Layout
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import BLOCK
 from flatfed.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Mixing, Vectors
-    from flatfed.algorithms._layout import Layout
 
 
 class DisPFL(Algorithm):

@@ -8,16 +8,12 @@ published with DisPFL mixes first, then trains: ``order: official_code``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Mixing, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice
 from flatfed.algorithms._rows import gossip
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Mixing, Vectors
 
 
 class DPSGD(Algorithm):

@@ -8,13 +8,9 @@ require v^{-1} >= tau^2. eta_g = 0.1 (FedSMOO section 5.1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Vectors
 from flatfed.algorithms._parameters import Number
-
-if TYPE_CHECKING:
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class FedAdam(Algorithm):

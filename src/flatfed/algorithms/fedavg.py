@@ -7,13 +7,9 @@ differ in size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Vectors
 from flatfed.algorithms._parameters import Number
-
-if TYPE_CHECKING:
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class FedAvg(Algorithm):

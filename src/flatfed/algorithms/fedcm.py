@@ -11,17 +11,11 @@ times larger.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import mean_step
 from flatfed.algorithms._steps import DividesBySteps
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class FedCM(DividesBySteps, FedAvg):

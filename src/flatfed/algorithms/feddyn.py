@@ -10,15 +10,9 @@ w_i, evaluated here after the last round (``also`` in run.json).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class FedDyn(Algorithm):

@@ -9,16 +9,10 @@ code multiplies the correction by 0.1 but not the update of c_i, which then does
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._lesam import LocallyEstimated
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms.scaffold import Scaffold
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 OFFICIAL_FACTOR = 0.1  # the official code's --lamb
 

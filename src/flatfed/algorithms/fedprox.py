@@ -8,15 +8,9 @@ Without an active clip this is g + mu (w - w^t). Not in the four papers' tables;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context
 
 
 class FedProx(FedAvg):

@@ -10,15 +10,9 @@ normalised images, and eta_2 = eta.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context
 
 
 class FedRobust(FedAvg):

@@ -11,16 +11,10 @@ paper and code; a concave augmented Lagrangian would flip s. rho = 0 is exactly 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Gradient, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import along
 from flatfed.algorithms.feddyn import FedDyn
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Gradient, Vectors
 
 
 class FedSMOO(FedDyn):

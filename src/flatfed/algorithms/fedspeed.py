@@ -10,16 +10,10 @@ all: FedSMOO's Table 8 (without SAM's correction) is this algorithm with FedSMOO
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.feddyn import FedDyn
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class FedSpeed(SharpnessAware, FedDyn):

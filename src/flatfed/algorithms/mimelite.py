@@ -10,15 +10,9 @@ augmentation and no clip; decay inside both has the same stationary point.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class MimeLite(FedAvg):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._context import Context, Vectors
 from flatfed.algorithms._names import place
 from flatfed.errors import FlatFedError
-
-if TYPE_CHECKING:
-    from flatfed.algorithms._context import Context, Vectors
 
 
 def refuse(hook: Callable, value: Any, expected: str) -> None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._lesam import LocallyEstimated
 from flatfed.algorithms._rows import EPSILON
 from flatfed.algorithms.mofedsam import MoFedSAM
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context
 
 
 class UnweightedGradient(MoFedSAM):

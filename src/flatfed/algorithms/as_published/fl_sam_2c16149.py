@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._lesam import LocallyEstimated
 from flatfed.algorithms._rows import unit
 from flatfed.algorithms.as_published.unpacking import heads
 from flatfed.algorithms.feddyn import FedDyn
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class DistanceNotSquared(FedDyn):

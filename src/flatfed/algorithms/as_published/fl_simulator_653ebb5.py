@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms.as_published.unpacking import heads
 from flatfed.algorithms.fedsmoo import FedSMOO
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._context import Context, Vectors
 
 
 class UnrepairedDual(FedSMOO):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._layout import Layout
+from flatfed.algorithms._context import Tensor
+from flatfed.algorithms._layout import Layout
 
 
 def heads(rows: Tensor, layout: Layout) -> Tensor:

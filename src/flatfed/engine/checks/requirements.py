@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
-from flatfed.algorithms._base import VECTOR_KINDS, check_state
 from flatfed.errors import ConfigError
 from flatfed.runs.run_config import RunConfig
 
@@ -18,8 +17,6 @@ def check(algorithm: Algorithm, config: RunConfig, clients: int, private: int, w
     ResNet-18 keeps a cosine of 0.97 with float32's (benchmarks/perturbation.py).
     """
     name, split = type(algorithm).__name__, config.split
-    for kind in VECTOR_KINDS:
-        check_state(kind, getattr(algorithm, kind), f"algorithm {name}")
     if algorithm.central and clients > 1:
         raise ConfigError(f"algorithm {name} needs all data on one client, but split {split!r} has {clients} clients")
     if algorithm.decentralised and config.topology is None:
