@@ -32,9 +32,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import algorithms
+from flatfed.algorithms._layout import Layout
 from flatfed.data import dataset, partition
 from flatfed.engine import weights
-from flatfed.engine.layout import Layout
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
 from flatfed.runs.run_config import DatasetSettings, RunConfig

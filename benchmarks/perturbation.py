@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flatfed import models
+from flatfed.algorithms._layout import Layout
 from flatfed.engine.executors import Batch, Sequential
-from flatfed.engine.layout import Layout
 
 RADII = (0.01, 0.02, 0.05, 0.1)
 STEPS, BATCHES = 600, 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,12 +20,16 @@ from jinja2 import Template
 from effects import PUBLISHED, accuracies, effects, interval_text, verdict
 from flatfed import algorithms, plan
 from flatfed.algorithms import Choice
+from flatfed.algorithms.as_published import FORMS
 from flatfed.plan.reference import FLAG
 from flatfed.runs.paths import without_label
 from flatfed.tables.reported_runs import flatten
 from results import Results
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests/oracle"))
+from claims import CLAIMS  # noqa: E402
+
 PAGES = ROOT / "docs/algorithms"
 METRICS = {("test_accuracy", "percent"): "test accuracy, %", ("rounds_to_target", "rounds"): "rounds to a target"}
 
@@ -96,11 +101,17 @@ def page(
         title=title.removesuffix("."),
         text=re.sub(r"``(.*?)``", r"`\1`", body).strip("\n"),
         kind=kind,
+        claims=CLAIMS[name],
         stored=kind().stored_vectors(),
         parameters=[(key, value, isinstance(value, Choice)) for key, value in kind.parameters().items()],
         reductions=[
             (reduction, *map(settings, (reduction.params, reduction.to_params, reduction.when)))
-            for reduction in kind.claims.reductions
+            for reduction in CLAIMS[name].reductions
+        ],
+        forms=[
+            (parameter, value, inspect.getdoc(form).replace("\n", " ").replace("  ", " "))
+            for (parameter, value), form in FORMS.items()
+            if issubclass(kind, form.__bases__)
         ],
         effects=of_algorithm(measured, "row", name).to_dict("records"),
         published=published_tables(reference),

@@ -16,8 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms, models
-from flatfed.engine.executors import Products
-from flatfed.engine.feed import blank_batch
+from flatfed.engine.executors import Batch, Products
 from flatfed.engine.job import assembly
 from flatfed.engine.speed import live, row_convolution, row_norm
 from samples import FEW, sampled
@@ -140,7 +139,8 @@ def test_a_gradient_of_ten_rows_of_a_resnet(monkeypatch, form):
     options = algorithms.build("fedavg", {}), shape, torch.device("cpu"), torch.float32
     weights = live.weights(model, initial, *options, rows_at_once=True)
     executor, w = Products(weights.model, weights.layout), weights.initial.repeat(rows, 1)
-    batch = blank_batch(weights.model, rows, 1, shape, torch.float32, torch.device("cpu"))
+    labels = torch.zeros(rows, 1, dtype=torch.int64)
+    batch = Batch(torch.zeros(rows, 1, *shape), labels, torch.zeros(rows, 1), [])
     executor(w, batch)  # it keeps the pixels that entries read
     with Operations(weights.layout.size) as Launches.found:
         executor(w, batch)
@@ -156,7 +156,7 @@ def test_eight_calls_lead_from_a_round_to_a_gradient(monkeypatch):
         while frame is not None and frame.f_code.co_name != "advance":
             names.append(frame.f_code.co_name)
             frame = frame.f_back
-        if frame is not None:  # else the trial batch
+        if frame is not None:
             depths.append(names[::-1])
         return grad(*arguments, **options)
 

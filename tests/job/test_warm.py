@@ -77,7 +77,7 @@ def test_what_is_on_the_disk_is_run(folder):
     assert start(folder, "before", src).wait() == 0
     edited = src / "flatfed/algorithms/fedsmoo.py"
     changed = edited.read_text().replace("return along(", "return -along(")
-    edited.write_text(changed.replace("    claims = Claims(", "    version = 2\n    claims = Claims("))
+    edited.write_text(changed.replace("    whole_rows = True", "    version = 2\n    whole_rows = True"))
     assert start(folder, "after", src).wait() == 0
     one, other = (json.loads((folder / out / "run.json").read_text()) for out in ("before", "after"))
     assert (one["versions"]["algorithm"], other["versions"]["algorithm"]) == (1, 2)

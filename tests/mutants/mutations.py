@@ -76,7 +76,7 @@ VARIATE_N = (
     'alpha=1 / len(uploads["w"]))',
     "c averages changes over active instead of all clients",
 )
-VARIATE_STALE = ("algorithms/scaffold.py", 'ctx.client["c"].add_(delta)', "pass", "c_i is never updated")
+VARIATE_STALE = ("algorithms/scaffold.py", 'ctx.client["c"] + delta', 'ctx.client["c"]', "c_i is never updated")
 VARIATE_STEPS = ("algorithms/scaffold.py", "(self.step_count(ctx) * ctx.lr)", "ctx.lr", "the division by K is dropped")
 STEPS_LAST = ("engine/simulation.py", "self.sizes[0]", "self.sizes[-1]", "the official K is that of the last client")
 STEPS_SWAPPED = (
@@ -88,8 +88,8 @@ STEPS_SWAPPED = (
 
 DUAL_SIGN = (
     "algorithms/feddyn.py",
-    'else ctx.client["h"] - ctx.received',
-    'else -ctx.client["h"] - ctx.received',
+    '(ctx.client["h"] - ctx.received)',
+    '(-ctx.client["h"] - ctx.received)',
     "the dual has the wrong sign (FedLESAM's Alg. 4)",
 )
 DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["pull"])', "return g", "the dual is dropped")
@@ -99,8 +99,8 @@ DUAL_N = (
     "1.0",
     "h is averaged over active instead of all clients",
 )
-DUAL_SERVER = ("algorithms/feddyn.py", '(mean + server["h"])', "(mean)", "the server leaves the mean h out")
-DUAL_STALE = ("algorithms/feddyn.py", 'ctx.client["h"].add_(w - ctx.received)', "pass", "h_i is never updated")
+DUAL_SERVER = ("algorithms/feddyn.py", "mean + h,", "mean,", "the server leaves the mean h out")
+DUAL_STALE = ("algorithms/feddyn.py", 'ctx.client["h"] + (w - ctx.received)', 'ctx.client["h"]', "h_i is never updated")
 
 DELTA_SIGN = ("algorithms/fedcm.py", ".div_(-ctx.lr)", ".div_(ctx.lr)", "Delta has the wrong sign")
 DELTA_SWAP = (
@@ -117,8 +117,8 @@ DELTA_FRESH = (
 )
 DELTA_STALE = (
     "algorithms/fedcm.py",
-    'server["direction"].copy_(mean_step(',
-    "_ = (mean_step(",
+    'return {**super().aggregate(server, uploads, ctx), "direction": direction}',
+    "return super().aggregate(server, uploads, ctx)",
     "Delta is never updated",
 )
 DELTA_STEPS = (
@@ -143,8 +143,8 @@ LESAM_SERVER = (
 )
 LESAM_STEP = (
     "algorithms/_lesam.py",
-    'server["w"] - received)',
-    'uploads["w"].mean(dim=0, keepdim=True) - received)',
+    'changed["w"] - server["w"]',
+    'uploads["w"].mean(dim=0, keepdim=True) - server["w"]',
     "the clients' mean step for the server's",
 )
 LESAM_FIRST = (
@@ -228,8 +228,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("algorithms/fedcm.py", 'self.scaling == "paper"', 'self.scaling != "paper"', "the two servers are swapped"),
         (
             "algorithms/fedcm.py",
-            'server["w"].sub_(server["direction"]',
-            'server["w"].add_(server["direction"]',
+            'server["w"].sub(direction',
+            'server["w"].add(direction',
             "the paper's server goes uphill (Qu et al., appendix D.1)",
         ),
     ),
@@ -273,11 +273,11 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "fedspeed": (
         *SAM,
         *DUALS,
-        ("algorithms/fedspeed.py", 'w.add_(ctx.client["h"])', "pass", "active clients send w_i alone"),
+        ("algorithms/fedspeed.py", 'w.add_(state["h"])', "w", "active clients send w_i alone"),
         (
             "algorithms/fedspeed.py",
-            'if self.average == "active_clients":\n            server',
-            "if True:\n            server",
+            'if self.average == "active_clients":\n            return',
+            "if True:\n            return",
             "always the mean over active clients",
         ),
     ),
@@ -314,7 +314,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         *LESAM,
         *VARIATES,
         ("algorithms/fedlesam_s.py", 'self.correction == "official_code"', "True", "always the official factor"),
-        ("algorithms/fedlesam_s.py", ".mul_(OFFICIAL_FACTOR)", ".div_(OFFICIAL_FACTOR)", "ten times for a tenth"),
+        ("algorithms/fedlesam_s.py", "factor = OFFICIAL", "factor = 1 / OFFICIAL", "ten times for a tenth"),
     ),
     "fedlesam_d": (*LESAM, LESAM_STEP, *DUALS),
     "centralised_sgd": (
@@ -352,14 +352,14 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ),
         (
             "algorithms/dispfl.py",
-            "moved), 1)\n        return {}",
-            'moved), 1)\n        w.mul_(ctx.client["shared"].copy_(ctx.client["mask"]))\n        return {}',
+            "moved), 1)\n        return",
+            'moved), 1)\n        w.mul_(ctx.client["shared"].copy_(ctx.client["mask"]))\n        return',
             "nodes share under the new mask",
         ),
         (
             "algorithms/dispfl.py",
-            "moved), 1)\n        return {}",
-            'moved), 1)\n        w.mul_(ctx.client["mask"])\n        return {}',
+            "moved), 1)\n        return",
+            'moved), 1)\n        w.mul_(ctx.client["mask"])\n        return',
             "what is pruned is not shared any more",
         ),
         ("algorithms/dispfl.py", "near @ shared", "near @ mask", "those are counted who will have the weight"),
@@ -379,8 +379,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("algorithms/dispfl.py", "near @ columns", "near.T @ columns", "the neighbours' neighbours"),
         (
             "algorithms/dispfl.py",
-            "super().update(w, d, ctx)\n        w.mul_(",
-            "super().update(w, d, ctx)\n        w.mul(",
+            'update(w, d, ctx).mul_(ctx.client["mask"])',
+            "update(w, d, ctx)",
             "steps leave the mask",
         ),
         ("algorithms/dispfl.py", "_smallest(size, moved)", "_smallest(-size, moved)", "the largest weights are pruned"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from claims import CLAIMS
 
-from flatfed import algorithms
+from flatfed import algorithms, cli
 from flatfed.data.streams import stream
 from flatfed.engine import batches, dropout
 from flatfed.engine import simulation as simulations
+from flatfed.engine.checks import contract
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
+from flatfed.errors import FlatFedError
 from flatfed.runs.run_config import SamplingSettings
 from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 from samples import sampled
@@ -21,7 +24,7 @@ FEDERATED = [name for name in NAMES if not algorithms.load(name).central]
 REDUCTIONS = [
     pytest.param(name, reduction, id=f"{name}-{reduction.to}-{number}")
     for name in NAMES
-    for number, reduction in enumerate(algorithms.load(name).claims.reductions)
+    for number, reduction in enumerate(CLAIMS[name].reductions)
 ]
 EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
 TOLERANCE = 1e-12
@@ -41,7 +44,7 @@ def rho(name: str) -> dict:
 @pytest.mark.parametrize("name", NAMES)
 def test_claims_something(name):
     """FedDyn and FedAdam are no other algorithm's special case: theirs is where they end (test_contract_quadratic)."""
-    claims = algorithms.load(name).claims
+    claims = CLAIMS[name]
     assert claims.reductions or name in ("fedavg", "feddyn", "fedadam")
     assert claims.one_client or name not in ("fedavg", "scaffold", "fedsam", "fedgamma")
 
@@ -74,9 +77,9 @@ def test_other_parameters_do_not_reduce(tmp_path, name, reduction):
 
 
 @EXECUTORS
-@pytest.mark.parametrize("name", [name for name in NAMES if algorithms.load(name).claims.one_client])
+@pytest.mark.parametrize("name", [name for name in NAMES if CLAIMS[name].one_client])
 def test_alone_it_is_centralised(tmp_path, name, executor):
-    central = algorithms.load(name).claims.one_client
+    central = CLAIMS[name].one_client
     write_problem(tmp_path, sizes(central))
     one = weights(tmp_path, description(name, rho(name), **needs(central)), executor)
     other = weights(tmp_path, description(central, rho(central), **needs(central)), executor)
@@ -163,3 +166,53 @@ def test_shapes_and_dtypes_are_stable(tmp_path, name, executor):
         run.advance()
     assert form() == start
     assert all(value.isfinite().all() for value in (*run.server.values(), *run.state.store.values()))
+
+
+@pytest.mark.parametrize("name", sampled(NAMES))
+def test_check_passes(name):
+    """`flatfed check NAME`: the contract that a user's algorithm keeps."""
+    sentences = [sentence for sentence in contract.check(name) if not sentence.startswith("hint: ")]
+    assert len(sentences) == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def aggregate(self, server, uploads, ctx):\n        return {}", "the model does not change"),
+        (
+            'def aggregate(self, server, uploads, ctx):\n        return {"w": uploads["w"][:1]}',
+            "server vector 'w' changes by .* with clients in another order",
+        ),
+        (
+            "def correct(self, g, w, ctx):\n        return g * len(g)",
+            "server vector 'w' changes by .* with all clients at once",
+        ),
+        (
+            "seen = 0\n\n    def aggregate(self, server, uploads, ctx):\n        self.seen += 1\n"
+            "        return super().aggregate(server, uploads, ctx)",
+            "FedBad.seen: changes in a round, but checkpoints contain only vectors",
+        ),
+        ("def correct(self, g, w, ctx):\n        return g / 0", "not finite after 4 rounds"),
+        (
+            "def start(self, w, ctx):\n        w.mul_(__import__('torch').rand(()))\n        return {}",
+            "draws from torch's generator",
+        ),
+    ],
+    ids=["nothing", "the first client", "the number of rows", "an attribute", "infinite", "random"],
+)
+def test_check_names_the_mistake(outside, body, words):
+    path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {body}\n")
+    with pytest.raises(FlatFedError, match=words) as caught:
+        list(contract.check("fedbad"))
+    assert str(caught.value).startswith(f"{path}: ") or "draws" in words
+
+
+def test_check_hints_at_a_vector_that_stays_0(outside):
+    outside.write("fedidle", 'class FedIdle(FedAvg):\n    client_state = ("c",)\n')
+    assert list(contract.check("fedidle"))[-1] == "hint: client vector 'c' is declared and stays 0"
+
+
+def test_the_command_prints_a_line_per_condition(capsys):
+    assert cli.main(["check", "fedavg"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5 and all(line.startswith("fedavg: ") for line in lines)

@@ -1,4 +1,4 @@
-"""Where every algorithm ends on a strongly convex quadratic, as its file claims: at the optimum, where drift is
+"""Where every algorithm ends on a strongly convex quadratic, as claims.py has it: at the optimum, where drift is
 corrected; at the fixed point of its round map, in closed form; with SAM or an estimate of it, within O(rho) of either.
 
 Three clients, two full-batch local steps. Without perturbation a round maps every coordinate linearly, and at its fixed
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from claims import CLAIMS
 from quadratic import quadratic
 
 from flatfed import algorithms
@@ -39,8 +40,8 @@ PARAMS = {
     "fedrobust": {"ascent": 0.0},
 }
 NAMES = algorithms.names()
-CLAIMING = [name for name in NAMES if algorithms.load(name).claims.ends_at]
-PERTURBED = [name for name in CLAIMING if algorithms.load(name).claims.per_rho]
+CLAIMING = [name for name in NAMES if CLAIMS[name].ends_at]
+PERTURBED = [name for name in CLAIMING if CLAIMS[name].per_rho]
 
 
 def moved(a):
@@ -70,7 +71,7 @@ def end(name: str) -> np.ndarray:
     kind = algorithms.load(name)
     if kind.central:
         return T[0].astype(float)
-    u = A if kind.claims.ends_at == "optimum" else shares(name)
+    u = A if CLAIMS[name].ends_at == "optimum" else shares(name)
     return (u * T).sum(axis=0) / u.sum(axis=0)
 
 
@@ -99,16 +100,16 @@ def distances(name: str, **params: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_claims_an_end_or_says_why_not(name):
-    claims = algorithms.load(name).claims
+    claims = CLAIMS[name]
     assert claims.ends_at in ("optimum", "fixed point") or (claims.ends_at is None and claims.reason)
     assert (claims.per_rho > 0) == ("rho" in algorithms.load(name).parameters())
 
 
-@pytest.mark.parametrize("name", [name for name in CLAIMING if algorithms.load(name).claims.ends_at == "fixed point"])
+@pytest.mark.parametrize("name", [name for name in CLAIMING if CLAIMS[name].ends_at == "fixed point"])
 def test_fixed_points_are_not_the_optimum(name):
     """So that the claims differ, by more than the largest radius that is tried."""
     optimum = (A * T).sum(axis=0) / A.sum(axis=0)
-    assert np.linalg.norm(end(name) - optimum) > max(0.1, algorithms.load(name).claims.per_rho * max(RHOS))
+    assert np.linalg.norm(end(name) - optimum) > max(0.1, CLAIMS[name].per_rho * max(RHOS))
 
 
 @pytest.mark.parametrize("name", sampled(NAMES))
@@ -122,5 +123,5 @@ def test_ends_there_without_perturbation(name):
 @pytest.mark.parametrize("name", PERTURBED)
 def test_ends_within_the_claimed_radius(name, rho):
     found = distances(name, rho=rho)
-    assert found.max() <= algorithms.load(name).claims.per_rho * rho
+    assert found.max() <= CLAIMS[name].per_rho * rho
     assert found.max() > 1e-4 * rho, "a perturbation that does nothing"

@@ -9,8 +9,8 @@ import pytest
 import torch
 from test_identities import EVERYBODY, TOLERANCE, gap
 
+from flatfed.algorithms._layout import Layout
 from flatfed.algorithms.dispfl import DisPFL
-from flatfed.engine.layout import Layout
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
 from harness import SIZES, description, simulation

@@ -20,15 +20,14 @@ class Anchored(FedAvg):
     scratch = ("pull",)
 
     def start(self, w, ctx):
-        super().start(w, ctx)
-        ctx.scratch["pull"].copy_({PULL} * (w - ctx.client["anchor"]))
+        return {{**super().start(w, ctx), "pull": {PULL} * (w - ctx.client["anchor"])}}
 
     def correct(self, g, w, ctx):
         return super().correct(g, w, ctx).add_(ctx.scratch["pull"])
 
     def finish(self, w, ctx):
-        ctx.client["anchor"].copy_(w)
-        return super().finish(w, ctx)
+        state, uploads = super().finish(w, ctx)
+        return {{**state, "anchor": w}}, uploads
 
 
 class Heavy(Algorithm):
@@ -44,14 +43,13 @@ class Heavy(Algorithm):
         return g
 
     def finish(self, w, ctx):
-        ctx.client["rounds"].add_(1)
-        return super().finish(w, ctx)
+        state, uploads = super().finish(w, ctx)
+        return {{**state, "rounds": ctx.client["rounds"] + 1}}, uploads
 
     def aggregate(self, server, uploads, ctx):
-        received = server["w"].clone()
-        super().aggregate(server, uploads, ctx)
-        server["velocity"].mul_({SERVER}).add_(server["w"] - received)
-        server["w"].copy_(received + server["velocity"])
+        mean = super().aggregate(server, uploads, ctx)["w"]
+        velocity = {SERVER} * server["velocity"] + mean - server["w"]
+        return {{"w": server["w"] + velocity, "velocity": velocity}}
 
 
 class FedBoth(Heavy, Anchored):

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from flatfed import algorithms, models
+from flatfed.algorithms._layout import Layout
 from flatfed.engine.executors import Batch, Products, Sequential
-from flatfed.engine.layout import Layout
 from flatfed.engine.speed import live
 from flatfed.engine.speed.row_convolution import RowConv2d
 from flatfed.engine.speed.row_layers import convert

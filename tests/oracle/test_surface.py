@@ -19,6 +19,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import cli, models
+from flatfed.algorithms._layout import Layout
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import loss_surface
 from flatfed.analysis.landscape.directions import draw
@@ -27,7 +28,6 @@ from flatfed.analysis.landscape.loss_surface import LossEvaluator, SurfaceSettin
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
-from flatfed.engine.layout import Layout
 from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
 from flatfed.runs.run_config import RunConfig

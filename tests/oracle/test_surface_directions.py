@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from flatfed import models
+from flatfed.algorithms._layout import Layout
 from flatfed.analysis.landscape.directions import draw
-from flatfed.engine.layout import Layout
 
 
 @pytest.mark.parametrize(

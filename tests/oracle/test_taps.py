@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from flatfed import algorithms, models
+from flatfed.algorithms._layout import Layout
 from flatfed.engine.job.train import train
-from flatfed.engine.layout import Layout
 from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
 from flatfed.runs.run_config import RunConfig

@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 from flatfed import models
-from flatfed.engine.layout import Layout
+from flatfed.algorithms._layout import Layout
 from flatfed.errors import ConfigError
 
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import made
 from flatfed import cli, models, plan
-from flatfed.engine.layout import Layout
+from flatfed.algorithms._layout import Layout
 from flatfed.engine.weights import Weights, initial_model
 from flatfed.errors import ConfigError, DataError
 from flatfed.models import pretrained

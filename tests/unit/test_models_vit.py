@@ -10,7 +10,7 @@ from torch.func import functional_call, grad, jvp
 from torch.nn.functional import cross_entropy
 
 from flatfed import models
-from flatfed.engine.layout import Layout
+from flatfed.algorithms._layout import Layout
 from flatfed.errors import ConfigError
 
 SMALL = {"patch": 4, "depth": 2, "width": 48, "heads": 3, "mlp": 40}

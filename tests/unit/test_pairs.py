@@ -95,7 +95,8 @@ class FedSign(FedAvg):
 
     def aggregate(self, server, uploads, ctx):
         """w <- w + size sign(mean)."""
-        server["w"].add_((uploads["w"].mean(dim=0, keepdim=True) - server["w"]).sign_(), alpha=self.size)
+        step = (uploads["w"].mean(dim=0, keepdim=True) - server["w"]).sign_()
+        return {"w": server["w"].add(step, alpha=self.size)}
 '''
 
 

@@ -135,7 +135,7 @@ class FedBad(FedAvg):
     run = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedbad/seed1"
     done = project.snakemake("--config", f"algorithm_folders=[{tmp_path}]", "--", f"{run}/run.json")
     assert done.returncode != 0 and "Traceback" not in done.text
-    assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate returned a tensor of shape " in done.text
+    assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate: returned a tensor " in done.text
     assert re.search(
         r"Error in rule train:\n +message: Train fedbad on dir0.6-100 of fedsmoo-cifar10, seed 1", done.text
     )

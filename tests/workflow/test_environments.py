@@ -75,7 +75,7 @@ class Halved(Algorithm):
     \"\"\"The server goes half of the way that its clients went.\"\"\"
 
     def aggregate(self, server, uploads, ctx):
-        server["w"].lerp_(uploads["w"].mean(dim=0, keepdim=True), 0.5)
+        return {"w": server["w"].lerp(uploads["w"].mean(dim=0, keepdim=True), 0.5)}
 """
 TABLE = """
 title: Half of the way

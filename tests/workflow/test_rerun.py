@@ -30,7 +30,8 @@ def test_nothing_is_to_be_done_the_second_time(project):
     ],
 )
 def test_another_version_of_an_algorithm_trains_it_and_those_built_on_it(project, name, again):
-    project.edit(f"src/flatfed/algorithms/{name}.py", ("    claims = Claims(", "    version = 2\n    claims = Claims("))
+    declared = "    whole_rows = True"
+    project.edit(f"src/flatfed/algorithms/{name}.py", (declared, f"    version = 2\n{declared}"))
     assert algorithms(project.planned()) == again
 
 

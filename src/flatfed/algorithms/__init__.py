@@ -10,13 +10,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from flatfed.algorithms import _hooks
+from flatfed.algorithms import _names
 from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
 
-__all__ = ["FILES", "Algorithm", "Choice", "Claims", "Number", "Reduction", "Whole", "build", "load", "names"]
+__all__ = ["FILES", "Algorithm", "Choice", "Number", "Whole", "build", "load", "names"]
 
 #: All other files count as a user's, also in this folder: a digest is their version.
 SHIPPED = (
@@ -24,7 +23,10 @@ SHIPPED = (
     *("fedadam", "fedavg", "fedcm", "feddyn", "fedgamma", "fedlesam", "fedlesam_d", "fedlesam_s", "fedprox"),
     *("fedrobust", "fedsam", "fedsmoo", "fedspeed", "mimelite", "mofedsam", "scaffold"),
 )
-PARTS = ("_base", "_claims", "_hooks", "_lesam", "_parameters", "_rows", "_sam", "_steps", "_unpacking")
+PARTS = (
+    *("_base", "_context", "_layout", "_lesam", "_names", "_parameters", "_rows", "_sam", "_steps"),
+    "as_published",
+)
 
 FILES = UserFiles("algorithm", __name__, SHIPPED, PARTS)
 look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
@@ -34,7 +36,7 @@ def load(name: str) -> type[Algorithm]:
     """Return the class of algorithm ``name``.
 
     :raises ConfigError: the file is missing, cannot be imported, or has a wrong hook
-        (:mod:`flatfed.algorithms._hooks`).
+        (:mod:`flatfed.algorithms._names`).
     """
     return _load(name, tuple(__path__))
 
@@ -48,7 +50,7 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     class_name = name.replace("_", "")
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == class_name:
-            _hooks.check(value)
+            _names.check(value)
             return value
     hint = "if the file is no algorithm, begin its name with an underscore"
     if hasattr(module, "build"):
@@ -60,5 +62,21 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
 
 
 def build(name: str, params: Mapping[str, Any]) -> Algorithm:
-    """Return the algorithm ``name`` with hyper-parameters ``params``; ConfigError if one of them is invalid."""
-    return load(name)(**params)
+    """Return the algorithm ``name`` with hyper-parameters ``params``; ConfigError if one of them is invalid.
+
+    The values of public code select classes of :mod:`flatfed.algorithms.as_published`.
+    """
+    kind = load(name)
+    chosen = {(key, str(value)) for key, value in params.items() if "@" in str(value)}
+    return (_as_published(kind, frozenset(chosen)) if chosen else kind)(**params)
+
+
+@functools.cache
+def _as_published(kind: type[Algorithm], chosen: frozenset[tuple[str, str]]) -> type[Algorithm]:
+    """Return ``kind`` with the public code of the ``chosen`` options (parameter, value)."""
+    from flatfed.algorithms.as_published import FORMS
+
+    forms = [form for option, form in FORMS.items() if option in chosen and issubclass(kind, form.__bases__)]
+    whole_rows = all(vars(part).get("whole_rows", False) for part in (*forms, kind))
+    names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "whole_rows": whole_rows}
+    return type(kind.__name__, (*forms, kind), names)

@@ -5,34 +5,27 @@ inner products are per row. A client's round is ``start``, local steps, ``finish
 local step, in the order of the official code:
 
     e = perturbation(w, gradient, ctx)             None, or the gradient is taken at w + e
-    update_dual(e, ctx)                            dual variables of the perturbation, if there is one
+    mu = update_dual(e, ctx)                       dual variables of the perturbation, if there is one
     g = gradient(w + e)                            mean cross-entropy of the step's batch, per row
     G = correct(g, w, ctx)                         linear corrections: control variates, duals, momentum
     d = clip(G) + (weight_decay + proximal) * w    the clip excludes decay and proximal quadratic
-    update(w, d, ctx)                              w <- w - lr d
+    w = update(w, d, ctx)                          w - lr d
 
-In a local step: do not branch on data, round or client; use ``ctx.lr``, a tensor; change state only in place, in the
-given rows. Server vectors are rows that broadcast. ``g`` may be changed until the next gradient.
+Hooks return the vectors that change, and the engine checks and writes them. Server vectors are rows that broadcast. In
+a local step: do not branch on data, round or client; use ``ctx.lr``, a tensor. To save memory, a hook may change a
+vector of the context in place and return it, and change ``g`` until the next gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flatfed.algorithms._claims import Claims
+from flatfed.algorithms._context import Context, Gradient, Mixing, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
 from flatfed.algorithms._rows import gossip
 from flatfed.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context, Gradient
-
-    Mixing = Callable[[int], Tensor]
 
 #: Kind of vectors that an algorithm declares -> names that the engine uses.
 VECTOR_KINDS = {
@@ -68,7 +61,7 @@ class Algorithm:
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
     weights only in sums, scalings, norms and inner products of whole rows. Not inherited: each class must declare it.
-    ``claims``: checked by the contract test. ``version``: increase it when results change.
+    ``version``: increase it when results change.
     """
 
     version: int = 1
@@ -85,7 +78,6 @@ class Algorithm:
     gossip_steps: Whole | int = 1
     mix_first: bool = False
     whole_rows: bool = False
-    claims: Claims = Claims()
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -103,10 +95,8 @@ class Algorithm:
         return {name: value for name, value in attributes if isinstance(value, Number | Whole | Choice)}
 
     def keeps_rows_whole(self) -> bool:
-        """Return whether the class declares ``whole_rows`` and no chosen option acts by coordinate."""
-        choices = {name: choice for name, choice in self.parameters().items() if isinstance(choice, Choice)}
-        by_coordinate = any(getattr(self, name) in choice.by_coordinate for name, choice in choices.items())
-        return bool(vars(type(self)).get("whole_rows")) and not by_coordinate
+        """Return whether the class itself declares ``whole_rows``."""
+        return bool(vars(type(self)).get("whole_rows"))
 
     def filled_scratch(self) -> tuple[str, ...]:
         return ("previous",) * self.remembers + ("full_gradient",) * bool(self.full_passes)
@@ -120,37 +110,44 @@ class Algorithm:
         """Coefficient of a proximal term's quadratic half."""
         return 0.0
 
-    def start(self, w: Tensor, ctx: Context) -> None:
-        """Before the first local step: ``w`` (rows, parameters) is the received model; fill scratch vectors here."""
+    @property
+    def radius(self) -> float:
+        """Norm of the perturbation, which must not be lost in bfloat16; 0: unknown or none."""
+        return getattr(self, "rho", 0.0)
+
+    def start(self, w: Tensor, ctx: Context) -> Vectors:
+        """Before the first local step: ``w`` (rows, parameters) is the received model; return scratch vectors."""
+        return {}
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
         """Return e (rows, parameters) to take the step's gradient at w + e, or None."""
         return None
 
-    def update_dual(self, e: Tensor, ctx: Context) -> None:
-        """Update dual variables of ``e`` (rows, parameters) in place."""
-
-    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """Return the corrected gradient (rows, parameters), which the engine changes in place.
-
-        May change ``g`` in place and return it; must not change ``w``.
-        """
-        return g
-
-    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """Move ``w`` in place along ``d``."""
-        w.addcmul_(d, ctx.lr, value=-1)
-
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """After the last local step: update client state in place; return further uploads besides the model."""
+    def update_dual(self, e: Tensor, ctx: Context) -> Vectors:
+        """Return client vectors: dual variables of ``e`` (rows, parameters)."""
         return {}
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Update the server's vectors (1, parameters) in place from ``uploads`` (active clients, parameters).
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
+        """Return the corrected gradient (rows, parameters); must not change ``w``."""
+        return g
 
-        ``uploads["w"]``: the local models; ``server["w"]`` changes from w^t to w^{t+1}.
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
+        """Return ``w`` moved along ``d``."""
+        return w.addcmul_(d, ctx.lr, value=-1)
+
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
+        """After the last local step: return client vectors, and uploads.
+
+        The local models are the upload "w" unless this hook returns another one.
         """
-        server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
+        return {}, {}
+
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
+        """Return the server's vectors (1, parameters) from ``uploads`` (active clients, parameters).
+
+        ``uploads["w"]``: the local models; ``server["w"]`` is w^t, the returned "w" is w^{t+1}.
+        """
+        return {"w": uploads["w"].mean(dim=0, keepdim=True)}
 
     def begin(self, models: Tensor, ctx: Context) -> None:
         """Decentralised, before the first round: all ``models`` (clients, parameters) are the initial weights."""
@@ -173,7 +170,7 @@ class Algorithm:
         """Return the images (B, C, H, W) transformed with the client's ``private`` coordinates."""
         return images
 
-    def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
+    def evaluated(self, server: Vectors) -> Vectors:
         """Return name -> model (1, parameters); tables show the first."""
         return {"server": server["w"]}
 

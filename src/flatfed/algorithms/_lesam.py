@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Gradient, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
-from flatfed.algorithms._rows import EPSILON, along
-from flatfed.algorithms._unpacking import heads, scalars
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context, Gradient
-
-
-SCALARS, HEADS = "FedLESAM@d6663cc", "FL-SAM@2c16149"
+from flatfed.algorithms._rows import along
 
 
 class LocallyEstimated(Algorithm):
@@ -26,11 +18,6 @@ class LocallyEstimated(Algorithm):
     ``direction: server_step``: one direction for all clients, w^{t-1} - w^t, as in the official code; section 4.1
     excludes it. ``first: paper``: Alg. 1's w_i^old = 0, which only shrinks the model; by default a client's first round
     is not perturbed. (The official code skips only the first round of all.)
-
-    ``unpacking``: errors of public code along the server's step d. FedLESAM@d6663cc indexes the flat vector by tensor:
-    tensor k moves by the scalar rho d_k / sum_j |d_j|, j up to the number of tensors; on a ResNet-18 ||e|| is about
-    sixty rho. FL-SAM@2c16149 (FedLESAM-D; FedScar@d347eeb all three) gives each tensor of n coordinates the first n,
-    scaled to rho.
     """
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient", minimum=0)
@@ -48,9 +35,8 @@ class LocallyEstimated(Algorithm):
     )
     unpacking = Choice(
         "paper",
-        ("paper", SCALARS, HEADS),
+        ("paper", "FedLESAM@d6663cc", "FL-SAM@2c16149"),
         "e_i by each tensor's own coordinates, or as that code unpacks it",
-        by_coordinate=(SCALARS, HEADS),
     )
     server_state = ("step",)
     scratch = ("e",)
@@ -62,26 +48,22 @@ class LocallyEstimated(Algorithm):
             self.remembers = False
             self.communication = (self.communication[0] + 1, self.communication[1])
 
-    def start(self, w: Tensor, ctx: Context) -> None:
-        super().start(w, ctx)
+    def start(self, w: Tensor, ctx: Context) -> Vectors:
         if self.direction == "server_step":
             direction = -ctx.server["step"]
         else:
             direction = ctx.scratch["previous"] - ctx.received
             if self.first == "unperturbed":
                 direction *= ctx.scratch["previous"].any(dim=1, keepdim=True)
-        ctx.scratch["e"].copy_(self._unpacked(direction, ctx))
+        return {**super().start(w, ctx), "e": self.scaled(direction, ctx).expand_as(w)}
 
-    def _unpacked(self, direction: Tensor, ctx: Context) -> Tensor:
-        if self.unpacking == SCALARS:
-            numbers, total = scalars(direction, ctx.layout)
-            return numbers * (self.rho / (total + EPSILON))
-        return along(heads(direction, ctx.layout) if self.unpacking == HEADS else direction, self.rho)
+    def scaled(self, direction: Tensor, ctx: Context) -> Tensor:
+        """Return e (rows, parameters) along ``direction``."""
+        return along(direction, self.rho)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
         return ctx.scratch["e"]
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        received = server["w"].clone()
-        super().aggregate(server, uploads, ctx)
-        server["step"].copy_(server["w"] - received)
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
+        changed = super().aggregate(server, uploads, ctx)
+        return {**changed, "step": changed["w"] - server["w"]}

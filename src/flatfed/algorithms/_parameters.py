@@ -59,15 +59,13 @@ class Choice:
     """A hyper-parameter with few values: ``s = Choice("official_code", ("official_code", "paper"), "...", "...")``.
 
     ``reason``: why this default; printed in tables if paper and code differ. Options of other public code are named by
-    repository and commit: "FL-SAM@2c16149". ``by_coordinate``: options that treat coordinates separately, so
-    ``keeps_rows_whole`` is false.
+    repository and commit: "FL-SAM@2c16149".
     """
 
     default: str | int
     options: tuple[str, ...] | tuple[int, ...]
     doc: str
     reason: str = ""
-    by_coordinate: tuple[str, ...] = ()
 
     @property
     def concerns_paper(self) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from flatfed.algorithms._context import Tensor
 
 EPSILON = 1e-7  # as in the official FedSMOO code; allows rho = 0 and a zero gradient
 BLOCK = 1 << 18  # columns mixed at a time

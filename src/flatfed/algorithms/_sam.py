@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Gradient, Tensor
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms._rows import along
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context, Gradient
 
 
 class SharpnessAware(Algorithm):

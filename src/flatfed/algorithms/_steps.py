@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Choice
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class DividesBySteps(Algorithm):

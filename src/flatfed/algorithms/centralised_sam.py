@@ -7,11 +7,9 @@ A round has as many steps as that of centralised SGD.
 
 from __future__ import annotations
 
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.centralised_sgd import CentralisedSGD
 
 
 class CentralisedSAM(SharpnessAware, CentralisedSGD):
     whole_rows = True
-    claims = Claims((Reduction({"rho": 0.0}, "centralised_sgd"),), ends_at="fixed point", per_rho=4.0)

@@ -9,11 +9,9 @@ correspond.
 from __future__ import annotations
 
 from flatfed.algorithms._base import Algorithm
-from flatfed.algorithms._claims import Claims, Reduction
 
 
 class CentralisedSGD(Algorithm):
     central = True
     communication = (0, 0)
     whole_rows = True
-    claims = Claims((Reduction({}, "fedavg", when={"partition": {"clients": 1}}),), ends_at="fixed point")

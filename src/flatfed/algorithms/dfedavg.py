@@ -8,12 +8,8 @@ On the full graph it equals FedAvg with full participation.
 from __future__ import annotations
 
 from flatfed.algorithms._base import Algorithm
-from flatfed.algorithms._claims import Claims, Reduction
-
-FULL = {"topology": {"graph": "full"}, "sampling": {"scheme": "all"}}  # gossip is the server's mean
 
 
 class DFedAvg(Algorithm):
     decentralised = True
     whole_rows = True
-    claims = Claims((Reduction({}, "fedavg", when=FULL),), ends_at="fixed point")

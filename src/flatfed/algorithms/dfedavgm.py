@@ -7,24 +7,16 @@ theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with weight decay,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.dfedavg import DFedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class DFedAvgM(DFedAvg):
     momentum = Number(0.9, "theta: heavy-ball momentum; 0 is DFedAvg", minimum=0, exclusive_maximum=1)
     scratch = ("velocity",)
     whole_rows = True
-    claims = Claims((Reduction({"momentum": 0.0}, "dfedavg"),), ends_at="fixed point")
 
-    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
         velocity = ctx.scratch["velocity"].mul_(self.momentum).add_(d)
-        super().update(w, velocity, ctx)
+        return super().update(w, velocity, ctx)

@@ -8,15 +8,9 @@ equals FedSAM with full participation.
 
 from __future__ import annotations
 
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._sam import SharpnessAware
-from flatfed.algorithms.dfedavg import FULL, DFedAvg
+from flatfed.algorithms.dfedavg import DFedAvg
 
 
 class DFedSAM(SharpnessAware, DFedAvg):
     whole_rows = True
-    claims = Claims(
-        (Reduction({"rho": 0.0}, "dfedavg"), Reduction({"rho": 0.3}, "fedsam", {"rho": 0.3}, when=FULL)),
-        ends_at="fixed point",
-        per_rho=4.0,
-    )

@@ -8,26 +8,15 @@ step has its own draw (appendix B.4: 10 Q clients without replacement).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Mixing, Tensor
 from flatfed.algorithms._parameters import Whole
 from flatfed.algorithms._rows import gossip
 from flatfed.algorithms.dfedsam import DFedSAM
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._base import Mixing
-    from flatfed.engine.context import Context
 
 
 class DFedSAMMGS(DFedSAM):
     gossip_steps = Whole(4, "Q: gossip steps a round; 1 is DFedSAM", minimum=1)
     whole_rows = True
-    claims = Claims(
-        (Reduction({"gossip_steps": 1, "rho": 0.3}, "dfedsam", {"rho": 0.3}),), ends_at="fixed point", per_rho=4.0
-    )
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
         """X <- W^(Q-1) ... W^(0) X."""

@@ -18,20 +18,14 @@ models after local training. A link carries ``density`` of a model, without posi
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Mixing, Tensor, Vectors
+from flatfed.algorithms._layout import Layout
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import BLOCK
 from flatfed.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._base import Mixing
-    from flatfed.engine.context import Context
-    from flatfed.engine.layout import Layout
 
 
 class DisPFL(Algorithm):
@@ -47,10 +41,6 @@ class DisPFL(Algorithm):
     mix_first = True
     client_state = ("mask", "shared")
     scratch = ("gradient",)
-    claims = Claims(
-        (Reduction({"density": 1.0}, "dpsgd", {"order": "official_code"}),),
-        reason="every node has weights of its own that no other has; at density 1 it is D-PSGD",
-    )
 
     def __init__(self, **values: Any):
         super().__init__(**values)
@@ -79,11 +69,10 @@ class DisPFL(Algorithm):
         ctx.scratch["gradient"].copy_(g)
         return g
 
-    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        super().update(w, d, ctx)
-        w.mul_(ctx.client["mask"])
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
+        return super().update(w, d, ctx).mul_(ctx.client["mask"])
 
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
         """Prune and regrow every sparse layer of the mask; the weights stay."""
         share = self.anneal / 2 * (1 + math.cos(math.pi * ctx.round / ctx.rounds))
         layers = self.sparse(ctx.layout)
@@ -96,7 +85,7 @@ class DisPFL(Algorithm):
             else:
                 score = ctx.scratch["gradient"][:, part].abs()
             mask.scatter_(1, _smallest(-score.masked_fill(mask > 0, -1), moved), 1)
-        return {}
+        return {"mask": ctx.client["mask"]}, {}
 
     def sparse(self, layout: Layout) -> list[tuple[slice, int]]:
         """Return (slice of the row, number of weights kept) of every sparse layer.

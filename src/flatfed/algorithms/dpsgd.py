@@ -8,18 +8,12 @@ published with DisPFL mixes first, then trains: ``order: official_code``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Mixing, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice
 from flatfed.algorithms._rows import gossip
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.algorithms._base import Mixing
-    from flatfed.engine.context import Context
 
 
 class DPSGD(Algorithm):
@@ -32,10 +26,6 @@ class DPSGD(Algorithm):
     decentralised = True
     client_state = ("step",)
     whole_rows = True
-    claims = Claims(
-        (Reduction({}, "fedavg", when={"topology": {"graph": "full"}, "sampling": {"scheme": "all"}, "rounds": 1}),),
-        ends_at="fixed point",
-    )
 
     def __init__(self, **values: Any):
         super().__init__(**values)
@@ -46,10 +36,8 @@ class DPSGD(Algorithm):
     def mix_first(self) -> bool:
         return self.order == "official_code"
 
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        if not self.mix_first:
-            ctx.client["step"].copy_(w - ctx.received)
-        return {}
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
+        return {} if self.mix_first else {"step": w - ctx.received}, {}
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
         """X <- W X + steps; ``models`` include their steps, which are 0 for a node that did not train."""

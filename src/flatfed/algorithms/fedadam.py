@@ -8,16 +8,9 @@ require v^{-1} >= tau^2. eta_g = 0.1 (FedSMOO section 5.1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
-from flatfed.algorithms._claims import Claims
+from flatfed.algorithms._context import Context, Vectors
 from flatfed.algorithms._parameters import Number
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class FedAdam(Algorithm):
@@ -26,10 +19,9 @@ class FedAdam(Algorithm):
     beta2 = Number(0.99, "decay of the second moment", minimum=0, exclusive_maximum=1)
     tau = Number(0.01, "added to the root of the second moment: the degree of adaptivity", exclusive_minimum=0)
     server_state = ("m", "v")
-    claims = Claims(ends_at="fixed point")
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
         step = uploads["w"].mean(dim=0, keepdim=True) - server["w"]
-        server["m"].lerp_(step, 1 - self.beta1)
-        server["v"].lerp_(step.square(), 1 - self.beta2)
-        server["w"].add_(server["m"] / (server["v"].sqrt() + self.tau), alpha=self.server_learning_rate)
+        m = server["m"].lerp(step, 1 - self.beta1)
+        v = server["v"].lerp(step.square(), 1 - self.beta2)
+        return {"w": server["w"].add(m / (v.sqrt() + self.tau), alpha=self.server_learning_rate), "m": m, "v": v}

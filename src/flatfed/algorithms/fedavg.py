@@ -7,22 +7,14 @@ differ in size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flatfed.algorithms._base import Algorithm
-from flatfed.algorithms._claims import Claims
+from flatfed.algorithms._context import Context, Vectors
 from flatfed.algorithms._parameters import Number
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class FedAvg(Algorithm):
     server_learning_rate = Number(1.0, "eta_g: share of the mean update that the server takes", exclusive_minimum=0)
     whole_rows = True
-    claims = Claims(one_client="centralised_sgd", ends_at="fixed point")
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        server["w"].lerp_(uploads["w"].mean(dim=0, keepdim=True), self.server_learning_rate)
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
+        return {"w": server["w"].lerp(uploads["w"].mean(dim=0, keepdim=True), self.server_learning_rate)}

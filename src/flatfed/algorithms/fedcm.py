@@ -11,18 +11,11 @@ times larger.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import mean_step
 from flatfed.algorithms._steps import DividesBySteps
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class FedCM(DividesBySteps, FedAvg):
@@ -36,14 +29,12 @@ class FedCM(DividesBySteps, FedAvg):
     server_state = ("direction",)
     communication = (2, 1)
     whole_rows = True
-    claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         return g.mul_(self.alpha).add_(ctx.server["direction"], alpha=1 - self.alpha)
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        server["direction"].copy_(mean_step(uploads["w"], server["w"], self.step_count(ctx)).div_(-ctx.lr))
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
+        direction = mean_step(uploads["w"], server["w"], self.step_count(ctx)).div_(-ctx.lr)
         if self.scaling == "paper":
-            server["w"].sub_(server["direction"], alpha=self.server_learning_rate)
-        else:
-            super().aggregate(server, uploads, ctx)
+            return {"w": server["w"].sub(direction, alpha=self.server_learning_rate), "direction": direction}
+        return {**super().aggregate(server, uploads, ctx), "direction": direction}

@@ -7,7 +7,6 @@ rho = 0.1: FedLESAM appendix E.1.
 
 from __future__ import annotations
 
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.scaffold import Scaffold
@@ -16,6 +15,3 @@ from flatfed.algorithms.scaffold import Scaffold
 class FedGAMMA(SharpnessAware, Scaffold):
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
     whole_rows = True
-    claims = Claims(
-        (Reduction({"rho": 0.0}, "scaffold"),), one_client="centralised_sam", ends_at="optimum", per_rho=4.0
-    )

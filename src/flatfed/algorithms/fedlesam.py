@@ -8,11 +8,9 @@ is not perturbed: ``first``.
 
 from __future__ import annotations
 
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._lesam import LocallyEstimated
 from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedLESAM(LocallyEstimated, FedAvg):
     whole_rows = True
-    claims = Claims((Reduction({"rho": 0.0}, "fedavg"),), ends_at="fixed point", per_rho=4.0)

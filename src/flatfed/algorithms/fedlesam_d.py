@@ -8,7 +8,6 @@ form, as the official code does. rho = 0.1 (section 6.1). One model goes each wa
 
 from __future__ import annotations
 
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._lesam import LocallyEstimated
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.feddyn import FedDyn
@@ -18,4 +17,3 @@ class FedLESAMD(LocallyEstimated, FedDyn):
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     counted = 2  # Tables 5, 7 and 9
     whole_rows = True
-    claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

@@ -9,17 +9,10 @@ code multiplies the correction by 0.1 but not the update of c_i, which then does
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._lesam import LocallyEstimated
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms.scaffold import Scaffold
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 OFFICIAL_FACTOR = 0.1  # the official code's --lamb
 
@@ -33,9 +26,8 @@ class FedLESAMS(LocallyEstimated, Scaffold):
         "with 0.1, c_i no longer estimates the client's gradient",
     )
     whole_rows = True
-    claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)
 
-    def start(self, w: Tensor, ctx: Context) -> None:
-        super().start(w, ctx)
-        if self.correction == "official_code":
-            ctx.scratch["correction"].mul_(OFFICIAL_FACTOR)
+    def start(self, w: Tensor, ctx: Context) -> Vectors:
+        changed = super().start(w, ctx)
+        factor = OFFICIAL_FACTOR if self.correction == "official_code" else 1
+        return {**changed, "correction": changed["correction"] * factor}

@@ -8,22 +8,14 @@ Without an active clip this is g + mu (w - w^t). Not in the four papers' tables;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class FedProx(FedAvg):
     mu = Number(0.1, "strength of the proximal term; 0 is FedAvg", minimum=0)
     whole_rows = True
-    claims = Claims((Reduction({"mu": 0.0}, "fedavg"),), ends_at="fixed point")
 
     @property
     def proximal(self) -> float:

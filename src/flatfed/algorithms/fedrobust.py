@@ -10,16 +10,9 @@ normalised images, and eta_2 = eta.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class FedRobust(FedAvg):
@@ -28,10 +21,6 @@ class FedRobust(FedAvg):
     scale_penalty = Number(1.0, "lambda_a: weight of ||a||^2", minimum=0)
     shift_penalty = Number(1.0, "lambda_b: weight of ||b||^2", minimum=0)
     whole_rows = True
-    claims = Claims(
-        (Reduction({"ascent": 0.0}, "fedavg"),),
-        reason="a minimax game: the shifted losses' stationary point has no closed form; with ascent 0 it is FedAvg",
-    )
 
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
         channels, height, width = image_shape
@@ -42,7 +31,7 @@ class FedRobust(FedAvg):
         scale, shift = private.chunk(2)
         return images + images * scale.view(shape) + shift.view(shape)
 
-    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
         """Descend with the model, ascend with (a, b)."""
         size = ctx.layout.size
         super().update(w[:, :size], d[:, :size], ctx)
@@ -50,3 +39,4 @@ class FedRobust(FedAvg):
         for first, penalty in ((size, self.scale_penalty), (size + half, self.shift_penalty)):
             part = slice(first, first + half)
             w[:, part].addcmul_(d[:, part] - 2 * penalty * w[:, part], ctx.lr, value=self.ascent)
+        return w

@@ -8,13 +8,9 @@ rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5.
 
 from __future__ import annotations
 
-from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedSAM(SharpnessAware, FedAvg):
     whole_rows = True
-    claims = Claims(
-        (Reduction({"rho": 0.0}, "fedavg"),), one_client="centralised_sam", ends_at="fixed point", per_rho=4.0
-    )

@@ -5,28 +5,16 @@
     server: w as FedDyn;   s = rho mbar / ||mbar||,   s^0 = 0
 
 Parameter ``s``: mbar = mean_S mu_i in the official code, as repaired in FL-Simulator's commit 502bec6 (the default);
-mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. Before the repair that code gave every tensor the
-first coordinates of mu_i and s (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The signs
-are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is exactly FedDyn.
+mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. mu_i persists over rounds. The signs are those of
+paper and code; a concave augmented Lagrangian would flip s. rho = 0 is exactly FedDyn.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Gradient, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import along
-from flatfed.algorithms._unpacking import heads
 from flatfed.algorithms.feddyn import FedDyn
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context, Gradient
-
-
-UNREPAIRED = "FL-Simulator@653ebb5"
 
 
 class FedSMOO(FedDyn):
@@ -39,9 +27,8 @@ class FedSMOO(FedDyn):
     )
     unpacking = Choice(
         "paper",
-        ("paper", UNREPAIRED),
+        ("paper", "FL-Simulator@653ebb5"),
         "mu_i and s by each tensor's own coordinates, or as that code unpacks them",
-        by_coordinate=(UNREPAIRED,),
     )
     client_state = ("mu",)  # and FedDyn's h, as for server and scratch
     server_state = ("s",)
@@ -49,25 +36,20 @@ class FedSMOO(FedDyn):
     communication = (2, 2)
     gradients_per_step = 2
     whole_rows = True
-    claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
         return along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
 
-    def update_dual(self, e: Tensor, ctx: Context) -> None:
-        ctx.client["mu"].add_(e).sub_(ctx.server["s"])
+    def update_dual(self, e: Tensor, ctx: Context) -> Vectors:
         if self.s == "paper":
             ctx.scratch["e"].copy_(e)
+        return {"mu": ctx.client["mu"].add_(e).sub_(ctx.server["s"])}
 
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        super().finish(w, ctx)
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
+        state, uploads = super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
-        sent = ctx.client["mu"] - last  # a copy: mu_i may be a view of the store
-        if self.unpacking == UNREPAIRED:  # as the client's next round reads it
-            ctx.client["mu"].copy_(heads(ctx.client["mu"], ctx.layout))
-        return {"mu": sent}
+        return state, {**uploads, "mu": ctx.client["mu"] - last}
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        super().aggregate(server, uploads, ctx)
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
         s = along(uploads["mu"].mean(dim=0, keepdim=True), self.rho)
-        server["s"].copy_(heads(s, ctx.layout) if self.unpacking == UNREPAIRED else s)
+        return {**super().aggregate(server, uploads, ctx), "s": s}

@@ -10,17 +10,10 @@ all: FedSMOO's Table 8 (without SAM's correction) is this algorithm with FedSMOO
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.feddyn import FedDyn
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class FedSpeed(SharpnessAware, FedDyn):
@@ -32,21 +25,17 @@ class FedSpeed(SharpnessAware, FedDyn):
         "FedSMOO's Table 8 then ablates one code",
     )
     whole_rows = True
-    claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
         """With active clients, upload w_i + h_i instead of w_i, also for the consistency."""
-        uploads = super().finish(w, ctx)
-        if self.average == "active_clients":
-            w.add_(ctx.client["h"])
-        return uploads
+        state, uploads = super().finish(w, ctx)
+        return state, {**uploads, "w": w.add_(state["h"])} if self.average == "active_clients" else uploads
 
-    def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
+    def evaluated(self, server: Vectors) -> Vectors:
         """With active clients only the server's model: h_i is never separate from w_i."""
         return {"server": server["w"]} if self.average == "active_clients" else super().evaluated(server)
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
         if self.average == "active_clients":
-            server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
-        else:
-            super().aggregate(server, uploads, ctx)
+            return {"w": uploads["w"].mean(dim=0, keepdim=True)}
+        return super().aggregate(server, uploads, ctx)

@@ -10,16 +10,9 @@ augmentation and no clip; decay inside both has the same stationary point.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._parameters import Number
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
 
 
 class MimeLite(FedAvg):
@@ -30,14 +23,13 @@ class MimeLite(FedAvg):
     communication = (2, 2)
     full_passes = 1
     whole_rows = True
-    claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         return g.mul_(self.alpha).add_(ctx.server["momentum"], alpha=1 - self.alpha)
 
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        return {"gradient": ctx.scratch["full_gradient"]}
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
+        return {}, {"gradient": ctx.scratch["full_gradient"]}
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        super().aggregate(server, uploads, ctx)
-        server["momentum"].lerp_(uploads["gradient"].mean(dim=0, keepdim=True), self.alpha)
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
+        momentum = server["momentum"].lerp(uploads["gradient"].mean(dim=0, keepdim=True), self.alpha)
+        return {**super().aggregate(server, uploads, ctx), "momentum": momentum}

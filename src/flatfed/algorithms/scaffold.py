@@ -10,19 +10,9 @@ does neither.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._context import Context, Tensor, Vectors
 from flatfed.algorithms._steps import DividesBySteps
 from flatfed.algorithms.fedavg import FedAvg
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from flatfed.engine.context import Context
-
-
-IDLE = {"clip_norm": None}  # with an active clip, c - c_i does not cancel
 
 
 class Scaffold(DividesBySteps, FedAvg):
@@ -31,25 +21,18 @@ class Scaffold(DividesBySteps, FedAvg):
     scratch = ("correction",)
     communication = (2, 2)
     whole_rows = True
-    claims = Claims(
-        (Reduction({}, "fedavg", when={"sampling": {"scheme": "all"}, "local_epochs": 1, "batch_size": 1000, **IDLE}),),
-        one_client="centralised_sgd",
-        ends_at="optimum",
-    )
 
-    def start(self, w: Tensor, ctx: Context) -> None:
-        super().start(w, ctx)
-        ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
+    def start(self, w: Tensor, ctx: Context) -> Vectors:
+        return {**super().start(w, ctx), "correction": ctx.server["c"] - ctx.client["c"]}
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         return g.add_(ctx.scratch["correction"])
 
-    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
         """Upload c_i^+ - c_i."""
         delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
-        ctx.client["c"].add_(delta)
-        return {"delta": delta}
+        return {"c": ctx.client["c"] + delta}, {"delta": delta}
 
-    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        super().aggregate(server, uploads, ctx)
-        server["c"].add_(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.client_count)
+    def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
+        c = server["c"].add(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.client_count)
+        return {**super().aggregate(server, uploads, ctx), "c": c}

@@ -14,12 +14,12 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 from flatfed import models
+from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine.job.inputs import load_data
 from flatfed.engine.job.machine import pick_device, set_up
-from flatfed.engine.layout import Layout
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products

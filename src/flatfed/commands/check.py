@@ -1,10 +1,12 @@
 """``flatfed check``.
 
 Reads all files of config/ and `table_folders`. Reports every mistake with file, key and value, or counts tables,
-cells and runs. Lists the printed numbers that no cell uses.
+cells and runs. Lists the printed numbers that no cell uses. With names of algorithms, checks instead that their hooks
+keep the contract of docs/add-an-algorithm.md, on a toy problem.
 
-example:
+examples:
   python -m flatfed check --config config/config.yaml
+  python -m flatfed check fedsmoo my_algorithm
 """
 
 from __future__ import annotations
@@ -15,12 +17,25 @@ from flatfed.commands import arguments, configuration
 from flatfed.plan import numbers
 from flatfed.plan.units import plural
 
-ARGUMENTS = [arguments.CONFIG]
+ARGUMENTS = [
+    arguments.argument("algorithms", str, "algorithms to train on a toy problem", nargs="*", metavar="ALGORITHM"),
+    arguments.CONFIG,
+]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the numbers of declared entries, cells and runs; ConfigError with all mistakes."""
+    """Print the numbers of declared entries, cells and runs; ConfigError with all mistakes.
+
+    With algorithms, print the conditions that they meet.
+    """
     experiment = configuration.load(options.config)
+    if options.algorithms:
+        from flatfed.engine.checks import contract
+
+        for name in options.algorithms:
+            for sentence in contract.check(name):
+                print(f"{name}: {sentence}")
+        return
     experiment.check()
     scale = experiment.scale
     declared = ("datasets", "protocols", "splits", "algorithms", "tables", "figures")

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
+from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.data.partition import Partition
-from flatfed.engine.layout import Layout
 from flatfed.engine.resident import Resident
 
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import log_softmax
 
+from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.engine import second_stream
-from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError, unknown
 
 Transform = Callable[[Tensor, Tensor], Tensor]

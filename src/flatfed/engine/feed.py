@@ -40,14 +40,3 @@ class Feed:
         index, labels, weight, *draws = (values[:, :width] for name, values in inputs.items() if name != "keys")
         masks = [] if keys is None else dropout.masks(keys, self.model.dropout, index.shape[1], self.data.dtype)
         return Batch(self.data.batch(index, *draws), labels, weight, masks)
-
-
-def blank_batch(
-    model: nn.Module, rows: int, images: int, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device
-) -> Batch:
-    """Return an all-zero batch of ``images`` images of ``shape`` (C, H, W) per row."""
-
-    def zeros(*sizes: int, dtype: torch.dtype = dtype) -> Tensor:
-        return torch.zeros(rows, images, *sizes, dtype=dtype, device=device)
-
-    return Batch(zeros(*shape), zeros(dtype=torch.int64), zeros(), [zeros(*mask) for mask, _ in model.dropout])

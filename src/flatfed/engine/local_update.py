@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._context import Context, no_draws
+from flatfed.engine import hooks
 from flatfed.engine.batches import RoundPlan
-from flatfed.engine.context import Context, no_draws
 from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.feed import Feed
 
@@ -56,13 +57,17 @@ class LocalUpdate:
             losses.append(loss)
             return gradients
 
-        e = self.algorithm.perturbation(w, gradient, ctx)
+        algorithm = self.algorithm
+        e = algorithm.perturbation(w, gradient, ctx)
         if e is None:
             g = gradient(w)
         else:
-            self.algorithm.update_dual(e, ctx)
+            hooks.checked(algorithm.perturbation, e, w)
+            hooks.write(algorithm.update_dual, algorithm.update_dual(e, ctx), ctx.client, "client_state")
             g = gradient(w + e)
-        self.descend(w, self.algorithm.correct(g, w, ctx), ctx)
+        d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
+        # The descent changes d in place.
+        self.descend(w, hooks.apart(d, [w, *ctx.client.values(), *ctx.scratch.values(), *ctx.server.values()]), ctx)
         return losses[0]
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -84,7 +89,9 @@ class LocalUpdate:
         shrink = self.weight_decay + self.algorithm.proximal
         if shrink:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
-        self.algorithm.update(w, d, ctx)
+        moved = hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w)
+        if moved is not w:
+            w.copy_(moved)
 
     @property
     def plain(self) -> LocalUpdate:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from flatfed.engine.context import Context
+from flatfed.algorithms._context import Context
 from flatfed.engine.precision import full_precision
 from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 from flatfed.engine.topology import Topology

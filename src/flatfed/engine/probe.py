@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,10 +18,12 @@ from flatfed.algorithms._rows import along
 from flatfed.data.streams import stream
 from flatfed.engine import batches
 from flatfed.engine.callbacks import Callback
-from flatfed.engine.context import Context, Gradient
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 from flatfed.runs.run_config import ProbeSettings
+
+if TYPE_CHECKING:
+    from flatfed.algorithms._context import Context, Gradient
 
 
 class ObservedPerturbation:

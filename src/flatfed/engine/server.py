@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flatfed.engine import hooks
 from flatfed.engine.precision import full_precision
 from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 
@@ -15,6 +16,7 @@ class ServerSimulation(Simulation):
         updates.add(uploads)
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
+        aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
         with full_precision():
-            self.algorithm.aggregate(self.server, updates.uploads, self.context(clients, {}))
+            hooks.write(aggregate, aggregate(ctx.server, updates.uploads, ctx), self.server, "server_state")
         updates.models = list(updates.uploads["w"])

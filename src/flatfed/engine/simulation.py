@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._context import Context
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
-from flatfed.engine import batches
+from flatfed.engine import batches, hooks
 from flatfed.engine.client_state import ClientState
 from flatfed.engine.clock import Clock
-from flatfed.engine.context import Context
 from flatfed.engine.counts import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import Executor
@@ -155,10 +155,10 @@ class Simulation(ABC):
                 w, ctx = self.begin_clients(block, rows)
                 updates.losses += self.local_update.run(w, plan, ctx).sum()
                 updates.steps += int(plan.steps.sum())
-                uploads = self.algorithm.finish(w, ctx)
+                uploads = hooks.finish(self.algorithm, w, ctx)
                 if self.private:
                     rows["private"].copy_(w[:, self.layout.size :])
-                self.collect(updates, block, {"w": w[:, : self.layout.size], **uploads}, rows)
+                self.collect(updates, block, uploads, rows)
         return updates
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
@@ -166,14 +166,15 @@ class Simulation(ABC):
         ctx = self.context(clients, rows)
         received = ctx.received.expand(len(clients), -1)
         w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
+        size = len(clients), self.layout.size
+        scratch = {name: torch.zeros(size, dtype=self.dtype, device=self.device) for name in self.algorithm.scratch}
         if self.state.received is not None:
-            ctx.scratch["previous"] = self.state.received.gather(clients, ctx.received)
+            scratch["previous"] = self.state.received.gather(clients, ctx.received)
         if self.algorithm.full_passes:
             members = [to_device(self.members[client], self.device) for client in clients]
-            ctx.scratch["full_gradient"] = self.full_gradient(received, members)
-        for name in self.algorithm.scratch:
-            ctx.scratch[name] = torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
-        self.algorithm.start(w, ctx)
+            scratch["full_gradient"] = self.full_gradient(received, members)
+        ctx = replace(ctx, scratch=scratch)
+        hooks.write(self.algorithm.start, self.algorithm.start(w, ctx), ctx.scratch, "scratch")
         return w, ctx
 
     @abstractmethod

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from flatfed import models
+from flatfed.algorithms._layout import Layout
 from flatfed.data.streams import torch_seed
-from flatfed.engine.layout import Layout
 from flatfed.models import pretrained
 from flatfed.runs.run_config import RunConfig
 

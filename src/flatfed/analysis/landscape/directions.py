@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatfed.algorithms._layout import Layout
 from flatfed.data.streams import stream
-from flatfed.engine.layout import Layout
 
 
 def draw(layout: Layout, row: Tensor, seed: int) -> tuple[Tensor, Tensor]:

@@ -12,14 +12,14 @@ from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
-from flatfed.engine.checks import rehearsal, requirements, trial_batch
+from flatfed.engine.checks import requirements
 from flatfed.engine.feed import Feed
 from flatfed.engine.local_update import LocalUpdate
-from flatfed.engine.memory import home, shortage
+from flatfed.engine.memory import home
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
-from flatfed.engine.sampling import active_clients, most_participants
+from flatfed.engine.sampling import most_participants
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
@@ -46,8 +46,7 @@ def simulation(
 
     ``algorithm``: replaces the run's. ``pretrained_file``: initial weights. ``full_model``: keep dead taps.
 
-    :raises ConfigError: settings are incompatible, or the executor cannot run the model.
-    :raises FlatFedError: a hook of the algorithm breaks its contract.
+    :raises ConfigError: settings are incompatible.
     """
     shape, precision = tuple(config.dataset.shape), config.precision
     algorithm = algorithm or algorithms.build(config.update.name, config.update.params)
@@ -55,9 +54,9 @@ def simulation(
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.row_layers
     weights = live.weights(*initial_model(config, pretrained_file), *options)
-    private = rehearsal.private_size(algorithm, shape)
+    private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
-    requirements.check(algorithm, config, clients, private)
+    requirements.check(algorithm, config, clients, private, weights.initial[: weights.layout.tensor_size])
 
     data = Resident.of(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
@@ -68,14 +67,6 @@ def simulation(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
         )
-    participants = len(active_clients(config.sampling, clients, config.seed, 0))
-    try:
-        rehearsal.rehearse(algorithm, config, weights, private, participants)
-        trial_batch.check(gradients, shape, private, dtype, device)
-    except (RuntimeError, MemoryError) as error:
-        if not shortage.is_shortage(error):  # a round can need less memory than the checks
-            raise
-    shortage.release()  # before client state chooses its home
     decay, clip = float(config.weight_decay), config.clip_norm
     local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
         algorithm, gradients, Feed(data, weights.model), decay, clip, pause

@@ -204,6 +204,7 @@ class Checkpoint(Callback):
                 path.unlink()
 
     def finish(self, simulation: Simulation) -> None:
-        """Remove the checkpoint."""
+        """Remove the checkpoint, first its manifest: a part of its files is no checkpoint."""
+        (self.folder / MANIFEST).unlink(missing_ok=True)
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)

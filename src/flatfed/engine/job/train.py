@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 
 from flatfed.engine import precision, versions
 from flatfed.engine.callbacks import Callback
+from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
@@ -139,6 +141,7 @@ class Job:
         """Train to the end of round ``goal``, or to a round with numbers that are not finite."""
         simulation, outputs = self.simulation, self.outputs
         watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
+        checks = first_round.checked(simulation)
         while outputs.diverged_at is None and (simulation.round < goal or simulation.pending is not None):
             starts = simulation.pending is None  # otherwise only the evaluation of the last round is missing
             with shortage.explained(self.device, f"round {simulation.round + starts}", self.remedies):
@@ -146,7 +149,9 @@ class Job:
                     clients = simulation.sample()
                     for callback in callbacks:
                         callback.before_round(simulation, clients)
-                line = simulation.advance()
+                with checks:
+                    line = simulation.advance()
+            checks = nullcontext()
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
                 print(f"{self.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
                 outputs.diverged_at = simulation.round

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
-from flatfed.engine.context import Context
+from flatfed.algorithms._context import Context
 from flatfed.engine.local_update import CLIP_EPSILON, LocalUpdate
 from flatfed.engine.speed.acceleration import kernels_for
 

@@ -13,10 +13,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from flatfed.algorithms._context import Context
 from flatfed.engine.batches import RoundPlan
-from flatfed.engine.context import Context
 from flatfed.engine.evaluate import Score
 from flatfed.engine.local_update import LocalUpdate
+from flatfed.errors import FlatFedError
 
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
@@ -44,8 +45,15 @@ class CudaGraphs:
         with torch.cuda.stream(self.stream):  # a failed recording alone would not leave the stream
             for _ in range(WARM_UP):
                 work()
-            with torch.cuda.graph(graph, pool=pool, stream=self.stream):
-                work()
+            try:
+                with torch.cuda.graph(graph, pool=pool, stream=self.stream):
+                    work()
+            except RuntimeError as error:
+                if "captur" not in str(error):
+                    raise
+                reason = str(error).strip().splitlines()[0]
+                remedy = "do not branch on values of tensors in hooks and models, or use `executor: sequential`"
+                raise FlatFedError(f"a step cannot be recorded ({reason}); {remedy}") from error
         main.wait_stream(self.stream)
         self.graphs.add(graph)
         return graph.replay

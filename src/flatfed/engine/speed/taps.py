@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
-from flatfed.engine.layout import Layout
+from flatfed.algorithms._layout import Layout
 
 CHECKED = 2  # random images in the comparison of both models
 TOLERANCE = 1e-4  # largest difference of their float32 outputs, relative to the largest output

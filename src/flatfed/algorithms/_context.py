@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from flatfed.engine.layout import Layout
+from flatfed.algorithms._layout import Layout
 from flatfed.errors import FlatFedError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any  # reading a configuration does not import torch
 
 #: Rows (rows, parameters) -> gradients of the mean cross-entropy, same shape. All calls of a step use the same batch,
 #: augmentation and dropout masks. The caller may change the result until the next call.
 Gradient = Callable[[Tensor], Tensor]
+#: Name -> rows (rows, parameters), or (1, parameters) of the server.
+Vectors = Mapping[str, Tensor]
+#: Gossip step -> W (clients, clients).
+Mixing = Callable[[int], Tensor]
 
 
 def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
@@ -25,17 +34,17 @@ class Context:
     """State and constants of the rows that train together.
 
     ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). With a server it is
-    ``server["w"]`` itself, which ``aggregate`` changes; there ``client`` and ``scratch`` are empty. ``server``: name ->
-    (1, parameters). ``client``, ``scratch``: name -> (rows, parameters), changed in place. ``lr``: 0-d tensor.
+    ``server["w"]`` itself; in ``aggregate``, ``client`` and ``scratch`` are empty. ``server``: name -> (1, parameters).
+    ``client``, ``scratch``: name -> (rows, parameters). The mappings are read-only. ``lr``: 0-d tensor.
     ``steps`` (rows, 1): K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of
     ``rounds``. ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape
     (rows, *shape), keyed by seed, round, client and ``draw``; not in a local step.
     """
 
     received: Tensor
-    server: dict[str, Tensor]
-    client: dict[str, Tensor]
-    scratch: dict[str, Tensor]
+    server: Vectors
+    client: Vectors
+    scratch: Vectors
     lr: Tensor
     steps: Tensor
     nominal_steps: Tensor
@@ -45,6 +54,10 @@ class Context:
     layout: Layout
     uniform: Callable[[int, tuple[int, ...]], Tensor]
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self):
+        for kind in ("server", "client", "scratch"):
+            setattr(self, kind, MappingProxyType(getattr(self, kind)))
 
     def narrow(self, rows: int) -> Context:
         """Return the context of the first ``rows`` rows, as views."""

@@ -1,0 +1,47 @@
+"""A check of an algorithm's file: a misspelt hook would leave FedAvg's in place."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.errors import ConfigError
+
+SIMILAR = 0.8  # a public name this similar to one of Algorithm's is a typo
+DECLARED = {name: value for name, value in vars(Algorithm).items() if name[0] != "_"}
+HOOKS = {name: value for name, value in DECLARED.items() if isinstance(value, FunctionType)}
+
+
+def check(kind: type[Algorithm]) -> None:
+    """Refuse public names similar to those of Algorithm, and hooks with other arguments."""
+    for owner in kind.__mro__[: kind.__mro__.index(Algorithm)]:
+        for name, value in vars(owner).items():
+            if name in HOOKS and isinstance(value, FunctionType):
+                _check_arguments(name, value)
+            elif name[0] != "_" and name not in DECLARED:
+                names = DECLARED if isinstance(value, FunctionType | property) else DECLARED.keys() - HOOKS
+                for similar in difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR):
+                    raise ConfigError(
+                        f"{inspect.getfile(owner)}: {owner.__name__}.{name}: did you mean {similar!r}? hooks: "
+                        f"{', '.join(sorted(HOOKS))}; begin the name with an underscore if it is your own"
+                    )
+
+
+def _check_arguments(name: str, function: FunctionType) -> None:
+    """Refuse a hook that does not accept the arguments of Algorithm's, in their order; their names are free."""
+    arguments, signature = list(inspect.signature(HOOKS[name]).parameters), inspect.signature(function)
+    try:
+        bound = signature.bind(*arguments).arguments
+    except TypeError:
+        bound = {arguments[0]: None}
+    if any(parameter in arguments and parameter != value for parameter, value in bound.items()):
+        expected = f"{name}({', '.join(arguments)})"
+        raise ConfigError(f"{place(function)}{signature}; expected: {expected}, in this order")
+
+
+def place(function: Callable) -> str:
+    """Return file, class and name of a ``function``, for messages."""
+    return f"{function.__code__.co_filename}: {function.__qualname__}"

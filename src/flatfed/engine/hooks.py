@@ -1,0 +1,66 @@
+"""Checks the values that an algorithm's hooks return, and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from flatfed.algorithms import Algorithm
+from flatfed.algorithms._context import Context, Vectors
+from flatfed.algorithms._names import place
+from flatfed.errors import FlatFedError
+
+
+def refuse(hook: Callable, value: Any, expected: str) -> None:
+    is_tensor = isinstance(value, Tensor)
+    text = f"a tensor {tuple(value.shape)} of {value.dtype}" if is_tensor else " ".join(repr(value)[:80].split())
+    raise FlatFedError(f"{place(hook)}: returned {text}; expected: {expected}")
+
+
+def checked(hook: Callable, value: Any, like: Tensor, name: str = "") -> Tensor:
+    """Return the tensor ``value`` of a ``hook``, called ``name`` if in a dict; FlatFedError if it is not ``like``."""
+    if not isinstance(value, Tensor) or value.shape != like.shape or value.dtype != like.dtype:
+        refuse(hook, value, f"{name and f'as {name!r} '}a tensor {tuple(like.shape)} of {like.dtype}")
+    return value
+
+
+def apart(value: Tensor, vectors: Iterable[Tensor]) -> Tensor:
+    """Return ``value``, or a copy if it is the memory of one of ``vectors``, which may change first."""
+    return value.clone() if any(value.data_ptr() == vector.data_ptr() for vector in vectors) else value
+
+
+def write(hook: Callable, values: Any, vectors: Vectors, kind: str) -> None:
+    """Write the ``values`` of a ``hook``, name -> tensor, to the ``vectors`` that an algorithm declares as ``kind``.
+
+    A hook may return a vector that it changed in place.
+
+    :raises FlatFedError: naming file and hook.
+    """
+    if not isinstance(values, Mapping):
+        refuse(hook, values, f"a dict of vectors of {kind}, {{}} if none changes")
+    for name, value in values.items():
+        if name not in vectors:
+            declared = ", ".join(map(repr, vectors)) or "none"
+            problem = f"returned a vector {name!r}, which {kind} does not declare; declared: {declared}"
+            raise FlatFedError(f"{place(hook)}: {problem}")
+        checked(hook, value, vectors[name], name)
+    changed = {name: value for name, value in values.items() if value is not vectors[name]}
+    for name, value in {name: apart(value, vectors.values()) for name, value in changed.items()}.items():
+        vectors[name].copy_(value)
+
+
+def finish(algorithm: Algorithm, w: Tensor, ctx: Context) -> Vectors:
+    """Call ``finish``, write the client vectors, and return the uploads, name -> (rows, any)."""
+    hook = algorithm.finish
+    returned = hook(w, ctx)
+    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping)):
+        refuse(hook, returned, "two dicts, client vectors and uploads, such as {}, {}")
+    uploads = {"w": w[:, : ctx.layout.size], **returned[1]}
+    for name, value in uploads.items():
+        if not isinstance(value, Tensor) or value.ndim != 2 or len(value) != len(w):
+            refuse(hook, value, f"as upload {name!r} a tensor ({len(w)}, any)")
+    uploads = {name: apart(value, ctx.client.values()) for name, value in uploads.items()}
+    write(hook, returned[0], ctx.client, "client_state")
+    return uploads
