@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from flatfed import cli
-from flatfed.workflow import closing
+from flatfed.snakemake_support import closing
 from harness import at_round, description, write_problem
 
 ROUNDS = {"rounds": 8, "checkpoint_every": 1, "precision": "float32"}

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import made
-from flatfed.workflow import closing
+from flatfed.snakemake_support import closing
 
 
 def test_each_failed_job_is_told_with_the_last_line_of_its_log(tmp_path):

@@ -29,7 +29,7 @@ from flatfed.errors import DataError
 from flatfed.plan import Experiment, Run
 from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
 from flatfed.runs import lock, record
-from flatfed.workflow.closing import last_line
+from flatfed.snakemake_support.closing import last_line
 
 #: State -> sign. A cell has the first state of any of its runs.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
