@@ -63,8 +63,9 @@ lint: $(INSTALLED)
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# Install the packages of pyproject.toml and a command `flatfed` (also `python -m flatfed`) that runs these sources. The last line
-# marks the environment as complete; make repeats an interrupted installation.
+# Install the packages of pyproject.toml and a command `flatfed` (also `python -m flatfed`) that runs these sources. Jobs find the
+# sources by PYTHONPATH, also without the installation. The last line marks the environment as complete; make repeats an
+# interrupted installation.
 $(INSTALLED): pyproject.toml
 	@suitable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'; \
 	if ! $(BIN)/python -c "$$suitable" 2> /dev/null; then \
@@ -77,13 +78,7 @@ $(INSTALLED): pyproject.toml
 	    "$$python" -m venv --clear .venv; \
 	fi
 	@echo "Installing the packages of pyproject.toml into .venv ($$($(BIN)/python --version)): some minutes, 6 GB, once"
-	@$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	    print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")' > .venv/requirements.txt
 	@set -o pipefail; \
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r .venv/requirements.txt \
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' \
 	    | awk '/^ *Downloading.* [MG]B/ {print "  " $$2, $$3, $$4; fflush()} /^Installing/ {print "  unpacking"; fflush()}'
-	@printf '%s\n' "$(CURDIR)/src" \
-	    > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/flatfed.pth"
-	@printf '%s\n' "#!$(CURDIR)/$(BIN)/python" "import sys" "" "sys.path.insert(0, '$(CURDIR)/src')" \
-	    "from flatfed.cli import main" "" "sys.exit(main())" > $(BIN)/flatfed && chmod +x $(BIN)/flatfed
 	@touch $@

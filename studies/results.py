@@ -18,7 +18,7 @@ from flatfed.commands import run_folders, table_of_runs
 from flatfed.plan.quantity import Reading
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
-from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
+from flatfed.runs.record import RunRecord
 from flatfed.tables.cell import Cell
 from flatfed.tables.compare import agreement
 
@@ -89,7 +89,7 @@ class Results:
         """Read the tables and the runs of ``folder``; ValueError if two runs have the same metrics."""
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
         for name in TABLES:
-            options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None)
+            options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
             for column, row, cell in table_of_runs.make(options)[0].labelled_cells:
                 NAMES.setdefault(row.id, row.label)
                 if cell.printed_unit in ("percent", "rounds"):
@@ -97,13 +97,12 @@ class Results:
                     self.cells.setdefault((column.split, row.id, target), cell)
         shown = {run.split("/runs/")[1] for cell in self.cells.values() for run in cell.runs}
         self.runs, files = [], {}
-        for file in run_folders.record_files([folder], RECORD, RECORD_SO_FAR):
-            record = run_folders.read_checking_metrics(file)
-            metrics = run_folders.metrics_file(file)
-            if (other := files.setdefault(record.files[metrics.name], file)) != file:
-                raise ValueError(f"{file} and {other} have the same metrics: remove the copy")
-            accuracy = 100 * pd.read_csv(metrics, index_col="round").test_accuracy
-            self.runs.append(Run(record, file.parent, accuracy))
+        for path in run_folders.find(folder, so_far=True):
+            record = run_folders.read_with_metrics(path)
+            if (other := files.setdefault(record.files[record.metrics], path)) != path:
+                raise ValueError(f"{path} and {other} have the same metrics: remove the copy")
+            accuracy = 100 * pd.read_csv(path / record.metrics, index_col="round").test_accuracy
+            self.runs.append(Run(record, path, accuracy))
         order = [*ROWS, *NAMES]
         self.runs.sort(key=lambda run: (order.index(without_label(run.algorithm)), run.changes, run.seed))
         self.shown = [run for run in self.runs if run.record.name in shown]

@@ -6,7 +6,7 @@ import sys
 status = None
 try:
     if "FLATFED_WARM" in os.environ:
-        from flatfed.workflow import warm
+        from flatfed.snakemake_support import warm
 
         status = warm.run(sys.argv[1:])
     if status is None:

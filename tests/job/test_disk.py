@@ -8,7 +8,6 @@ import subprocess
 import pytest
 
 from flatfed import cli
-from flatfed.workflow import closing
 from harness import at_round, description, write_problem
 
 ROUNDS = {"rounds": 8, "checkpoint_every": 1, "precision": "float32"}
@@ -92,12 +91,3 @@ def test_an_error_that_is_no_disk_s_is_not_hidden(monkeypatch):
     monkeypatch.setattr("flatfed.commands.check.run", broken)
     with pytest.raises(OSError, match="Input/output error"):
         cli.main(["check"])
-
-
-def test_a_job_whose_log_is_on_a_full_disk_is_told_so(disk):
-    """Whatever the job wanted to say was lost, and the disk is full still."""
-    (disk / "one.log").touch()
-    fill(disk)
-    (line,) = closing.failed([str(disk / "one.log")])
-    assert line.startswith(f"{disk}/one.log: no message: ") and str(disk) in line
-    assert "no space left on device; free some space and repeat the command: it continues" in line

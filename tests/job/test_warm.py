@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flatfed.engine.job import checkpoint
-from flatfed.workflow import warm
+from flatfed.snakemake_support import warm
 from harness import description, write_problem
 
 SRC = Path(__file__).parents[2] / "src"
@@ -39,7 +39,8 @@ def start(folder: Path, out: str, src: Path = SRC, name: str = "s", **changes) -
 
 def servers() -> list[int]:
     """Return the ids of the warm processes of this test: its server and the forks that are alive."""
-    found = subprocess.run(["pgrep", "-f", f"flatfed/workflow/warm.py {os.getpid()}$"], capture_output=True, text=True)
+    pattern = f"flatfed/snakemake_support/warm.py {os.getpid()}$"
+    found = subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True)
     return [int(line) for line in found.stdout.split()]
 
 

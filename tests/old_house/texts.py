@@ -134,7 +134,7 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     from flatfed.data import sources
     from flatfed.plan import run_specs
     from flatfed.plan.contradictions import Errata
-    from flatfed.workflow import requested
+    from flatfed.snakemake_support import requested
 
     shipped = plan.load(checkout)
     shutil.copytree(checkout / "config", "config")

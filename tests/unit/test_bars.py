@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed.workflow import progress_bars
+from flatfed.snakemake_support import progress_bars
 from screen import shown
 
 SOURCE = Path(progress_bars.__file__).resolve().parents[2]
@@ -17,7 +17,7 @@ SOURCE = Path(progress_bars.__file__).resolve().parents[2]
 PLAY = """
 import json, logging, sys
 from pathlib import Path
-from flatfed.workflow import progress_bars
+from flatfed.snakemake_support import progress_bars
 
 progress_bars.Bars._watch = lambda bars: None
 logger = logging.getLogger("played")

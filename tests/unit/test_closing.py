@@ -6,14 +6,14 @@ import logging
 from pathlib import Path
 
 import made
-from flatfed.workflow import closing
+from flatfed.snakemake_support import closing
 
 
 def test_each_failed_job_is_told_with_the_last_line_of_its_log(tmp_path):
     one, two, three = (str(tmp_path / f"{name}.log") for name in ("one", "two", "absent"))
     Path(one).write_text("begun\n\nflatfed train: the disk is full\n\n")
     Path(two).write_text("")
-    killed = "no message: killed, or out of memory?"
+    killed = closing.SILENT
     expected = [f"{one}: flatfed train: the disk is full", f"{two}: {killed}", f"{three}: {killed}"]
     assert closing.failed([one, two, three]) == expected
 

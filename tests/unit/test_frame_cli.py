@@ -144,7 +144,7 @@ runpy.run_module("flatfed", run_name="__main__", alter_sys=True)
         ("flatfed.cli", ""),
         ("flatfed.commands.kinds", ""),  # before it is known which command
         ("flatfed.commands.plan", "flatfed plan: interrupted\n"),
-        ("flatfed.commands.plan_needs", "flatfed plan: interrupted\n"),
+        ("flatfed.commands.plan_measured", "flatfed plan: interrupted\n"),
     ],
 )
 def test_ctrl_c_leaves_no_trace(place, said):

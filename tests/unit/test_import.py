@@ -256,14 +256,17 @@ def test_every_run_that_does_not_pass_is_named_and_none_is_taken(machines, monke
     assert not Path(run_folder("fedavg")).exists()
 
 
-def test_a_run_that_is_named_twice_is_refused(machines, monkeypatch, capsys):
+def test_of_two_runs_of_one_place_the_first_is_taken(machines, monkeypatch, capsys):
     here, there = machines
-    for name in ("one", "two"):
+    for name in ("one", "same", "two"):
         shutil.copytree(here / run_folder("fedavg"), there.parent / "made" / name)
+    changed(there.parent / "made/two", seconds=1.5)
     monkeypatch.chdir(there)
     assert flatfed("import", "../made") == 2
-    assert f"../made/two: is {run_folder('fedavg')}, and so is ../made/one" in capsys.readouterr().err
-    assert not Path(run_folder("fedavg")).exists()
+    said = capsys.readouterr()
+    assert f"{run_folder('fedavg')} exists already (../made/two)" in said.err
+    assert "1 runs accepted; 1 existed already" in said.out
+    assert records.read_finished(run_folder("fedavg")).seconds is None
 
 
 def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypatch, capsys, experiment):

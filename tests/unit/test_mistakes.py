@@ -34,7 +34,7 @@ from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
 from flatfed.plan import figure_specs, run_specs
 from flatfed.plan.contradictions import Errata
-from flatfed.workflow import requested
+from flatfed.snakemake_support import requested
 from shipped import EXP
 
 

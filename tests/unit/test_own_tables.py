@@ -8,8 +8,8 @@ from own_files import load, photos, put
 import made
 from flatfed.errors import ConfigError
 from flatfed.plan import SCALES, report_spec, run_specs, table_specs
+from flatfed.snakemake_support import requested
 from flatfed.tables import report
-from flatfed.workflow import requested
 
 PAPER = "results/paper/tables/photos.md"
 

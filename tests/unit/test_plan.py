@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import pandas as pd
 import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import configuration, plan_measured, plan_needs
+from flatfed.commands import configuration, plan_measured, run_folders
 from flatfed.commands.plan import forecast
-from flatfed.commands.plan_measured import MeasuredRun, Measurements
 from flatfed.plan import run_specs
+from flatfed.runs.record import RunRecord
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
@@ -49,7 +50,7 @@ def record(run, seconds: float, **changes) -> None:
     made.run(run.path, {"round": [about["rounds_done"]]}, **about)
 
 
-def plan(*arguments: str) -> dict:
+def plan(*arguments: str) -> dict[str, pd.Series]:
     """Return the forecast that the command prints."""
     forecasts = []
 
@@ -59,7 +60,7 @@ def plan(*arguments: str) -> dict:
 
     with mock.patch("flatfed.commands.plan.forecast", recorded):
         assert cli.main(["plan", "--config", "config.yaml", *arguments]) == 0
-    return forecasts[0][0]
+    return dict(forecasts[0][0].iterrows())
 
 
 def printed(capsys) -> dict[str, dict[str, str]]:
@@ -70,27 +71,31 @@ def printed(capsys) -> dict[str, dict[str, str]]:
 
 def test_the_nearest_measurements_of_a_run(experiment):
     """Of the same protocol only; the algorithm goes before the place, the place before the split."""
+    digests = {"dataset_digest": "", "partition_digest": "", "diverged_at": None}
 
     def run(row, split=SPLIT, protocol=PROTOCOL):
         return run_specs.run(experiment, "paper", protocol, split, row, 1)
 
     def seconds(one, *known):
-        past_runs = [MeasuredRun(past.config, pace, **more) for past, pace, more in known]
-        return Measurements(past_runs, "cpu").seconds(one)
+        """Return the mean of the nearest of ``known`` (run, seconds, published), NaN without any."""
+        records = [(RunRecord(config=past.config, rounds_done=2, seconds=2 * pace, **digests), published)
+                   for past, pace, published in known]  # fmt: skip
+        measured = pd.DataFrame([plan_measured.measurement(*pair) for pair in records])
+        return plan_measured.nearest(one, measured)["seconds"].mean()
 
-    here, published = {}, {"published": True}
+    here, published = False, True
     fedavg, fedsam = (run("fedavg"), 1.0, here), (run("fedsam"), 2.0, published)
     assert seconds(run("fedavg"), fedavg, fedsam) == 1.0
     assert seconds(run("fedsam"), fedavg, fedsam) == 2.0, "of the algorithm, though published"
     assert seconds(run("fedsam"), fedavg, fedsam, (run("fedsam", "dir0.6-200"), 3.0, here)) == 3.0, "here"
     assert seconds(run("fedavg", "dir0.6-200"), fedavg, (run("fedavg", "dir0.6-200"), 5.0, here)) == 5.0, "of the split"
     assert seconds(run("fedcm"), fedavg, fedsam) == 1.0, "none of its algorithm: those here"
-    assert seconds(run("fedavg", protocol="fedsmoo-cifar100"), fedavg) is None
+    assert pd.isna(seconds(run("fedavg", protocol="fedsmoo-cifar100"), fedavg))
     model = dict(reversed(fedavg[0].config.model.as_json().items()))
     reordered = dataclasses.replace(fedavg[0], config=fedavg[0].config.changed(model=model))
     assert len(model) > 1 and seconds(run("fedavg"), (reordered, 4.0, here)) == 4.0, "whatever the order of keys"
     edited = fedavg[0].config.changed(batch_size=7)
-    assert seconds(run("fedavg"), (dataclasses.replace(fedavg[0], config=edited), 1.0, here)) is None
+    assert pd.isna(seconds(run("fedavg"), (dataclasses.replace(fedavg[0], config=edited), 1.0, here)))
 
 
 def test_published_runs_count_where_none_is_here(here, experiment, capsys):
@@ -102,11 +107,11 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     gpu = {**about, "seconds": 1.0, "device": "cuda"}
     made.so_far("published/q/runs/s/a/seed1", {"round": [10]}, settings=run.config.as_json(), **gpu)
     total = plan()["total"]
-    assert total["seconds"] == pytest.approx(32 * 800 * 4.0)
-    assert (total["memory_bytes"], total["unknown"]) == (5 * 10**6, 0)
+    assert total["hours"] * 3600 == pytest.approx(32 * 800 * 4.0)
+    assert (total["memory"], total["unknown"]) == (5 * 10**6, 0)
     assert capsys.readouterr().out.endswith("paper scale, cpu: by a CPU (published)\n")
     record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 2), 1.0)
-    assert plan()["total"]["seconds"] == pytest.approx(31 * 800 * 1.0), "a run here goes before"
+    assert plan()["total"]["hours"] * 3600 == pytest.approx(31 * 800 * 1.0), "a run here goes before"
     Path("published/p/runs/s/a/seed1/run.so-far.json").write_text("{}")
     plan()
     assert "run.so-far.json: not the record of a run" in capsys.readouterr().err
@@ -127,25 +132,25 @@ def test_a_plan_by_hand(here, experiment, capsys):
     assert [total[key] for key in ("finished", "begun", "stale", "missing")] == [2, 1, 1, 28]
     # FedCM's took 3 s a round, FedAvg's 1 s; the other rows get the mean of the three.
     by_hand = 800 * (2 * 1.0 + 4 * 3.0 + 24 * (1.0 + 1.0 + 3.0) / 3)
-    assert total["seconds"] == pytest.approx(by_hand)
+    assert total["hours"] * 3600 == pytest.approx(by_hand)
     assert total["unknown"] == 0
     rest = 160 * 800 + 6000
     model = 4 * 11_181_642
-    assert total["disk_bytes"] == 32 * (model + rest)
-    assert total["memory_bytes"] == 4_000_000, "FedCM's"
+    assert total["disk"] == 32 * (model + rest)
+    assert total["memory"] == 4_000_000, "FedCM's"
     assert said["fedsmoo2023_T1"] == said["total"]
     texts = {"cells": "16", "runs": "32", "finished": "2", "begun": "1", "stale": "1", "missing": "28"}
     texts |= {"hours": f"{by_hand / 3600:.2f}", "memory": "4.0 MB", "GPU memory": "-"}
     assert said["total"].items() >= texts.items()
-    assert plan()["total"]["disk_bytes"] == 32 * rest, "no analysis reads a model"
+    assert plan()["total"]["disk"] == 32 * rest, "no analysis reads a model"
 
 
 def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):
     run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0)
-    assert (plan_needs.state(run), plan_needs.state(run, analysed=True)) == ("finished", "missing")
+    assert (run_folders.state(run), run_folders.state(run, analysed=True)) == ("finished", "missing")
     Path(run.path, "model.safetensors").touch()
-    assert plan_needs.state(run, analysed=True) == "finished"
+    assert run_folders.state(run, analysed=True) == "finished"
 
 
 def test_runs_that_tables_share_count_once(here, capsys):
@@ -163,7 +168,7 @@ def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
     assert (both["fedsmoo2023_F7"]["cells"], both["fedsmoo2023_F7"]["runs"]) == (0, 64)
     assert both["total"]["runs"] == 32 + 64 - 16, "Figure 7 has runs of Table 1, those of dir0.6-100 too"
     surfaces = plan("fedlesam2024_F3")["total"]
-    assert surfaces["disk_bytes"] > surfaces["runs"] * 10**6, "a loss surface needs the model"
+    assert surfaces["disk"] > surfaces["runs"] * 10**6, "a loss surface needs the model"
     capsys.readouterr()
     assert cli.main(["plan", "--config", "config.yaml", "fedsmoo2023_F77"]) == 2
     said = capsys.readouterr().err
@@ -210,7 +215,7 @@ def test_a_damaged_record_is_named_and_the_others_count(here, experiment, capsys
     record(whole, 3.0)
     total = plan()["total"]
     assert (total["finished"], total[state]) == ((2, 2) if state == "finished" else (1, 1))
-    assert total["seconds"] > 0, "from the run that is whole"
+    assert total["hours"] > 0, "from the run that is whole"
     found = capsys.readouterr()
     assert found.err.count(f"{file}: not the record of a run") == 1 and "Delete it" in found.err
 

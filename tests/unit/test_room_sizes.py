@@ -28,7 +28,7 @@ LIMITS = {
     "plan": 2622,
     "runs": 827,
     "tables": 1397,
-    "workflow": 233,
+    "snakemake_support": 233,
 }
 
 #: Tokens that are no code.

@@ -24,7 +24,7 @@ ORDER = (
     ("analysis",),
     ("tables",),
     ("figures",),
-    ("workflow",),
+    ("snakemake_support",),
     ("commands",),
     ("cli",),
     ("__main__",),

@@ -190,6 +190,17 @@ def test_a_run_of_the_other_scale_is_of_another_table(folder, capsys):
     assert "(95 runs; 1 others are not of this table)" in capsys.readouterr().err
 
 
+def test_of_two_scales_the_requested_one_or_that_of_the_longest_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for scale in ("paper", "preview"):
+        config = run_specs.run(EXP, scale, "fedsmoo-cifar10", SPLIT, "fedcm", 1).config
+        made.run(f"copy/{scale}", {"round": [config.rounds], "test_accuracy": [0.5]}, settings=config.as_json())
+    for words, scale in ([], "paper"), (["--scale", "preview"], "preview"):
+        assert make(*words, table="fedsmoo2023_T1") == 0
+        said = capsys.readouterr().err
+        assert f"fedsmoo2023_T1, {scale} scale: n = 1;" in said and "(1 run; 1 others are not of this table)" in said
+
+
 def test_a_folder_without_a_run_of_the_table_is_refused(folder, capsys):
     assert make(table="fedsmoo2023_T1") == 2
     said = capsys.readouterr().err
@@ -269,9 +280,9 @@ def entries(table: str = "fedsmoo2023_T6") -> dict[str, list[str]]:
 def test_a_target_that_was_reached_counts_and_one_that_was_not_takes_more_rounds(so_far, capsys):
     numbers = cells_of()
     rows = entries()
-    assert rows["FedCM"] == ["3", "96", "−93.0", ">4", "442", ""]
+    assert rows["FedCM"] == ["3", "96", "−93", ">4", "442", ""]
     assert rows["FedAvg"] == [">2", "246", "", ">2", "723", ""]
-    assert rows["FedSMOO"] == ["144", "144", "+0.0", "194", "194", "+0.0"]
+    assert rows["FedSMOO"] == ["144", "144", "+0", "194", "194", "+0"]
     assert rows["FedAdam"][0] == "" and numbers["fedadam", "t1"]["status"] == "missing"
     waiting = numbers["fedcm", "t2"]
     assert (waiting["status"], waiting["rounds"], waiting["reached"]) == ("unfinished", "4", "0/1")

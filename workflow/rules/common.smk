@@ -38,7 +38,7 @@ from flatfed.plan.digest import digest
 from flatfed.models import pretrained
 from flatfed.runs import lock, source_code, timing
 from flatfed.runs.paths import Paths
-from flatfed.workflow import closing, requested, warm
+from flatfed.snakemake_support import closing, requested, warm
 
 PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
@@ -83,8 +83,8 @@ def stop_jobs(number, _):
     threading.Thread(target=workflow.scheduler.exit_gracefully).start()
 
 
-# Check folders and device. Local trainings fork from a process that has imported torch (flatfed.workflow.warm). A terminal shows
-# progress bars (flatfed.workflow.progress_bars).
+# Check folders and device. Local trainings fork from a process that has imported torch (flatfed.snakemake_support.warm). A terminal shows
+# progress bars (flatfed.snakemake_support.progress_bars).
 onstart:
     job_device()
     if workflow.is_main_process:
@@ -112,7 +112,7 @@ onstart:
     quiet = {Quietness.ALL, Quietness.PROGRESS} & set(workflow.output_settings.quiet or ())
     # With --use-conda, Snakemake may run in an environment of its own, without tqdm.
     if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):
-        from flatfed.workflow import progress_bars
+        from flatfed.snakemake_support import progress_bars
 
         progress_bars.attach(logger)
     for handler in logger.handlers:

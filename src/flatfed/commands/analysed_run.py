@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import arguments, kinds, run_folders
+from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import argument
 from flatfed.runs import record as records
 
@@ -24,7 +24,7 @@ ARGUMENTS = [
 def inputs(options: argparse.Namespace) -> Iterator[Any]:
     """Check run and device, then import torch; yield the inputs, with a GPU reserved until the end."""
     device = gpus.demanded(options.device)
-    run_folders.read_record(options.run / records.RECORD)
+    records.read_finished(options.run)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         from flatfed.analysis.trained_model import AnalysisInputs
 

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     for line in experiment.left_out(scale, experiment.requested):
         print(line)
     if unused := numbers.unused(experiment):
-        first = "; ".join(unused[:10]) + "; ..." * (len(unused) > 10)
+        first = "; ".join([*unused[:10], "..."] if len(unused) > 10 else unused)
         print(f"{plural(len(unused), 'printed number')} in no cell (absent row or column, or changed key): {first}")
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: {experiment.paths.report(scale)}")

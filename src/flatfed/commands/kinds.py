@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, TypeAdapter, ValidationError
+
+from flatfed.config.values import LAST_SEED, Count, Natural
 from flatfed.errors import DataError, suggestion
 from flatfed.files import check_place
 
@@ -44,26 +46,23 @@ def json_or_file(text: str) -> dict[str, Any]:
     return value
 
 
-def _number(kind: type, low: float, high: float, words: str) -> Callable[[str], Any]:
-    """Return the reader of a number of a ``kind`` from ``low`` to ``high``."""
+def _of_type(kind: Any, words: str) -> Callable[[str], Any]:
+    """Return the reader of a value of a type ``kind`` of pydantic."""
+    adapter = TypeAdapter(kind)
 
     def read(text: str) -> Any:
         try:
-            number = kind(text)
-        except ValueError:
-            number = math.nan
-        if not low <= number <= high:
-            span = f"from {low} to {high}" if high < math.inf else f"above {low - 1}"
-            raise argparse.ArgumentTypeError(f"{text!r}: expected {words} {span}")
-        return number
+            return adapter.validate_strings(text)
+        except ValidationError:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {words}") from None
 
     return read
 
 
-count = _number(int, 1, math.inf, "a whole number")
-several = _number(int, 2, math.inf, "a whole number")
-seed = _number(int, 0, (1 << 32) - 1, "a whole number")
-share = _number(float, 0, 1, "a number")
+count = _of_type(Count, "a whole number above 0")
+several = _of_type(Annotated[Count, Field(ge=2)], "a whole number above 1")
+seed = _of_type(Annotated[Natural, Field(le=LAST_SEED)], f"a whole number from 0 to {LAST_SEED}")
+share = _of_type(Annotated[float, Field(ge=0, le=1)], "a number from 0 to 1")
 
 
 def images(text: str) -> int | None:

@@ -2,9 +2,9 @@
 
 Without --runs: makes the table from the runs in results/, with the columns of config.yaml.
 With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds.
-Needs no data, models, Snakemake or torch. Of two equal runs it uses the finished or the longer one; a cell and its base
-row have the precision of their longest run. It lists the runs that it leaves out (damaged, other settings, other data)
-with reasons.
+Needs no data, models, Snakemake or torch. The default scale is that of the longest run of the table. Of two equal runs
+it uses the finished or the longer one; a cell and its base row have the precision of their longest run. It lists the
+runs that it leaves out (damaged, other settings, other data) with reasons.
 --so-far also reads unfinished runs. ">130": target not reached within 130 rounds. "round 130": number of an
 unfinished run after 130 rounds.
 
@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> None:
     """Print the table, or write it in every format (``--runs``: both); DataError with a line for each refused run."""
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
-    if options.runs and (options.scale or options.all):
-        raise DataError("--runs shows the scale and the columns that the runs have: leave out --scale and --all")
+    if options.runs and options.all:
+        raise DataError("--runs shows the columns that the runs have: leave out --all")
     if options.runs:
         from flatfed.commands import table_of_runs
 

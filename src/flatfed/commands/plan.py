@@ -17,22 +17,22 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import operator
 import sys
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator
 
-from flatfed.commands import arguments, configuration, plan_measured
+import pandas as pd
+
+from flatfed import gpus
+from flatfed.commands import arguments, configuration, plan_measured, run_folders
 from flatfed.commands.arguments import argument, flag
-from flatfed.commands.plan_measured import Measurements
-from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.plan import Experiment, Requested, Run, lookup
+from flatfed.plan import Experiment, Requested, Run, figure_specs, lookup
 from flatfed.plan.lookup import Entries
+from flatfed.plan.numbers import by_cell, numbers, runs_of
 
-#: Columns before and after the hours.
-COUNTS = ("cells", "runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
-SIZES = {"disk_bytes": "disk", "memory_bytes": "memory", "device_memory_bytes": "GPU memory"}
+#: Columns of numbers of runs, and of all numbers of runs: their sum or, as jobs share no memory, the largest.
+COUNTS = ("runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
+COSTS = {**dict.fromkeys((*COUNTS, "hours", "disk"), "sum"), "memory": "max", "GPU memory": "max"}
 
 #: Bytes of a parameter, and typical bytes of a line of metrics.csv and of run.json.
 FLOAT, LINE, RECORD = 4, 160, 6000
@@ -48,56 +48,60 @@ ARGUMENTS = [
 def run(options: argparse.Namespace) -> None:
     """Print :func:`forecast` as a table."""
     plan, basis = forecast(options)
-    rows = [("", *COUNTS, "hours", *SIZES.values()), *((name, *texts(summary)) for name, summary in plan.items())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *columns in rows:
-        aligned = (text.rjust(width) for text, width in zip(columns, widths[1:], strict=True))
-        print(name.ljust(widths[0]), *aligned, sep="  ")
+    texts = dict.fromkeys(("cells", *COUNTS), " {:.0f}".format)
+    texts |= dict.fromkeys(("disk", "memory", "GPU memory"), lambda size: f" {in_units(size)}" if size else "-")
+    texts["hours"] = lambda hours: f" {hours:,.2f}" if hours else "-"
+    print(plan.to_string(formatters=texts, header=[f" {name}" for name in plan]))
     print(basis)
 
 
-def forecast(options: argparse.Namespace) -> tuple[dict[str, dict[str, float]], str]:
-    """Return the costs of each table and figure and of their total, and a line about the measurements.
+def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
+    """Return cells and costs (hours, bytes) of each table and figure and of their total, and their basis in words.
 
     Reports damaged records on stderr; ConfigError if there is no such table or figure.
     """
     experiment = configuration.load(options.config)
-    scale = options.scale or experiment.scale_of(options.tables)
-    needs = needs_of(experiment, scale, requested(experiment, scale, options.tables, options.all))
-    total = functools.reduce(operator.or_, needs.values(), Need())
-    measurements, left_out = plan_measured.measured(experiment, scale)
+    scale, device = options.scale or experiment.scale_of(options.tables), gpus.resolve(experiment.request.device)
+    lines = list(needs(experiment, scale, requested(experiment, scale, options)))
+    runs = {path: run for *_, of_line, _ in lines for path, run in of_line.items()}
+    analysed = {path for *_, of_line in lines for path in of_line}
+    measured, left_out = plan_measured.measured(experiment, scale, device)
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
-    states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
-    kept = total.runs if experiment.request.keep_models == "all" else total.analysed
-    plan = {name: summarise(need, states, measurements, kept) for name, need in {**needs, "total": total}.items()}
-    machines = sorted({past.machine for run in total.runs.values() for past in measurements.nearest(run)})
-    return plan, f"{scale} scale, {measurements.device}: by {', '.join(machines) or 'nothing'}"
+    near = {run.row: plan_measured.nearest(run, measured) for run in runs.values()}
+    kept = runs if experiment.request.keep_models == "all" else analysed
+    costs = [run_costs(run, path in analysed, path in kept, near[run.row]) for path, run in runs.items()]
+    by_run = pd.DataFrame(costs, list(runs), list(COSTS), dtype=float)
+    lines.append(("total", sum(cells for _, cells, *_ in lines), runs, {}))
+    rows = [{"cells": cells, **by_run.loc[list(of_line)].agg(COSTS)} for _, cells, of_line, _ in lines]
+    machines = sorted({machine for of_row in near.values() if len(of_row) for machine in of_row["machine"]})
+    plan = pd.DataFrame(rows, [name for name, *_ in lines]).fillna(0)
+    return plan, f"{scale} scale, {device}: by {', '.join(machines) or 'nothing'}"
 
 
-def summarise(
-    need: Need, states: Mapping[str, str], measurements: Measurements, kept: Collection[str]
-) -> dict[str, float]:
-    """Return the costs of ``need``: seconds (sum) and memory (maximum) of unfinished runs, disk bytes of all.
-
-    ``states``: path of a run -> state; ``kept``: paths of runs that keep their model.
-    """
-    sums = Counter({**dict.fromkeys((*COUNTS, *SIZES, "seconds"), 0), "cells": need.cells, "runs": len(need.runs)})
-    for path, run in need.runs.items():
-        sums.update({states[path]: 1, "disk_bytes": _disk(run, path in kept)})
-    for run in (run for path, run in need.runs.items() if states[path] != "finished"):
-        seconds, memory = measurements.seconds(run), measurements.memory(run)
-        sums.update(seconds=run.config.rounds * (seconds or 0.0), unknown=seconds is None)
-        for key, size in zip(("memory_bytes", "device_memory_bytes"), memory, strict=True):
-            sums[key] = max(sums[key], size)
-    return dict(sums)
+def needs(
+    experiment: Experiment, scale: str, requested: Requested
+) -> Iterator[tuple[str, int, dict[str, Run], dict[str, Run]]]:
+    """Yield name, cells, runs and, of these, those whose model an analysis reads, of each table and figure."""
+    for name, columns in requested.tables.items():
+        of_table = numbers(experiment, scale, name, columns)
+        yield name, len(by_cell(of_table)), runs_of(of_table), runs_of(number for number in of_table if number.analysed)
+    for name in requested.figures:
+        figure = figure_specs.figure_spec(experiment, scale, name)
+        yield name, 0, figure.runs, figure.runs if figure.analysed else {}
 
 
-def texts(summary: Mapping[str, float]) -> list[str]:
-    hours = f"{summary['seconds'] / 3600:,.2f}" if summary["seconds"] else "-"
-    sizes = [in_units(summary[key]) if summary[key] else "-" for key in SIZES]
-    return [*(str(summary[key]) for key in COUNTS), hours, *sizes]
+def run_costs(run: Run, analysed: bool, keeps_model: bool, near: pd.DataFrame) -> dict[str, float]:
+    """Return the ``COSTS`` of a ``run``, by the measurements ``near`` if it is unfinished."""
+    state = run_folders.state(run, analysed)
+    costs = {"runs": 1, state: 1, "disk": _disk(run, keeps_model)}
+    if state == "finished":
+        return costs
+    if near.empty:
+        return {**costs, "unknown": 1}
+    hours = run.config.rounds * near["seconds"].mean() / 3600
+    return {**costs, "hours": hours, **near[["memory", "GPU memory"]].max()}
 
 
 def _disk(run: Run, model: bool) -> int:
@@ -121,14 +125,13 @@ def _parameters(name: str, options: str, shape: tuple[int, ...], classes: int) -
         return sum(parameter.numel() for parameter in model.parameters())
 
 
-def requested(experiment: Experiment, scale: str, names: list[str], all_of_them: bool) -> Requested:
-    """Return the tables, with columns, and figures ``names``; without names those of config.yaml, or all."""
-    tables, figures = experiment.tables, experiment.figures
-    for name in names:
-        lookup.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
+def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -> Requested:
+    """Return the tables, with columns, and figures of the call; without names those of config.yaml, or all."""
+    tables, figures, names = experiment.tables, experiment.figures, options.tables
     if not names:
-        if all_of_them:
-            return experiment.all_at(scale)
-        return experiment.existing(scale, experiment.requested)
+        return experiment.all_at(scale) if options.all else experiment.existing(scale, experiment.requested)
+    both = Entries({**tables, **figures}, tables.refused | figures.refused)
+    for name in names:
+        lookup.check("table or figure", name, both, "plan")
     with_columns = experiment.with_columns(name for name in names if name in tables)
     return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])

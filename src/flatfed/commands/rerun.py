@@ -46,17 +46,16 @@ def run(options: argparse.Namespace) -> int:
 
     :raises DataError: ``--out`` contains a run, or the record is damaged or has other data or too few rounds.
     """
-    file = run_folders.record_file(options.run)
-    record = run_folders.read_checking_metrics(file, *FIELDS)
+    record = run_folders.read_with_metrics(options.run, *FIELDS)
+    metrics, partition = options.run / record.metrics, options.out / "partition.npz"
     config = record.config
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
     weights = config.model.weights
     weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
     device = gpus.demanded(options.device or record.device)
-    same = options.out.resolve() in (options.run.resolve(), file.resolve().parent)
+    same = options.out.resolve() in (options.run.resolve(), metrics.resolve().parent)
     if same or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
-    metrics, partition = run_folders.metrics_file(file), options.out / "partition.npz"
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for change in changes(record, device):
@@ -119,10 +118,10 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     manifest = dataset / manifests.NAME
     if not manifest.exists():
         command = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}"
-        raise DataError(f"{manifest} is missing. {run_folders.ORDER_HINT} Make it: {command}")
+        raise DataError(f"{manifest} is missing. {identity.ORDER} Make it: {command}")
     if manifests.read(manifest).digest != record.dataset_digest:
         problem = "not the dataset that the run was trained on (other digest); fetch it again"
-        raise DataError(f"{dataset}: {problem}. {run_folders.ORDER_HINT}")
+        raise DataError(f"{dataset}: {problem}. {identity.ORDER}")
     if weights is not None:
         from flatfed.models import pretrained
 

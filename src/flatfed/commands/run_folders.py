@@ -1,50 +1,58 @@
-"""The records of folders of runs, and the metrics next to them."""
+"""Folders of runs: their records, the metrics next to them, and the state of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from flatfed.errors import DataError
+from flatfed.runs import identity
 from flatfed.runs import record as records
-from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
-
-#: A remedy for another dataset digest.
-ORDER_HINT = "If its source has another order of images than the run, use the key `order` (docs/running.md)."
-
-
-def record_files(folders: Iterable[Path], *names: str) -> list[Path]:
-    """Return the files ``names`` in ``folders``, at any depth, without tuning runs and hidden folders."""
-    files = [(folder, file) for folder in folders for name in names for file in sorted(folder.rglob(name))]
-    parents = {file: file.relative_to(folder).parent.parts for folder, file in files}
-    return [file for file, parts in parents.items() if not any(part[0] == "." or part == "tuning" for part in parts)]
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
+from flatfed.runs.run import Run
+from flatfed.tables.readings import read_history
 
 
-def record_file(folder: Path) -> Path:
-    """Return run.json in ``folder``, or run.so-far.json if it is the only record."""
+def find(top: Path, so_far: bool = False) -> list[Path]:
+    """Return the folders of finished runs in ``top``; ``so_far``: then those of others. No tuning or hidden runs."""
+    names = (RECORD, RECORD_SO_FAR) if so_far else (RECORD,)
+    folders = dict.fromkeys(file.parent for name in names for file in sorted(top.rglob(name)))
+    parts = {folder: folder.relative_to(top).parts for folder in folders}
+    return [folder for folder in folders if not any(part[0] == "." or part == "tuning" for part in parts[folder])]
+
+
+def read(folder: Path, *fields: str) -> RunRecord:
+    """Return the record in ``folder``, also if its run is unfinished.
+
+    :raises DataError: it is missing, damaged or without one of ``fields``.
+    """
     finished, so_far = folder / RECORD, folder / RECORD_SO_FAR
-    return so_far if so_far.exists() and not finished.exists() else finished
-
-
-def metrics_file(file: Path) -> Path:
-    """Return the file of metrics next to a record, run.json or run.so-far.json."""
-    return file.with_name(LINES_SO_FAR if file.name == RECORD_SO_FAR else METRICS)
-
-
-def read_record(file: Path, *fields: str) -> RunRecord:
-    """Return the record in ``file``; DataError if it is missing, damaged or without one of ``fields``."""
-    try:
-        record = records.read(file)
-    except FileNotFoundError:
-        raise DataError(f"{file} is missing: {file.parent} contains no finished run") from None
+    file = so_far if so_far.exists() and not finished.exists() else finished
+    record = records.read_finished(folder) if file == finished else records.read(file)
     record.require(fields, file)
     return record
 
 
-def read_checking_metrics(file: Path, *fields: str) -> RunRecord:
-    """Return :func:`read_record`; DataError also if its metrics are damaged or changed."""
-    from flatfed.tables.readings import read_history  # imports PyYAML, which a host that only trains may lack
-
-    record = read_record(file, *fields)
-    read_history(file.parent, record, ("round",), metrics_file(file).name, every=True)
+def read_with_metrics(folder: Path, *fields: str) -> RunRecord:
+    """Return :func:`read`; DataError also if the metrics are damaged or changed."""
+    record = read(folder, *fields)
+    read_history(folder, record, ("round",), every=True)
     return record
+
+
+def state(run: Run, analysed: bool = False) -> str:
+    """Return the state of a run: "finished", "begun", "stale", "damaged" or "missing".
+
+    "stale": of other settings; "damaged": run.json is not a record. An ``analysed`` run without model is missing.
+    """
+    try:
+        record = records.read(run.record)
+    except FileNotFoundError:
+        folder = Path(run.path)
+        return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
+    except DataError:
+        return "damaged"
+    if analysed and not Path(run.model).exists():
+        return "missing"
+    if identity.deciding_differences(record.config, run.config):
+        return "stale"
+    return "finished" if record.ended else "begun"

@@ -22,14 +22,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from flatfed.commands import arguments, configuration, plan_needs
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.engine import versions
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.plan import Experiment, Run
 from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
 from flatfed.runs import lock, record
-from flatfed.workflow.closing import last_line
+from flatfed.snakemake_support.closing import last_line
 
 #: State -> sign. A cell has the first state of any of its runs.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 def state(run: Run, failed: Mapping[str, str]) -> State:
     folder = Path(run.path)
     held = lock.is_held(folder)
-    state_on_disk = "" if held else plan_needs.state(run)
+    state_on_disk = "" if held else run_folders.state(run)
     if state_on_disk == "damaged":
         return State("failed", f"{run.record}: not the record of a run; delete it to train the run again")
     if state_on_disk == "finished":

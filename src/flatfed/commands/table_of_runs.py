@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
@@ -19,7 +18,7 @@ from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
 from flatfed.plan.units import plural
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
-from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again
+from flatfed.runs.record import RunRecord, read_again
 from flatfed.runs.run import Run
 from flatfed.tables import blocks
 from flatfed.tables.blocks import TypesetTable
@@ -27,44 +26,31 @@ from flatfed.tables.blocks import TypesetTable
 #: Label of the protocol variant in bfloat16.
 BFLOAT16 = "~bfloat16"
 
-#: Sorts after all runs.
-NO_RUN = True, 0, ""
-
 
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
     The runs of a cell and of its base row have the precision of the longest; of equally long ones, that of the run
-    which finished first.
+    which finished first. The default scale is that of the longest run.
 
     :raises DataError: the folder has no run of the table.
     """
     records, refused = _read(options.runs, options.so_far)
-    seeds = sorted({record.config.seed for record in records.values()}) or [1]
-    loaded = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
-    table = lookup.entry("table", options.table, loaded.tables, "config/tables")
+    seeds = sorted({record.config.seed for record in records.values()})
+    experiment = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds or [1]})
+    table = lookup.entry("table", options.table, experiment.tables, "config/tables")
     protocols = table.protocols(table.columns.values())
-    of_table = (run for run in map(_ids, records.values()) if run.protocol.removesuffix(BFLOAT16) in protocols)
-    scale = next((run.scale for run in of_table), "preview")
-    of_table = numbers(loaded, scale, table.id)
+    configs = [record.config for record in records.values()]
+    scales = [config.scale for config in configs if config.protocol.removesuffix(BFLOAT16) in protocols]
+    scale = options.scale or next(iter(scales), "preview")
+    of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
-    cells = by_cell(number for number in of_table if number.column not in timed).values()
-    runs = runs_of(number for cell in cells for number in cell).values()
-    candidates = (*runs, *_in_bfloat16(loaded, runs))
-    found, left_out = _select(records, {_ids(run): run for run in candidates})
-
-    order = {path: (not made.ended, -made.rounds_done, made.finished or "") for path, made in records.items()}
-
-    def longest(runs: list[Run]) -> dict[str, Run]:
-        precisions = runs, _in_bfloat16(loaded, runs)
-        placed = [[found.get(_ids(run), replace(run, absent=True)) for run in runs] for runs in precisions]
-        best = min(placed, key=lambda runs: min((order[run.path] for run in runs if not run.absent), default=NO_RUN))
-        return {run.path: chosen for run, chosen in zip(runs, best, strict=False)}
-
-    cells = [_placed(cell, longest) for cell in cells]
-    placed = runs_of(number for cell in cells for number in cell)
-    shown = {path: records[path] for path, run in placed.items() if not run.absent}
-    unused = [run.path for run in found.values() if run.path not in shown]
+    of_table = [number for number in of_table if number.column not in timed]
+    runs, left_out = _select(records, experiment, {run.config.ids for run in runs_of(of_table).values()})
+    cells = [_with_runs(cell, runs, records) for cell in by_cell(of_table).values()]
+    placed = runs_of(number for cell in cells for number in cell).values()
+    shown = {run.path: records[run.path] for run in placed if not run.absent}
+    unused = [run.path for run in runs.values() if run.path not in shown]
     left_out |= dict.fromkeys(unused, "not used: its cell has another precision")
     reasons = [f"not shown: {folder}: {reason}" for folder, reason in (refused | left_out).items()]
     with_runs = {number.column for cell in cells for number in cell if not all(run.absent for run in number.runs)}
@@ -72,84 +58,86 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
     columns = [column for column in table.columns if column in with_runs]
-    layout = table_specs.table_spec(loaded, scale, table.id, columns)
+    spec = table_specs.table_spec(experiment, scale, table.id, columns)
     # The records count the images, not the data of this machine.
-    datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
-    summary = _summary(shown.values())
-    notes, title = layout.notes, f"{layout.title} ({summary})" if options.so_far else layout.title
+    datasets = {name: replace(dataset, manifest=None) for name, dataset in spec.datasets.items()}
+    summary, notes = _summary(shown.values()), spec.notes
     if len(columns) < len(table.columns):  # replace the note about the configuration's columns
         notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
-    cells = (_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs)
-    of_table = [number for cell in cells for number in cell]
-    layout = replace(layout, datasets=datasets, notes=notes, title=title, numbers=of_table)
+    title = f"{spec.title} ({summary})" if options.so_far else spec.title
+    cells = [_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs]
+    spec = replace(spec, datasets=datasets, notes=notes, title=title, numbers=[n for cell in cells for n in cell])
     counts = f"{plural(len(shown), 'run')}; {len(records) - len(shown) - len(left_out)} others are not of this table"
     messages = [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
-    return blocks.typeset(layout, so_far=options.so_far), messages
-
-
-def _ids(run: Run | RunRecord) -> RunIds:
-    return run.config.ids
+    return blocks.typeset(spec, so_far=options.so_far), messages
 
 
 def _read(top: Path, so_far: bool) -> tuple[dict[str, RunRecord], dict[str, str]]:
     """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
     records, refused = {}, {}
-    files = run_folders.record_files([top], RECORD, *([RECORD_SO_FAR] if so_far else []))
-    for folder in dict.fromkeys(file.parent for file in files):
+    for folder in run_folders.find(top, so_far):
         try:
-            records[str(folder)] = read_again(partial(_read_one, folder), so_far)
+            records[str(folder)] = read_again(partial(run_folders.read_with_metrics, folder), so_far)
         except DataError as problem:
             refused[str(folder)] = str(problem)
-    longest = sorted(records, key=lambda folder: (records[folder].ended, records[folder].rounds_done), reverse=True)
-    return {folder: records[folder] for folder in longest}, refused
+    return {folder: records[folder] for folder in sorted(records, key=lambda path: _rank(records[path])[:2])}, refused
 
 
-def _read_one(folder: Path) -> RunRecord:
-    return run_folders.read_checking_metrics(run_folders.record_file(folder))
-
-
-def _placed(cell: list[Number], place: Callable[[list[Run]], dict[str, Run]]) -> list[Number]:
-    """Return the numbers of a ``cell`` with the runs that ``place`` returns for the folders of their runs."""
-    chosen = place(list(runs_of(cell).values()))
-    runs = [tuple(chosen[run.path] for run in number.runs) for number in cell]
-    base_runs = [tuple(chosen[run.path] for run in number.base_runs) for number in cell]
-    return [replace(number, runs=r, base_runs=b) for number, r, b in zip(cell, runs, base_runs, strict=True)]
-
-
-def _in_bfloat16(loaded: Experiment, runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return ``runs`` in the variants of their protocols in bfloat16, as far as these exist."""
-    ids = (replace(_ids(run), protocol=run.protocol + BFLOAT16) for run in runs)
-    return tuple(run_specs.run(loaded, **vars(low)) for low in ids if low.protocol in loaded.catalog.protocols)
+def _rank(record: RunRecord) -> tuple[bool, int, str]:
+    """Return the place of a run: finished ones first, then long ones, then early ones."""
+    return not record.ended, -record.rounds_done, record.finished or ""
 
 
 def _select(
-    records: Mapping[str, RunRecord], requested: Mapping[RunIds, Run]
+    records: Mapping[str, RunRecord], experiment: Experiment, requested: Collection[RunIds]
 ) -> tuple[dict[RunIds, Run], dict[str, str]]:
-    """Return the requested runs in their folders, all on the data of the first, and the reasons for the others."""
-    found, left_out, digests = {}, {}, {}
+    """Return the first runs that are requested, also in bfloat16, and the reasons for the others.
+
+    The runs have one dataset and, for each split and seed, one partition.
+    """
+    runs, left_out, digests = {}, {}, {}
     for folder, record in records.items():
-        ids = _ids(record)
-        if ids not in requested:
+        ids = record.config.ids
+        if not {ids, replace(ids, protocol=ids.protocol.removesuffix(BFLOAT16))} & requested:
             continue
-        data: dict[tuple[Any, ...], str] = {
+        run = run_specs.run(experiment, **vars(ids))
+        data = {
             ("dataset_digest", record.config.dataset.name): record.dataset_digest,
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
         }
-        conflict = next((key for key, digest in data.items() if digests.get(key, digest) != digest), None)
-        if different := identity.deciding_differences(record.config, requested[ids].config):
+        others = [key for key, digest in data.items() if digests.get(key, digest) != digest]
+        if different := identity.deciding_differences(record.config, run.config):
             left_out[folder] = f"not the requested run: {'; '.join(different)}"
-        elif conflict:
-            differs = f"{conflict[0]} is {data[conflict][:12]}, of the shown runs {digests[conflict][:12]}"
+        elif others:
+            key = others[0]
+            differs = f"{key[0]} is {data[key][:12]}, of the shown runs {digests[key][:12]}"
             left_out[folder] = f"trained on other data: {differs}"
-        elif ids in found:
-            other = found[ids].path
-            rounds = f"{record.rounds_done} rounds, {other} is shown: {records[other].rounds_done}"
-            left_out[folder] = f"not used: {rounds}"
+        elif ids in runs:
+            other = runs[ids].path
+            left_out[folder] = f"not used: {record.rounds_done} rounds, {other} is shown: {records[other].rounds_done}"
         else:
-            beside = analyses_beside(folder)
-            found[ids] = replace(requested[ids], path=folder, analysis_folder=beside, partition=None)
             digests |= data
-    return {ids: found[ids] for ids in requested if ids in found}, left_out
+            runs[ids] = replace(run, path=folder, analysis_folder=analyses_beside(folder), partition=None)
+    return runs, left_out
+
+
+def _with_runs(
+    cell: list[Number], runs: Mapping[RunIds, Run], records: Mapping[str, RunRecord]
+) -> list[Number]:
+    """Return the numbers of a ``cell`` with ``runs``, all in the precision of the first by rank, else absent."""
+    requested = [run.config.ids for run in runs_of(cell).values()]
+    variants = [{ids: replace(ids, protocol=ids.protocol + label) for ids in requested} for label in ("", BFLOAT16)]
+
+    def rank(variant: Mapping[RunIds, RunIds]) -> tuple[bool, int, str]:
+        of_cell = (records[runs[ids].path] for ids in variant.values() if ids in runs)
+        return min(map(_rank, of_cell), default=(True, 1, ""))
+
+    best = min(variants, key=rank)
+
+    def placed(requested: Iterable[Run]) -> tuple[Run, ...]:
+        return tuple(runs.get(best[run.config.ids]) or replace(run, absent=True) for run in requested)
+
+    return [replace(number, runs=placed(number.runs), base_runs=placed(number.base_runs)) for number in cell]
 
 
 def _of_seeds(cell: list[Number], shown: Mapping[str, RunRecord], so_far: bool) -> list[Number]:
@@ -166,8 +154,9 @@ def _of_seeds(cell: list[Number], shown: Mapping[str, RunRecord], so_far: bool) 
 
 
 def _summary(records: Collection[RunRecord]) -> str:
+    """Return the numbers of seeds, the precisions and the rounds of the shown runs."""
     done, totals = zip(*((record.rounds_done, record.config.rounds) for record in records), strict=True)
-    seeds = Counter(_ids(record).row for record in records).values()
+    seeds = Counter(record.config.ids.row for record in records).values()
     precisions = " and ".join(sorted({record.config.precision for record in records}))
     return f"n = {_range(seeds)}; {precisions}; {_range(done)} of {_range(totals)} rounds"
 

@@ -131,7 +131,7 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
         span = f"labels go from {labels.min()} to {labels.max()}"
         raise DataError(f"dataset {name!r}: {span}, but `classes: {classes}` allows 0 to {classes - 1}")
     if len(absent := np.setdiff1d(np.arange(classes), train.labels)):
-        listed = ", ".join(map(str, absent[:5])) + ", ..." * (len(absent) > 5)
+        listed = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
         raise DataError(f"dataset {name!r}: no training image of class {listed}, but `classes: {classes}` is declared")
     with write_whole(folder / "images.npy") as out:
         shape = (len(labels), *spec.shape)

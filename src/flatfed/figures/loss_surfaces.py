@@ -68,9 +68,10 @@ def _check_comparable(spec: FigureSpec, surfaces: list[list[LossSurface | None]]
                 where, first = firsts.setdefault(group, (panel.title, surface))
                 for ours, theirs in zip(_setup(surface.about), _setup(first.about), strict=True):
                     if ours != theirs:
+                        remedy = f"; {REMEDY}" if "other images" in ours else ""
                         raise DataError(
                             f"figure {spec.figure}: {panel.title}: {surface.file} has {ours}, but {first.file} "
-                            f"({where}) {theirs}: they do not compare" + f"; {REMEDY}" * ("other images" in ours)
+                            f"({where}) {theirs}: they do not compare{remedy}"
                         )
 
 

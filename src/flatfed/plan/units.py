@@ -90,8 +90,9 @@ def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, d
 
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
-    """Write a stored difference with its sign, "+" for zero."""
-    number, digits = value * UNITS[unit].factor, _decimals(0.0, unit, decimals)
+    """Write a stored difference with its sign, "+" for zero. Integer rounds have no decimals: "+3"."""
+    whole = unit in WHOLE and value == int(value)
+    number, digits = value * UNITS[unit].factor, 0 if whole else _decimals(0.0, unit, decimals)
     text = f"{number:+.4g}" if digits is None else f"{round(number, digits) + 0.0:+.{digits}f}"
     return text.replace("-", "−")
 

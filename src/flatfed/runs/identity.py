@@ -12,6 +12,9 @@ from flatfed.runs.run_config import RunConfig
 
 REMEDY = "remove the run's folder, and the next call trains the run again"
 
+#: A remedy for other data.
+ORDER = "If its source has another order of images than the run, use the key `order` (docs/running.md)."
+
 
 def differences(recorded: Any, requested: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield (key, recorded, requested) for every difference of two nested dictionaries; None for an absent value."""
@@ -57,4 +60,4 @@ def check_data(where: str, record: RunRecord, partition: str) -> None:
         recorded = getattr(record, key)
         if digest not in (None, recorded):
             data = f"{key} is {recorded[:12]}, but that of {partition} is {digest[:12]}"
-            raise DataError(f"{where}: {data}: the run was trained on other data; {REMEDY}")
+            raise DataError(f"{where}: {data}: the run was trained on other data; {REMEDY}. {ORDER}")

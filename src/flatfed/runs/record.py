@@ -86,6 +86,11 @@ class RunRecord(JsonDocument):
         return self.config.ids.name
 
     @property
+    def metrics(self) -> str:
+        """The name of its file of metrics."""
+        return LINES_SO_FAR if LINES_SO_FAR in self.files else METRICS
+
+    @property
     def ended(self) -> bool:
         """Whether the run is complete or diverged."""
         return self.diverged_at is not None or self.rounds_done >= self.config.rounds

@@ -185,8 +185,9 @@ def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
 
 def _text(table: FilledTable, cell: Cell, rank: str) -> CellText:
     unit, decimals, estimate = cell.printed_unit, cell.paper_decimals, cell.beside
-    spread = None if compare.over_clients(cell) else cell.paper_spread
-    paper = as_printed(cell.paper_value, spread, unit, decimals) or "–" * compare.not_reached(cell)
+    paper = as_printed(cell.paper_value, compare.spread_over_seeds(cell), unit, decimals)
+    if not paper and compare.not_reached(cell):
+        paper = "–"
     beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
     texts = {
         "ours": _ours(table, cell),

@@ -58,9 +58,9 @@ def tolerances(cell: Cell) -> tuple[float, float]:
     return bound, bound
 
 
-def over_clients(cell: Cell) -> bool:
-    """Return whether the paper's spread is over clients, not seeds."""
-    return "std_kind=clients" in cell.paper_note
+def spread_over_seeds(cell: Cell) -> float | None:
+    """Return the paper's spread, None if it is over clients."""
+    return None if "std_kind=clients" in cell.paper_note else cell.paper_spread
 
 
 def not_reached(cell: Cell) -> bool:

@@ -95,7 +95,7 @@ def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
         bases = ", ".join(dict.fromkeys(cell.base for cell in relative if cell.base))
         seeds = ": compared seed by seed, then averaged" if any(cell.n for cell in relative) else ""
         yield f"Relative to a base row ({bases}){seeds}."
-    if printed and any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
+    if printed and any(compare.spread_over_seeds(cell) != cell.paper_spread for cell in cells):
         yield "The paper's deviations are over clients and omitted: ours are over seeds."
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from flatfed import algorithms
-from flatfed.errors import DataError, missing_message
+from flatfed.errors import DataError, FlatFedError, missing_message
 from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.numbers import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY
@@ -80,7 +80,7 @@ def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> lis
     for source in sources:
         try:
             results.append(read(source))
-        except DataError as error:
+        except FlatFedError as error:
             refused |= dict.fromkeys(str(error).splitlines())
     if refused:
         raise DataError("\n".join(refused))
@@ -132,15 +132,14 @@ def read_run(
     record = run.read_record(so_far)
     if record is None:
         return RunReading(None, problem=f"{named} has no {records.RECORD}")
-    lines = records.METRICS if (folder / records.RECORD).is_file() else records.LINES_SO_FAR
-    if not (folder / lines).is_file():
+    if not (folder / record.metrics).is_file():
         return RunReading(None, problem=f"{named} has no {records.METRICS}")
     done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, records.METRICS)
         history = {name: [] for name in names}
     else:
-        history = read_history(folder, record, names, lines)
+        history = read_history(folder, record, names)
     reading = Reading(history=history)
     if diverged_at is not None:
         when = f"in round {diverged_at}" if done else "at once"
@@ -154,17 +153,17 @@ def read_run(
 
 
 def read_history(
-    folder: Path, record: RunRecord, columns: tuple[str, ...], name: str = records.METRICS, *, every: bool = False
+    folder: Path, record: RunRecord, columns: tuple[str, ...], *, every: bool = False
 ) -> dict[str, list[float]]:
     """Return ``columns`` of a run's lines as lists of floats (rounds as ints).
 
     ``every``: all other columns, too; NaN for an empty field: no client had evaluation images.
 
-    :raises DataError: the file ``name`` in ``folder`` is not that of ``record``, ends with another round, or is
+    :raises DataError: the file of metrics in ``folder`` is not that of ``record``, ends with another round, or is
         damaged; the message names file, line and column.
     """
-    record.check_files(folder, name)
-    path = folder / name
+    record.check_files(folder, record.metrics)
+    path = folder / record.metrics
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         header = reader.fieldnames or ()
@@ -185,7 +184,7 @@ def read_history(
             if last <= before:
                 raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {records.REMEDY}")
     if last != record.rounds_done:
-        rounds = f"{records.record_name(name)} says rounds_done {record.rounds_done}"
+        rounds = f"{records.record_name(record.metrics)} says rounds_done {record.rounds_done}"
         raise DataError(f"{path}: ends with round {last}, but {rounds}")
     return history
 

@@ -70,7 +70,7 @@ def _of_column(
 def _difference(cell: Cell) -> str:
     unit, decimals = cell.printed_unit, cell.paper_decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
-    paper = as_printed(cell.paper_value, cell.paper_spread, unit, decimals) or "–"
+    paper = as_printed(cell.paper_value, compare.spread_over_seeds(cell), unit, decimals) or "–"
     reason = "only one of them is a number"
     if cell.difference is not None:
         ours += "" if cell.n is None else f" (n = {cell.n})"

@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +93,7 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
         row, name = trained.row, trained.record.name
         index = trained.draw_images(settings.set, settings.images, settings.seed)
         about = LandscapeSetUp(
-            **{**asdict(settings), "images": len(index)},
+            **asdict(replace(settings, images=len(index))),
             models=[SurfaceModel(name=name, **trained.provenance)],
             images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
             device=row.device.type,

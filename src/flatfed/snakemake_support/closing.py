@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import errno
 import logging
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import DataError, os_error_message
+from flatfed.errors import DataError
 from flatfed.files import read_json
 from flatfed.plan.units import written
 from flatfed.runs import record as records
 from flatfed.runs.paths import Paths
 
 MOST = 10  # listed jobs
-SILENT = "no message: killed, or out of memory?"
+SILENT = "no message: killed, out of memory, or a full disk?"
 
 
 def brief(formatter: logging.Formatter) -> None:
@@ -44,18 +42,7 @@ def brief(formatter: logging.Formatter) -> None:
 def failed(logs: Iterable[str]) -> list[str]:
     """Return "log: its last line" for the ``logs`` of failed jobs."""
     texts = {log: Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()}
-    return [f"{log}: {last_line(texts.get(log, '')) or _silent(log)}" for log in logs]
-
-
-def _silent(log: str) -> str:
-    """Return why ``log`` has no message, as far as known: a full disk takes none."""
-    try:
-        with tempfile.TemporaryFile(dir=Path(log).parent) as file:
-            file.write(bytes(1 << 16))
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"no message: {os_error_message(OSError(error.errno, error.strerror, str(Path(log).parent)))}"
-    return SILENT
+    return [f"{log}: {last_line(texts.get(log, '')) or SILENT}" for log in logs]
 
 
 def diverged(run_files: Iterable[Path]) -> list[str]:
@@ -83,16 +70,16 @@ def last_line(log: str) -> str:
 def cells_before(targets: Iterable[str], paths: Paths) -> dict[str, str]:
     """Return {cell file: its number in the present table, or "none"} for the cell files among ``targets``."""
     ids = re.escape(paths.cell("@", "@", "@", "@")).replace("@", "([^/]+)")
-    matches = {target: match.groups() for target in targets if (match := re.fullmatch(ids, target))}
-    return {target: _shown(*match, paths) for target, match in matches.items()}
-
-
-def _shown(scale: str, table: str, column: str, row: str, paths: Paths) -> str:
-    with contextlib.suppress(OSError, KeyError, ValueError):  # the table is missing or damaged
-        for line in csv.DictReader(Path(paths.table(scale, table)[0]).read_text(encoding="utf-8").splitlines()):
-            if (line["column"], line["row"]) == (column, row):
-                return _number(line)
-    return "none"
+    numbers = {}
+    for target, match in ((target, re.fullmatch(ids, target)) for target in targets):
+        if match:
+            scale, table, *column_and_row = match.groups()
+            numbers[target] = "none"
+            with contextlib.suppress(OSError, KeyError, ValueError):  # the table is missing or damaged
+                lines = csv.DictReader(Path(paths.table(scale, table)[0]).read_text(encoding="utf-8").splitlines())
+                of_cell = (line for line in lines if [line["column"], line["row"]] == column_and_row)
+                numbers[target] = next(map(_number, of_cell), "none")
+    return numbers
 
 
 def cells_changed(before: Mapping[str, str]) -> list[str]:

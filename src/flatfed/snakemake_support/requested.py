@@ -27,8 +27,9 @@ def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
     """
     paths = files(experiment)
     by_name = {Path(file).stem: file for file in reversed(paths)}  # preview before paper
-    same_name = by_name.get(Path(target).stem) if not target.startswith("/") else None
-    near = same_name if "/" not in target and same_name else nearest(target, [*rules, *paths, *by_name]) or same_name
+    near = None if target.startswith("/") else by_name.get(Path(target).stem)  # the file of this name
+    if near is None or "/" in target:
+        near = nearest(target, [*rules, *paths, *by_name]) or near
     near = by_name.get(near, near)
     if near or target.startswith(f"{experiment.paths.results}/"):
         raise ConfigError(
