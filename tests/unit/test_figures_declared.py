@@ -23,7 +23,8 @@ from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.plan import figure_specs, run_specs
 from flatfed.plan.figure_kinds import COLUMNS, PROBES
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.figures import Mark
 from flatfed.runs.run import Run
 from samples import sampled
 from shipped import EXP
@@ -111,7 +112,7 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
 def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
     with pyplot.rc_context(figures.STYLE):
-        figure = figures.draw(replace(spec, title=f"{spec.title}. " * 4))
+        figure = figures.draw(replace(spec, prefix=spec.prefix + f"{spec.document.title}. " * 3))
     try:
         assert figure.get_suptitle().count("\n") == 3
         check_overlaps(figure)

@@ -28,6 +28,7 @@ from flatfed.engine import versions
 from flatfed.plan import (
     data_sources,
     figure_specs,
+    number,
     numbers,
     report_spec,
     run_specs,

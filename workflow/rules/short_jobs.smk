@@ -56,14 +56,14 @@ class ShortJob:
 @ShortJob
 def cell_job(scale, table, column, row):
     of_cell = numbers.numbers(EXPERIMENT, scale, table, [column], row)
-    return Description([PATHS.cell(scale, table, column, row)], [of_cell], numbers.inputs(of_cell))
+    return Description([PATHS.cell(scale, table, column, row)], [of_cell], number.inputs(of_cell))
 
 
 @ShortJob
 def table_job(scale, table):
     columns = columns_of(table)
     spec = table_specs.table_spec(EXPERIMENT, scale, table, columns)
-    return Description(PATHS.table(scale, table), [spec], numbers.inputs(spec.numbers))
+    return Description(PATHS.table(scale, table), [spec], number.inputs(spec.numbers))
 
 
 @ShortJob

@@ -21,7 +21,7 @@ from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.plan import table_specs
-from flatfed.plan.numbers import inputs
+from flatfed.plan.number import inputs
 from flatfed.tables import blocks, write
 from flatfed.tables.formats import markdown
 

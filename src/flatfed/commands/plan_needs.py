@@ -7,7 +7,8 @@ from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.plan import Experiment, Requested, Run, figure_specs
-from flatfed.plan.numbers import by_cell, numbers, runs_of
+from flatfed.plan.number import by_cell, runs_of
+from flatfed.plan.numbers import numbers
 from flatfed.runs import record as records
 
 

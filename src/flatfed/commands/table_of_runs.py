@@ -15,7 +15,8 @@ from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
 from flatfed.plan import Experiment, lookup, run_specs, table_specs
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan.number import Number, by_cell, runs_of
+from flatfed.plan.numbers import numbers
 from flatfed.plan.units import plural
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, analyses_beside, without_label

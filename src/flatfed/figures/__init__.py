@@ -35,9 +35,9 @@ def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
     :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
     records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
-    versions.check_same(records, spec.figure)
+    versions.check_same(records, spec.id)
     counts = (record.image_counts for record in records)
-    paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
+    paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in FORMATS]
     with pyplot.rc_context(STYLE):
         figure = draw(replace(spec, setting=with_counts(spec.setting, spec.datasets, counts)))
         try:

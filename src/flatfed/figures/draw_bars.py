@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.figures import Mark
 
 #: The share of a group's width that its bars fill.
 FILLED = 0.84

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from flatfed.figures.draw_bars import FILLED, bar
 from flatfed.figures.style import caption, count_text, gridded, legend, seed_text
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.figures import Mark
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flatfed.figures.style import count_text, quantity, seed_text
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.figures import Mark
 from flatfed.plan.quantity import evaluations
 from flatfed.tables.cells import measure
 

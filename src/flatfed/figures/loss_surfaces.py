@@ -10,7 +10,8 @@ import numpy as np
 from flatfed.analysis.landscape.landscape_file import LandscapeSetUp, read
 from flatfed.errors import DataError
 from flatfed.figures.style import quantity
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.figures import Mark
 from flatfed.runs.paths import RunIds, without_label
 
 #: Remedy for surfaces on different images.
@@ -69,7 +70,7 @@ def _check_comparable(spec: FigureSpec, surfaces: list[list[LossSurface | None]]
                 for ours, theirs in zip(_setup(surface.about), _setup(first.about), strict=True):
                     if ours != theirs:
                         raise DataError(
-                            f"figure {spec.figure}: {panel.title}: {surface.file} has {ours}, but {first.file} "
+                            f"figure {spec.id}: {panel.title}: {surface.file} has {ours}, but {first.file} "
                             f"({where}) {theirs}: they do not compare" + f"; {REMEDY}" * ("other images" in ours)
                         )
 

@@ -17,7 +17,8 @@ from matplotlib.transforms import Bbox
 
 from flatfed.figures.palette import rank
 from flatfed.plan.figure_kinds import KINDS, Quantity
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.figures import Mark
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.
 DPI = 200
@@ -91,7 +92,7 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     """Write the title above ``figure`` and the caption below it, with an ``explanation`` of the marks."""
     figure.suptitle(title(spec), fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
-        [f"Paper: {spec.paper}" if spec.paper else "", spec.caption],
+        [f"Paper: {spec.document.paper}" if spec.document.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
         [explanation],
         [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
@@ -105,7 +106,7 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
 
 def title(spec: FigureSpec) -> str:
     """Return the title of a figure in lines of its width."""
-    return wrapped(spec.prefix + spec.title, TITLE)
+    return wrapped(spec.title, TITLE)
 
 
 def wrapped(text: str, font: FontProperties) -> str:

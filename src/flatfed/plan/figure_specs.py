@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import measures, run_specs, set_ups, table_specs, tuning
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figure_kinds import KINDS
-from flatfed.plan.figures import PARAMETERS, Figure, Panel, PanelEntry
-from flatfed.plan.numbers import Number
+from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
+from flatfed.plan.number import Number
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import TrainedRow
 from flatfed.runs.paths import RunIds
@@ -19,65 +19,30 @@ from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
-    """A mark of a panel: the line, bar, point or surface of a row, or a partition without runs.
-
-    ``numbers``: one per seed; their runs are averaged. ``files``: partition, landscape or Hessians to draw instead.
-    ``x``: the value of the swept parameter. ``steps``: communications per round.
-    """
-
-    label: str
-    algorithm: str = ""
-    numbers: Sequence[Number] = ()
-    files: Sequence[str] = ()
-    x: float = 0.0
-    steps: int = 1
-
-    @property
-    def runs(self) -> list[Run]:
-        """The runs, ordered by seed."""
-        return [run for number in self.numbers for run in number.runs]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawnPanel:
-    """A panel and its ``marks``.
-
-    ``metric``: of curves, None for the figure's. In a sweep, ``axis`` is the label of the parameter, and ``levels`` are
-    rows that do not depend on it.
-    """
-
-    title: str
-    marks: Sequence[Mark]
-    metric: str | None = None
-    axis: str = ""
-    levels: Sequence[Mark] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureSpec:
+class FigureSpec(Figure):
     """A figure at a scale.
 
-    ``prefix``: the text before ``title``. ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that
-    the paper does not state. ``metric``: the default of the panels. ``smooth``: the odd width of a Hanning window in
-    evaluated rounds, or 0. ``across``: the horizontal axis of curves, "rounds" or "communications".
+    ``prefix``: the text before the title. ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that
+    the paper does not state.
     """
 
-    figure: str
-    kind: str
     scale: str
-    title: str
-    panels: Sequence[DrawnPanel]
     prefix: str = ""
-    paper: str = ""
     setting: str = ""
     caption: str = ""
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
     tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
-    metric: str | None = None
-    smooth: int = 0
-    across: str = "rounds"
+
+    @property
+    def title(self) -> str:
+        """The title."""
+        return self.prefix + self.document.title
+
+    @property
+    def metric(self) -> str | None:
+        """The metric of panels without one."""
+        return self.document.metric or KINDS[self.kind].default
 
     @property
     def analysed(self) -> bool:
@@ -87,7 +52,7 @@ class FigureSpec:
     @property
     def marks(self) -> list[Mark]:
         """The marks and levels of all panels."""
-        return [mark for panel in self.panels for mark in (*panel.marks, *panel.levels)]
+        return self.shown(self.scale)
 
     @property
     def runs(self) -> dict[str, Run]:
@@ -105,42 +70,29 @@ class FigureSpec:
 def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     """Return the specification of a figure; ConfigError if it does not exist."""
     layout, catalog = experiment.figure_at(scale, figure), experiment.catalog
-    document, kind = layout.document, KINDS[layout.kind]
-    drawn = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
-    runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
-    pairs, trains = layout.pairs(scale), kind.reads != "partitions"
-    settings = [
-        set_ups.shared_setting(catalog, scale, pairs, trains),
-        set_ups.same_data(experiment, scale, layout),
-    ]
-    texts = [document.caption] if document.caption else []
+    panels = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
+    runs = [run for panel in panels for mark in (*panel.marks, *panel.levels) for run in mark.runs]
+    shown, trains = layout.shown(scale), KINDS[layout.kind].reads != "partitions"
+    pairs = list(dict.fromkeys(pair for mark in shown for pair in mark.pairs))
+    settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
+    texts = [layout.document.caption] if layout.document.caption else []
     texts += measures.defined(catalog, scale, layout)
     if layout.kind == "eigenvalues":
         texts += table_specs.hessian_notes(catalog, scale, [run.protocol for run in runs])
     texts += table_specs.row_notes(catalog, dict.fromkeys(run.algorithm for run in runs))
-    trained = [
-        TrainedRow(entry.protocol, split, row, catalog.label(row))
-        for panel in layout.panels
-        for entry in panel.all_entries(scale)
-        for row, splits in entry.rows.items()
-        for split in splits
-    ]
+    rows = [mark for mark in shown if mark.algorithm]
+    trained = [TrainedRow(*pair, row.algorithm, catalog.label(row.algorithm)) for row in rows for pair in row.pairs]
     return FigureSpec(
-        figure=layout.id,
-        kind=layout.kind,
+        id=layout.id,
+        document=layout.document,
+        panels=panels,
         scale=scale,
         prefix=set_ups.prefix(catalog, scale, pairs, trains),
-        title=document.title,
-        panels=drawn,
-        paper=document.paper or "",
         setting="; ".join(filter(None, settings)),
         caption=" ".join(texts),
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=table_specs.tuning_notes(experiment, scale, trained),
         unstated=table_specs.unstated(experiment, scale, trained, _not_shown(layout)) if scale == "paper" else [],
-        metric=document.metric or kind.default,
-        smooth=getattr(document.smooth, scale, 0),
-        across=document.across or "rounds",
     )
 
 
@@ -150,71 +102,57 @@ def _not_shown(figure: Figure) -> set[str]:
     return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
 
 
-def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> DrawnPanel:
-    return DrawnPanel(
-        title=panel.title,
-        marks=_marks(experiment, scale, figure, panel),
-        metric=panel.metric if figure.kind == "curves" else None,
-        axis=PARAMETERS[panel.parameter].axis if panel.parameter else "",
-        levels=_rows(experiment, scale, figure, panel, [panel.levels]) if panel.levels else [],
-    )
+def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
+    """Return a ``panel`` with the marks of a scale."""
+    ids = experiment, scale, figure, panel
+    marks = [_mark(*ids, mark) for mark in panel.marks if scale == "paper" or mark.preview]
+    marks = _points(experiment, panel, marks) if figure.kind == "sweep" else marks
+    return replace(panel, marks=marks, levels=[_mark(*ids, mark) for mark in panel.levels])
 
 
-def _marks(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
+def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark: Mark) -> Mark:
+    """Return a ``mark`` with the numbers and files of a scale."""
+    document, protocol = figure.document, mark.protocol
     if KINDS[figure.kind].reads == "partitions":
-        partitions = [(entry.label or "", entry.protocol, entry.splits[0]) for entry in panel.entries]
-        seed, partition_path = figure.document.seed, experiment.paths.partition
-        return [Mark(label=label, files=[partition_path(scale, *pair, seed)]) for label, *pair in partitions]
-    if figure.kind == "sweep":
-        return _points(experiment, scale, figure, panel)
-    rows = _rows(experiment, scale, figure, panel, panel.shown(scale))
+        return replace(mark, files=[experiment.paths.partition(scale, protocol, mark.splits[0], document.seed)])
+    settings = experiment.catalog.settings(scale, protocol)
+    about = {"table": figure.id, "column": panel.title, "row": mark.algorithm, "scale": scale, "unit": "number"}
+    about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
+    seeds = run_specs.seeds(experiment, scale, protocol, document.seeds)
+    if KINDS[figure.kind].one_seed:
+        seeds = [document.seed or seeds[0]]
+    ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
+    runs = [tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids]
+    numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
+    label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
+    mark = replace(mark, label=label, numbers=numbers)
     if figure.kind == "eigenvalues":
-        return [replace(row, files=[run.hessian for run in row.runs]) for row in rows]
+        return replace(mark, files=[run.hessian for run in mark.runs])
     if figure.kind == "surface":
-        return [replace(row, files=[row.runs[0].surface(figure.document.set)]) for row in rows]
-    if figure.document.across == "communications":
-        return [replace(row, steps=row.runs[0].config.update.params.get("gossip_steps", 1)) for row in rows]
-    return rows
+        return replace(mark, files=[mark.runs[0].surface(document.set)])
+    if document.across == "communications":
+        return replace(mark, steps=mark.runs[0].config.update.params.get("gossip_steps", 1))
+    return mark
 
 
-def _rows(
-    experiment: Experiment, scale: str, figure: Figure, panel: Panel, entries: Iterable[PanelEntry]
-) -> list[Mark]:
-    rows = []
-    for entry in entries:
-        settings = experiment.catalog.settings(scale, entry.protocol)
-        about = {"table": figure.id, "column": panel.title, "scale": scale, "metric": panel.metric or ""}
-        about |= {"unit": "number", "rounds": settings.rounds, "window": settings.evaluation.window}
-        seeds = run_specs.seeds(experiment, scale, entry.protocol, figure.document.seeds)
-        if KINDS[figure.kind].one_seed:
-            seeds = [figure.document.seed or seeds[0]]
-        for row, splits in entry.rows.items():
-            ids = ([RunIds(scale, entry.protocol, split, row, seed) for split in splits] for seed in seeds)
-            runs = (tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids)
-            numbers = [Number(**about, row=row, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
-            label = _label(entry.label, numbers[0].runs[0]) if entry.label else experiment.catalog.label(row)
-            rows.append(Mark(label=label, algorithm=row, numbers=numbers))
-    return rows
-
-
-def _points(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> list[Mark]:
+def _points(experiment: Experiment, panel: Panel, marks: list[Mark]) -> list[Mark]:
+    """Return the points of a sweep, line by line, from left to right."""
     points: dict[tuple[str, float], Mark] = {}
-    for entry in panel.shown(scale):
-        for row, variant in zip(panel.rows, _rows(experiment, scale, figure, panel, [entry]), strict=True):
-            numbers = [
-                replace(number, runs=tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs))
-                for number in variant.numbers
-            ]
-            point = replace(variant, label=experiment.catalog.label(row), algorithm=row, numbers=numbers)
-            x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
-            where = f"config/figures: {panel.parameter} of {variant.algorithm} in {entry.protocol} ({scale} scale)"
-            if further:
-                xs = ", ".join(f"{value:g}" for value in (x, *further))
-                raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
-            if (row, x) in points:
-                raise ConfigError(f"{where}: two points of {row} have {x:g}; give each value once")
-            points[row, x] = replace(point, x=x)
-    return [points[key] for key in sorted(points, key=lambda key: (panel.rows.index(key[0]), key[1]))]
+    for mark in marks:
+        runs = [tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs) for number in mark.numbers]
+        numbers = [replace(number, runs=of_seed) for number, of_seed in zip(mark.numbers, runs, strict=True)]
+        point = replace(mark, label=experiment.catalog.label(mark.line), algorithm=mark.line, numbers=numbers)
+        x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
+        scale = numbers[0].scale
+        where = f"config/figures: {panel.parameter} of {mark.algorithm} in {mark.protocol} ({scale} scale)"
+        if further:
+            xs = ", ".join(f"{value:g}" for value in (x, *further))
+            raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
+        if (mark.line, x) in points:
+            raise ConfigError(f"{where}: two points of {mark.line} have {x:g}; give each value once")
+        points[mark.line, x] = replace(point, x=x)
+    lines = list(dict.fromkeys(line for line, _ in points))
+    return [points[key] for key in sorted(points, key=lambda key: (lines.index(key[0]), key[1]))]
 
 
 def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:

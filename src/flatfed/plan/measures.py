@@ -30,9 +30,9 @@ F = (
 def defined(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
     """Return the definitions of a figure's probe measures and of their loss."""
     probes = [
-        (panel.metric, catalog.settings(scale, entry.protocol).probe)
+        (panel.metric, catalog.settings(scale, mark.protocol).probe)
         for panel in figure.panels
-        for entry in panel.entries
+        for mark in panel.marks
         if panel.metric in DEFINITIONS
     ]
     definitions = [DEFINITIONS[metric].format(**vars(probe)) for metric, probe in probes]

@@ -8,6 +8,7 @@ from typing import Any
 from flatfed.plan import figure_specs, numbers, table_specs, tuning
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.number import runs_of
 from flatfed.plan.table_specs import TableSpec
 from flatfed.runs.paths import Paths
 from flatfed.runs.run import Run
@@ -31,7 +32,7 @@ class ReportSpec:
     @property
     def runs(self) -> list[Run]:
         """The runs of all tables and figures."""
-        tabled = numbers.runs_of(number for table in self.tables for number in table.numbers)
+        tabled = runs_of(number for table in self.tables for number in table.numbers)
         drawn = {path: run for figure in self.figures for path, run in figure.runs.items()}
         return list((tabled | drawn).values())
 

@@ -13,7 +13,7 @@ from flatfed.plan import numbers, protocols, run_specs, set_ups, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.numbers import Number
+from flatfed.plan.number import Number
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Column, Row, Table, TrainedRow
 from flatfed.runs import curvature

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.plan.numbers import Number, by_cell
+from flatfed.plan.number import Number, by_cell
 from flatfed.plan.table_specs import TableSpec
 from flatfed.plan.tables import Column, Row
 from flatfed.runs import uncertainty

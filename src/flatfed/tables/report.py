@@ -81,7 +81,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
         figures=figures,
-        pictures=lambda figure: paths.figure(scale, figure.figure),
+        pictures=lambda figure: paths.figure(scale, figure.id),
         exists=os.path.isfile,
         files=files,
         runs=runs,
@@ -97,7 +97,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
     page = str(html.framed(title, body))
-    for path in filter(os.path.isfile, (paths.figure(scale, figure.figure)[0] for figure in figures)):
+    for path in filter(os.path.isfile, (paths.figure(scale, figure.id)[0] for figure in figures)):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
             page = page.replace(f'src="{escape(address(path))}"', f'src="{data}"')
