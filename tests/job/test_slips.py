@@ -19,7 +19,7 @@ from flatfed.config.figure import FIGURE
 from flatfed.data import partition
 from flatfed.figures import draw_curves
 from flatfed.files import digest_arrays, digest_json
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark, Panel
 from flatfed.plan.number import Number
 from flatfed.runs.tuning_choice import Point, TuningChoice
@@ -91,7 +91,7 @@ def figure() -> None:
     mark = Mark(label="FedAvg", algorithm="fedavg", numbers=[Number(**about, unit="number", seed=3, runs=runs)])
     document = FIGURE.check({"kind": "curves", "title": "T", "panels": [{"title": "p"}]}, "f")
     panels = [Panel(title="p", marks=[mark], metric="test_accuracy")]
-    draw_curves.draw(FigureSpec(id="f", document=document, panels=panels, scale="preview"))
+    draw_curves.draw(ShownFigure(id="f", document=document, panels=panels, scale="preview", title="T"))
 
 
 def report() -> None:

@@ -62,13 +62,13 @@ def cell_job(scale, table, column, row):
 @ShortJob
 def table_job(scale, table):
     columns = columns_of(table)
-    spec = table_specs.table_spec(EXPERIMENT, scale, table, columns)
+    spec = at_scale.table(EXPERIMENT, scale, table, columns)
     return Description(PATHS.table(scale, table), [spec], number.inputs(spec.numbers))
 
 
 @ShortJob
 def figure_job(scale, figure):
-    spec = figure_specs.figure_spec(EXPERIMENT, scale, figure)
+    spec = at_scale.figure(EXPERIMENT, scale, figure)
     return Description(PATHS.figure(scale, figure), [spec], spec.inputs)
 
 

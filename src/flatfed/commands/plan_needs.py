@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.plan import Experiment, Requested, Run, figure_specs
+from flatfed.plan import Experiment, Requested, Run, at_scale
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.runs import record as records
@@ -28,7 +28,7 @@ class Need:
 def needs_of(experiment: Experiment, scale: str, requested: Requested) -> dict[str, Need]:
     """Return the needs of each requested table and figure; a table and a figure of one name count together."""
     tables = {name: numbers(experiment, scale, name, columns) for name, columns in requested.tables.items()}
-    figures = {name: figure_specs.figure_spec(experiment, scale, name) for name in requested.figures}
+    figures = {name: at_scale.figure(experiment, scale, name) for name in requested.figures}
     needs = dict.fromkeys([*tables, *figures], Need())
     for name, of_table in tables.items():
         analysed = runs_of(number for number in of_table if number.analysed)

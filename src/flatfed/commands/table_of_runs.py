@@ -13,7 +13,7 @@ from typing import Any
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.plan import Experiment, lookup, run_specs, table_specs
+from flatfed.plan import Experiment, at_scale, lookup, run_specs
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
@@ -44,7 +44,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     seeds = sorted({record.config.seed for record in records.values()}) or [1]
     loaded = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds})
     table = lookup.entry("table", options.table, loaded.tables, "config/tables")
-    protocols = table.protocols(table.columns.values())
+    protocols = table.protocols
     of_table = (run for run in map(_ids, records.values()) if run.protocol.removesuffix(BFLOAT16) in protocols)
     scale = next((run.scale for run in of_table), "preview")
     of_table = numbers(loaded, scale, table.id)
@@ -73,7 +73,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
     columns = [column for column in table.columns if column in with_runs]
-    layout = table_specs.table_spec(loaded, scale, table.id, columns)
+    layout = at_scale.table(loaded, scale, table.id, columns)
     # The records count the images, not the data of this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
     summary = _summary(shown.values())

@@ -20,8 +20,8 @@ from matplotlib.transforms import ScaledTranslation
 from flatfed.errors import DataError
 from flatfed.figures import style
 from flatfed.figures.palette import strokes, styles
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import PROBES
-from flatfed.plan.figure_specs import FigureSpec
 from flatfed.plan.figures import Panel
 from flatfed.runs.record import METRICS, RunRecord
 from flatfed.tables.readings import read_history
@@ -37,7 +37,7 @@ BELOW = -0.44
 ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "curves"; the caption counts absent runs.
 
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.

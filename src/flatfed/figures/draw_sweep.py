@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, width_text
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import PARAMETERS
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "sweep".
 
     :raises DataError: a file of a run is damaged.

@@ -16,8 +16,8 @@ from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
 from flatfed.figures.palette import rank
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import KINDS, Quantity
-from flatfed.plan.figure_specs import FigureSpec
 from flatfed.plan.figures import Mark
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.
@@ -51,7 +51,7 @@ TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
 CAPTION = FontProperties(family=STYLE["font.family"], size=6.5)
 
 
-def quantity(spec: FigureSpec, metric: str) -> Quantity:
+def quantity(spec: ShownFigure, metric: str) -> Quantity:
     """Return the quantity of a ``metric`` on the axes of a figure."""
     return KINDS[spec.kind].quantities[metric]
 
@@ -88,7 +88,7 @@ def count_text(numbers: dict[str, int]) -> str:
     return "".join(f" {number} {words}." for words, number in numbers.items() if number)
 
 
-def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
+def caption(figure: Figure, spec: ShownFigure, explanation: str) -> None:
     """Write the title above ``figure`` and the caption below it, with an ``explanation`` of the marks."""
     figure.suptitle(title(spec), fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
@@ -104,7 +104,7 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     figure.text(0.005, below, text, fontproperties=CAPTION, color="#555555", ha="left", va="top", linespacing=1.4)
 
 
-def title(spec: FigureSpec) -> str:
+def title(spec: ShownFigure) -> str:
     """Return the title of a figure in lines of its width."""
     return wrapped(spec.title, TITLE)
 

@@ -25,9 +25,9 @@ def numbers(
 
     :raises ConfigError: an id is unknown.
     """
-    layout, chosen = experiment.table_at(scale, table, columns)
+    layout = experiment.table_at(scale, table, columns)
     rows = layout.rows.values() if row is None else [lookup.entry("row", row, layout.rows, f"table {table}")]
-    pairs = itertools.product(rows, chosen)
+    pairs = itertools.product(rows, layout.columns.values())
     return [number for row, column in pairs for number in _of_cell(experiment, scale, layout, column, row)]
 
 
@@ -35,7 +35,7 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
     """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
     catalog, metric = experiment.catalog, METRICS[column.metric_of(row)]
     base = table.rows.get(column.base_of(row.id)) if column.relative else None
-    number = _without_value(catalog, scale, table, column, row, base)
+    number = _without_value(experiment, scale, table, column, row, base)
     if metric.source == "config":
         return [replace(number, value=_configured(catalog, scale, column, row))]
     if column.relative and base is None:
@@ -62,10 +62,11 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
 
 
 def _without_value(
-    catalog: Catalog, scale: str, table: Table, column: Column, row: Row, base: Row | None
+    experiment: Experiment, scale: str, table: Table, column: Column, row: Row, base: Row | None
 ) -> Number:
     """Return the number of a cell without the sources of its value."""
-    document, metric, paper = table.document, column.metric_of(row), printed(catalog, table, column, row)
+    document, metric, catalog = table.document, column.metric_of(row), experiment.catalog
+    paper = printed(experiment, table, column, row)
     accuracy = catalog.settings(scale, column.protocol).accuracy if METRICS[metric].needs_runs else DEFAULT_ACCURACY
     return Number(
         table=table.id,
@@ -76,13 +77,20 @@ def _without_value(
         unit=column.unit,
         relative=column.relative,
         base=base.id if base else None,
-        target=target(catalog, scale, column),
+        target=_target(catalog, scale, column),
         accuracy=accuracy,
         paper=paper,
         compare=document.compare,
         tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
         judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
     )
+
+
+def _target(catalog: Catalog, scale: str, column: Column) -> float | None:
+    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
+    if column.target is None:
+        return None
+    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
 
 
 def _declared(catalog: Catalog, scale: str, column: Column, row: Row) -> float:
@@ -120,25 +128,19 @@ def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float |
     return 1 / number if number and row.entry.reciprocal else number
 
 
-def target(catalog: Catalog, scale: str, column: Column) -> float | None:
-    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
-    if column.target is None:
-        return None
-    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
-
-
-def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed | None:
+def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> Printed | None:
     """Return the printed number of a cell, or None.
 
     ``reference:`` of the column and the row override the cell's metric, dataset, partition and algorithm. FlatFed joins
     their variants, as in ``topology=ring;Q=4``.
     """
-    if table.reference is None:
+    if not table.printed:
         return None
+    catalog = experiment.catalog
     unit = "" if column.unit == "number" else column.unit
-    goal, metric = target(catalog, "paper", column), METRICS[column.metric_of(row)]
+    metric = METRICS[column.metric_of(row)]
     fields: dict[str, float | str] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
-    fields["target"] = "" if goal is None else 100 * goal
+    fields["target"] = "" if column.printed_target is None else 100 * column.printed_target
     if protocol := row.entry.protocol or (column.protocol if column.splits else None):
         fields["dataset"] = catalog.settings("paper", protocol).dataset
     if len(column.splits) == 1:
@@ -147,7 +149,7 @@ def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed
     fields |= {**column.reference, **row.entry.reference}
     variants = column.reference.get("variant", _relation(column, row)), row.entry.reference.get("variant")
     fields["variant"] = ";".join(filter(None, variants))
-    return table.reference.printed(fields)
+    return experiment.references[table.document.reference].printed(fields)
 
 
 def unused(experiment: Experiment) -> list[str]:
@@ -157,12 +159,13 @@ def unused(experiment: Experiment) -> list[str]:
     """
     tables = experiment.tables.values()
     used = {
-        id(printed(experiment.catalog, table, column, row))
+        id(printed(experiment, table, column, row))
         for table in tables
         for column, row in itertools.product(table.columns.values(), table.rows.values())
     }
-    named = {table.document.reference: table.reference for table in tables if table.reference}.values()
-    return [file.places[key] for file in named for key, number in file.numbers.items() if id(number) not in used]
+    named = dict.fromkeys(table.document.reference for table in tables if table.printed)
+    files = [experiment.references[name] for name in named]
+    return [file.places[key] for file in files for key, number in file.numbers.items() if id(number) not in used]
 
 
 def _relation(column: Column, row: Row) -> str:

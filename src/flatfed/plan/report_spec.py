@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flatfed.plan import figure_specs, numbers, table_specs, tuning
+from flatfed.plan import at_scale, numbers, tuning
+from flatfed.plan.at_scale import ShownFigure, ShownTable
 from flatfed.plan.experiment import Experiment, Requested
-from flatfed.plan.figure_specs import FigureSpec
 from flatfed.plan.number import runs_of
-from flatfed.plan.table_specs import TableSpec
 from flatfed.runs.paths import Paths
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Search
@@ -23,8 +22,8 @@ class ReportSpec:
     """
 
     scale: str
-    tables: list[TableSpec]
-    figures: list[FigureSpec]
+    tables: list[ShownTable]
+    figures: list[ShownFigure]
     configuration: dict[str, Any]
     left_out: list[str]
     paths: Paths
@@ -42,8 +41,8 @@ def specification(experiment: Experiment, scale: str) -> ReportSpec:
     shown = experiment.existing(scale, experiment.requested)
     return ReportSpec(
         scale,
-        [table_specs.table_spec(experiment, scale, *table) for table in shown.tables.items()],
-        [figure_specs.figure_spec(experiment, scale, name) for name in shown.figures],
+        [at_scale.table(experiment, scale, *table) for table in shown.tables.items()],
+        [at_scale.figure(experiment, scale, name) for name in shown.figures],
         experiment.request.as_written(),
         experiment.left_out(scale, experiment.requested),
         experiment.paths,
@@ -54,7 +53,7 @@ def searches(experiment: Experiment, scale: str, requested: Requested) -> list[S
     """Return the searches that the runs of ``requested`` tables and figures need."""
     untuned = replace(experiment, request=experiment.request.model_copy(update={"tune": False}))
     tabled = [number for table in requested.tables.items() for number in numbers.numbers(untuned, scale, *table)]
-    figures = [figure_specs.figure_spec(untuned, scale, name) for name in requested.figures]
+    figures = [at_scale.figure(untuned, scale, name) for name in requested.figures]
     runs = [run for number in tabled for run in (*number.all_runs, *number.all_timed)]
     runs += [run for figure in figures for run in figure.runs.values()]
     needed = {}

@@ -16,8 +16,8 @@ from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.files import write_whole
+from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.report_spec import ReportSpec
-from flatfed.plan.table_specs import TableSpec
 from flatfed.runs import source_code
 from flatfed.tables import blocks, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable
@@ -105,20 +105,21 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         file.write(page)
 
 
-def unprinted(table: TableSpec) -> TableSpec:
+def unprinted(table: ShownTable) -> ShownTable:
     """Return a table without the paper's columns and errata."""
     return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])
 
 
 def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group]) -> tuple[str, str, Curves] | None:
     """Return headers, accuracy and curves of the first column with curves; ``groups``: folder of a run -> group."""
-    for column in table.spec.columns:
-        runs = [(row, table.by_column[column.id][row.id].runs) for row in table.spec.rows]
+    for column in table.shown.columns.values():
+        runs = [(row, table.by_column[column.id][row.id].runs) for row in table.shown.rows.values()]
         # A mean over several splits has no curve.
         folders = [(row, paths[0]) for row, paths in runs if len({*map(os.path.dirname, paths)}) == 1]
         shown = [(row, groups[folder]) for row, folder in folders if folder in groups]
         curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
         if curves:
-            headers = [text for text in column.headers if any(text not in c.headers for c in table.spec.columns)]
+            columns = table.shown.columns.values()
+            headers = [text for text in column.headers if any(text not in other.headers for other in columns)]
             return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracies.columns.name, curves
     return None

@@ -1,4 +1,4 @@
-"""The specification of a figure at a scale: what to draw, from which files, with which texts."""
+"""Tables and figures at a scale: their numbers, files and texts."""
 
 from __future__ import annotations
 
@@ -7,37 +7,68 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import measures, run_specs, set_ups, table_specs, tuning
+from flatfed.plan import footnotes, measures, numbers, run_specs, set_ups, tuning
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figure_kinds import KINDS
 from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
 from flatfed.plan.number import Number
 from flatfed.plan.set_ups import DatasetSpec
-from flatfed.plan.tables import TrainedRow
+from flatfed.plan.tables import Table
 from flatfed.runs.paths import RunIds
 from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureSpec(Figure):
-    """A figure at a scale.
+class ShownTable(Table):
+    """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
 
-    ``prefix``: the text before the title. ``tuning``, ``unstated``: lines on tuned hyper-parameters and on choices that
-    the paper does not state.
+    ``title``: with the scale, if it is not that of the paper. ``setting``: the set-up, with ``{name}`` for each of the
+    ``datasets``. ``flags``: the errata that the reference file cites.
     """
 
     scale: str
-    prefix: str = ""
+    title: str
+    setting: str
+    datasets: Mapping[str, DatasetSpec]
+    notes: Sequence[str]
+    flags: Mapping[str, str]
+    numbers: Sequence[Number]
+
+
+def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
+    """Return a table, or some of its columns, at ``scale``; ConfigError for an unknown id."""
+    catalog, layout = experiment.catalog, experiment.table_at(scale, name, columns)
+    of_cells = numbers.numbers(experiment, scale, name, columns)
+    column_by_column = sorted(of_cells, key=lambda number: list(layout.columns).index(number.column))
+    runs = [run for number in column_by_column for run in (*number.runs, *filter(None, [number.timed]))]
+    pairs = list(dict.fromkeys((run.protocol, run.split) for run in runs))
+    return ShownTable(
+        **vars(layout),
+        scale=scale,
+        title=set_ups.prefix(catalog, scale, pairs) + layout.document.title,
+        setting=set_ups.setting(catalog, scale, pairs),
+        datasets=set_ups.datasets(experiment, scale, pairs),
+        notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
+        flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
+        numbers=of_cells,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownFigure(Figure):
+    """A figure at a scale.
+
+    ``title``: with the scale, if it is not that of the paper. ``tuning``, ``unstated``: lines on tuned hyper-parameters
+    and on choices that the paper does not state.
+    """
+
+    scale: str
+    title: str
     setting: str = ""
     caption: str = ""
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
     tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
-
-    @property
-    def title(self) -> str:
-        """The title."""
-        return self.prefix + self.document.title
 
     @property
     def metric(self) -> str | None:
@@ -67,32 +98,31 @@ class FigureSpec(Figure):
         return list(dict.fromkeys(files))
 
 
-def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
-    """Return the specification of a figure; ConfigError if it does not exist."""
-    layout, catalog = experiment.figure_at(scale, figure), experiment.catalog
-    panels = [_panel(experiment, scale, layout, panel) for panel in layout.panels]
-    runs = [run for panel in panels for mark in (*panel.marks, *panel.levels) for run in mark.runs]
-    shown, trains = layout.shown(scale), KINDS[layout.kind].reads != "partitions"
-    pairs = list(dict.fromkeys(pair for mark in shown for pair in mark.pairs))
+def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
+    """Return a figure at ``scale``; ConfigError if it does not exist."""
+    layout, catalog = experiment.figure_at(scale, name), experiment.catalog
+    panels = [_at_scale(experiment, scale, layout, panel) for panel in layout.panels]
+    runs = [run for panel in panels for mark in panel.shown(scale) for run in mark.runs]
+    if layout.kind == "sweep":
+        panels = [replace(panel, marks=_points(experiment, panel)) for panel in panels]
+    pairs = list(dict.fromkeys(pair for mark in layout.shown(scale) for pair in mark.pairs))
+    trains = KINDS[layout.kind].reads != "partitions"
     settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
+    labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
     texts = [layout.document.caption] if layout.document.caption else []
     texts += measures.defined(catalog, scale, layout)
-    if layout.kind == "eigenvalues":
-        texts += table_specs.hessian_notes(catalog, scale, [run.protocol for run in runs])
-    texts += table_specs.row_notes(catalog, dict.fromkeys(run.algorithm for run in runs))
-    rows = [mark for mark in shown if mark.algorithm]
-    trained = [TrainedRow(*pair, row.algorithm, catalog.label(row.algorithm)) for row in rows for pair in row.pairs]
-    return FigureSpec(
+    texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else ())
+    return ShownFigure(
         id=layout.id,
         document=layout.document,
         panels=panels,
         scale=scale,
-        prefix=set_ups.prefix(catalog, scale, pairs, trains),
+        title=set_ups.prefix(catalog, scale, pairs, trains) + layout.document.title,
         setting="; ".join(filter(None, settings)),
-        caption=" ".join(texts),
+        caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        tuning=table_specs.tuning_notes(experiment, scale, trained),
-        unstated=table_specs.unstated(experiment, scale, trained, _not_shown(layout)) if scale == "paper" else [],
+        tuning=footnotes.tuning_notes(experiment, runs, labels),
+        unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
     )
 
 
@@ -102,11 +132,10 @@ def _not_shown(figure: Figure) -> set[str]:
     return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
 
 
-def _panel(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
+def _at_scale(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
     """Return a ``panel`` with the marks of a scale."""
     ids = experiment, scale, figure, panel
     marks = [_mark(*ids, mark) for mark in panel.marks if scale == "paper" or mark.preview]
-    marks = _points(experiment, panel, marks) if figure.kind == "sweep" else marks
     return replace(panel, marks=marks, levels=[_mark(*ids, mark) for mark in panel.levels])
 
 
@@ -135,10 +164,10 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     return mark
 
 
-def _points(experiment: Experiment, panel: Panel, marks: list[Mark]) -> list[Mark]:
+def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
     """Return the points of a sweep, line by line, from left to right."""
     points: dict[tuple[str, float], Mark] = {}
-    for mark in marks:
+    for mark in panel.marks:
         runs = [tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs) for number in mark.numbers]
         numbers = [replace(number, runs=of_seed) for number, of_seed in zip(mark.numbers, runs, strict=True)]
         point = replace(mark, label=experiment.catalog.label(mark.line), algorithm=mark.line, numbers=numbers)
