@@ -13,7 +13,7 @@ import yaml
 
 import made
 from flatfed import algorithms, models, plan
-from flatfed.plan import at_scale, report_spec, run_specs
+from flatfed.plan import at_scale, run_specs
 from flatfed.plan.number import inputs
 from flatfed.runs.paths import Paths
 
@@ -267,7 +267,7 @@ def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: plan.Experime
 
 
 def test_report_names_every_run_once(exp: plan.Experiment) -> None:
-    spec = report_spec.specification(exp, "preview")
+    spec = at_scale.report(exp, "preview")
     assert len(spec.runs) == len({run.path for run in spec.runs}) == 64
     assert [table.id for table in spec.tables] == [T1, T6]
 

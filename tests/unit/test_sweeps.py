@@ -9,7 +9,7 @@ from test_tuning import CIFAR10, SPLIT, load, record
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.plan import Requested, at_scale, report_spec
+from flatfed.plan import Requested, at_scale
 
 ROOT = Path(__file__).parents[2]
 RATES, ALPHA = {"learning_rate": 10**-1.5}, {"learning_rate": 10**-1.5, "alpha": 0.01}
@@ -90,5 +90,5 @@ def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
 def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
     """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
     plain = load()
-    found = report_spec.searches(plain, "preview", Requested({}, ["fedsam2022_F3"]))
+    found = at_scale.searches(plain, "preview", Requested({}, ["fedsam2022_F3"]))
     assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].document.rows)

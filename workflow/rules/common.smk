@@ -30,7 +30,6 @@ from flatfed.plan import (
     data_sources,
     number,
     numbers,
-    report_spec,
     run_specs,
     tuning,
 )

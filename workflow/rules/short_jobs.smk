@@ -75,7 +75,7 @@ def figure_job(scale, figure):
 @ShortJob
 def report_job(scale):
     inputs = outputs(scale, EXPERIMENT.existing(scale, EXPERIMENT.requested))
-    return Description([PATHS.report(scale)], [report_spec.specification(EXPERIMENT, scale)], inputs)
+    return Description([PATHS.report(scale)], [at_scale.report(EXPERIMENT, scale)], inputs)
 
 
 @ShortJob

@@ -1,21 +1,24 @@
-"""Tables and figures at a scale: their numbers, files and texts."""
+"""Tables, figures and the report at a scale: their numbers, files and texts."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, measures, numbers, run_specs, set_ups, tuning
-from flatfed.plan.experiment import Experiment
-from flatfed.plan.figure_kinds import KINDS
+from flatfed.plan import footnotes, numbers, run_specs, set_ups, tuning
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment, Requested
+from flatfed.plan.figure_kinds import KINDS, PROBED_LOSS, PROBES
 from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
-from flatfed.plan.number import Number
+from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
-from flatfed.runs.paths import RunIds
+from flatfed.runs.paths import Paths, RunIds
 from flatfed.runs.run import Run
+from flatfed.runs.tuning_choice import Search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +113,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
     labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
     texts = [layout.document.caption] if layout.document.caption else []
-    texts += measures.defined(catalog, scale, layout)
+    texts += _definitions(catalog, scale, layout)
     texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else ())
     return ShownFigure(
         id=layout.id,
@@ -124,6 +127,64 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         tuning=footnotes.tuning_notes(experiment, runs, labels),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
     )
+
+
+@dataclass(frozen=True)
+class ShownReport:
+    """The report, and the ``paths`` of its files.
+
+    ``left_out`` has a line for every requested table and figure that the scale does not have.
+    """
+
+    scale: str
+    tables: list[ShownTable]
+    figures: list[ShownFigure]
+    configuration: dict[str, Any]
+    left_out: list[str]
+    paths: Paths
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all tables and figures."""
+        tabled = runs_of(number for table in self.tables for number in table.numbers)
+        drawn = {path: run for figure in self.figures for path, run in figure.runs.items()}
+        return list((tabled | drawn).values())
+
+
+def report(experiment: Experiment, scale: str) -> ShownReport:
+    """Return the report on the requested tables and figures at ``scale``."""
+    shown = experiment.existing(scale, experiment.requested)
+    return ShownReport(
+        scale,
+        [table(experiment, scale, name, columns) for name, columns in shown.tables.items()],
+        [figure(experiment, scale, name) for name in shown.figures],
+        experiment.request.as_written(),
+        experiment.left_out(scale, experiment.requested),
+        experiment.paths,
+    )
+
+
+def searches(experiment: Experiment, scale: str, requested: Requested) -> list[Search]:
+    """Return the searches that the runs of ``requested`` tables and figures need."""
+    untuned = replace(experiment, request=experiment.request.model_copy(update={"tune": False}))
+    tabled = [number for table in requested.tables.items() for number in numbers.numbers(untuned, scale, *table)]
+    figures = [figure(untuned, scale, name) for name in requested.figures]
+    runs = [run for number in tabled for run in (*number.all_runs, *number.all_timed)]
+    runs += [run for figure in figures for run in figure.runs.values()]
+    needed = {}
+    for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
+        search = tuning.search(experiment.catalog, scale, protocol, split, row)
+        if tuning.open_keys(experiment.catalog, search, protocol, row):
+            needed[search.folder(experiment.paths)] = search
+    return list(needed.values())
+
+
+def _definitions(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
+    """Return the definitions of a figure's probe measures and of their loss."""
+    panels = [panel for panel in figure.panels if panel.metric in PROBES]
+    probes = [(panel, vars(catalog.settings(scale, mark.protocol).probe)) for panel in panels for mark in panel.marks]
+    definitions = [PROBES[panel.metric].definition.format(**probe) for panel, probe in probes]
+    return list(dict.fromkeys([*definitions, *(PROBED_LOSS.format(**probe) for _, probe in probes)]))
 
 
 def _not_shown(figure: Figure) -> set[str]:

@@ -9,7 +9,7 @@ from flatfed import algorithms as registry
 from flatfed.plan import lookup, protocols, run_specs
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.metrics import METRICS
+from flatfed.plan.metrics import METRICS, RELATIVES
 from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
 from flatfed.plan.reference import FLAG, Printed, keys_of_split
@@ -172,6 +172,4 @@ def _relation(column: Column, row: Row) -> str:
     """Return the reference files' variant for numbers relative to a base row, or ""."""
     if column.relative is None or column.unit == "V":
         return ""
-    base = column.base_of(row.id)
-    names = {"difference": "vs_base_method", "speedup": f"speedup_vs_{base}", "ratio": f"relative_to_{base}"}
-    return names[column.relative]
+    return RELATIVES[column.relative].variant.format(base=column.base_of(row.id))

@@ -91,7 +91,7 @@ def measure(number: Number, so_far: bool = False) -> Measured:
     _check_paired(number, runs, base_runs)
     if number.relative:
         try:
-            value = None if None in (value, base) else RELATIVES[number.relative](value, base)
+            value = None if None in (value, base) else RELATIVES[number.relative].function(value, base)
         except ZeroDivisionError:
             problem = f"{number.relative} divides by 0: value {value}, base row {base}"
             raise DataError(f"{_where(number)}: {problem}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flatfed.plan.metrics import METRICS
+from flatfed.plan.metrics import METRICS, RELATIVES
 from flatfed.tables.cell import Cell
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.
@@ -18,7 +18,8 @@ JUDGED = ("agrees", "near", "differs")
 def higher_is_better(cell: Cell) -> bool | None:
     """Return whether larger numbers are better in a cell's column; None: neither."""
     direction = METRICS[cell.metric].higher
-    return not direction if direction is not None and cell.relative == "speedup" else direction
+    reversed_ = cell.relative and RELATIVES[cell.relative].reverses
+    return not direction if direction is not None and reversed_ else direction
 
 
 def same_quantity(cells: Mapping[str, Cell]) -> bool:

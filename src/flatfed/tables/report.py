@@ -16,8 +16,7 @@ from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.files import write_whole
-from flatfed.plan.at_scale import ShownTable
-from flatfed.plan.report_spec import ReportSpec
+from flatfed.plan.at_scale import ShownReport, ShownTable
 from flatfed.runs import source_code
 from flatfed.tables import blocks, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable
@@ -37,7 +36,7 @@ ERRATUM = re.compile(r"[A-Z]\d+: ")
 Curves = Mapping[str, tuple[str, pd.DataFrame]]
 
 
-def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
+def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
     """Write the report ``spec`` to ``out``.
 
     Links are relative to ``out``. The report counts and names absent cells, runs and pictures. ``draw``
