@@ -34,7 +34,7 @@ from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.probe import Probe  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
-from flatfed.plan import Experiment, Run, figure_specs, run_specs  # noqa: E402
+from flatfed.plan import Experiment, Run, at_scale, run_specs  # noqa: E402
 from flatfed.runs.run_config import RunConfig  # noqa: E402
 
 FILE = Path(__file__).with_name("golden.json")
@@ -109,7 +109,7 @@ def cases() -> list[Case]:
         for r in made.table_runs(configuration, "preview", table, columns)
     }
     for figure in preview.figures:
-        runs |= figure_specs.figure_spec(configuration, "preview", figure).runs
+        runs |= at_scale.figure(configuration, "preview", figure).runs
     shipped = [name for name in algorithms.names() if not algorithms.own_file(name)]
     runs = {path: r for path, r in runs.items() if r.seed == 1 and r.config.update.name in shipped}
     covers = {path: features(run) for path, run in runs.items()}

@@ -13,7 +13,8 @@ from flatfed import files
 from flatfed.analysis.landscape import landscape_file
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan.number import Number, by_cell, runs_of
+from flatfed.plan.numbers import numbers
 from flatfed.plan.reference import Printed
 from flatfed.runs import curvature
 from flatfed.runs import record as records

@@ -15,11 +15,13 @@ import pytest
 
 import made
 from flatfed import cli
+from flatfed.config.figure import FIGURE
 from flatfed.data import partition
 from flatfed.figures import draw_curves
 from flatfed.files import digest_arrays, digest_json
-from flatfed.plan.figure_specs import DrawnPanel, FigureSpec, Mark
-from flatfed.plan.numbers import Number
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark, Panel
+from flatfed.plan.number import Number
 from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, reported_runs, search
 from harness import description, write_problem
@@ -87,8 +89,9 @@ def figure() -> None:
     runs = (made.requested(RUN, described(RUN)),)
     about = {"table": "f", "column": "p", "row": "fedavg", "scale": "preview", "metric": "test_accuracy"}
     mark = Mark(label="FedAvg", algorithm="fedavg", numbers=[Number(**about, unit="number", seed=3, runs=runs)])
-    about = {"figure": "f", "kind": "curves", "scale": "preview", "title": "T", "metric": "test_accuracy"}
-    draw_curves.draw(FigureSpec(**about, panels=[DrawnPanel(title="p", marks=[mark])]))
+    document = FIGURE.check({"kind": "curves", "title": "T", "panels": [{"title": "p"}]}, "f")
+    panels = [Panel(title="p", marks=[mark], metric="test_accuracy")]
+    draw_curves.draw(ShownFigure(id="f", document=document, panels=panels, scale="preview", title="T"))
 
 
 def report() -> None:

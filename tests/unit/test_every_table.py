@@ -9,7 +9,8 @@ import made
 from flatfed import cli
 from flatfed.commands import configuration, plan
 from flatfed.plan import SCALES
-from flatfed.plan.numbers import inputs, numbers
+from flatfed.plan.number import inputs
+from flatfed.plan.numbers import numbers
 from samples import sampled
 
 ROOT = Path(__file__).resolve().parents[2]

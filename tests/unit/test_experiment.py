@@ -13,8 +13,8 @@ import yaml
 
 import made
 from flatfed import algorithms, models, plan
-from flatfed.plan import figure_specs, report_spec, run_specs, table_specs
-from flatfed.plan.numbers import inputs
+from flatfed.plan import at_scale, run_specs
+from flatfed.plan.number import inputs
 from flatfed.runs.paths import Paths
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +29,10 @@ def exp() -> plan.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import plan; from flatfed.plan import table_specs;"
+        "import sys; from flatfed import plan; from flatfed.plan import at_scale;"
         "found = plan.load(sys.argv[1]);"
         "every = [(at, table) for at in ('preview', 'paper') for table in found.all_at(at).tables];"
-        "[table_specs.table_spec(found, *one) for one in every];"
+        "[at_scale.table(found, *one) for one in every];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
@@ -93,9 +93,9 @@ def test_targets_are_those_of_the_scale(exp: plan.Experiment) -> None:
     preview, paper = (made.first_number(exp, scale, T6, column, "fedsmoo").target for scale in plan.SCALES)
     assert paper == 0.33
     assert 0 < preview < 1
-    layout = table_specs.table_spec(exp, "preview", T6, [column])
-    assert layout.paper_targets == {column: 0.33}
-    assert layout.columns[0].headers == ("CIFAR-100", "Pathological, c = 10", "acc = 33%")
+    layout = at_scale.table(exp, "preview", T6, [column])
+    assert layout.columns[column].printed_target == 0.33
+    assert layout.columns[column].headers == ("CIFAR-100", "Pathological, c = 10", "acc = 33%")
 
 
 def test_a_run_is_fully_described(exp: plan.Experiment) -> None:
@@ -235,14 +235,14 @@ def test_results_folder_is_the_callers() -> None:
     cell = made.first_number(other, "preview", T1, "cifar10-path3-100", "fedavg")
     assert inputs([cell])[0].startswith("elsewhere/results/preview/partitions/")
     assert (
-        figure_specs.figure_spec(other, "preview", "fedsmoo2023_F5")
+        at_scale.figure(other, "preview", "fedsmoo2023_F5")
         .inputs[0]
         .startswith("elsewhere/results/preview/partitions/")
     )
 
 
 def test_figures(exp: plan.Experiment) -> None:
-    curves = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F7")
+    curves = at_scale.figure(exp, "preview", "fedsmoo2023_F7")
     assert [panel.title for panel in curves.panels] == [
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
         *("Pathological, c = 6", "Pathological, c = 3"),
@@ -253,7 +253,7 @@ def test_figures(exp: plan.Experiment) -> None:
     assert {str(Path(path).parent) for path in of_runs} <= runs.keys(), "lines and record of each run"
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     assert len(of_runs) == 4 * 8 * 2 * 2
-    heat = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F5")
+    heat = at_scale.figure(exp, "preview", "fedsmoo2023_F5")
     assert heat.inputs == [panel.marks[0].files[0] for panel in heat.panels]
     assert heat.inputs[1] == exp.paths.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
@@ -270,20 +270,19 @@ def test_figures(exp: plan.Experiment) -> None:
 def test_a_preview_has_a_prefix_and_the_titles_of_paper_scale(exp: plan.Experiment, name, set_up) -> None:
     """Numbers in titles were replaced by patterns: "5% of 200 clients" became "5% of 60 clients", which was false."""
     of_table = name in exp.tables
-    read = table_specs.table_spec if of_table else figure_specs.figure_spec
+    read = at_scale.table if of_table else at_scale.figure
     preview, paper = (read(exp, scale, name) for scale in ("preview", "paper"))
-    assert paper.prefix == ""
-    assert preview.prefix == f"Preview scale{set_up} (title and headings as at paper scale): "
     declared = (exp.tables if of_table else exp.figures)[name].document.title
-    assert preview.title == paper.title == declared
+    assert paper.title == declared
+    assert preview.title == f"Preview scale{set_up} (title and headings as at paper scale): {declared}"
     if not of_table:
         assert [panel.title for panel in preview.panels] == [panel.title for panel in exp.figures[name].panels]
 
 
 def test_report_names_every_run_once(exp: plan.Experiment) -> None:
-    spec = report_spec.specification(exp, "preview")
+    spec = at_scale.report(exp, "preview")
     assert len(spec.runs) == len({run.path for run in spec.runs}) == 64
-    assert [table.table for table in spec.tables] == [T1, T6]
+    assert [table.id for table in spec.tables] == [T1, T6]
 
 
 def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
@@ -330,7 +329,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     plain = run_specs.partition_spec(exp, "paper", CIFAR10, "dir0.6-100", 1)
     assert plain.client_test is None, "of protocols that do not look at clients by themselves"
     table = {"cifar10": "fedsam2022_T2", "cifar100": "fedsam2022_T5", "emnist": "fedsam2022_T4"}[data]
-    notes = table_specs.table_spec(exp, "paper", table).notes
+    notes = at_scale.table(exp, "paper", table).notes
     (said,) = [note for note in notes if note.startswith("Not stated by the paper, deviation over clients")]
     assert f"over {paper} test images of a client" in said
 

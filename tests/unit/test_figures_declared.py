@@ -21,9 +21,10 @@ from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
-from flatfed.plan import figure_specs, run_specs
+from flatfed.plan import at_scale, run_specs
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import COLUMNS, PROBES
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figures import Mark
 from flatfed.runs.run import Run
 from samples import sampled
 from shipped import EXP
@@ -81,10 +82,10 @@ def without_data(mark: Mark) -> Mark:
     return replace(mark, numbers=[replace(number, runs=runs) for number, runs in of_seeds])
 
 
-def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[FigureSpec, Figure]:
+def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[ShownFigure, Figure]:
     """Return (specification, figure) of a declared figure of made-up inputs."""
     monkeypatch.chdir(root)
-    found = figure_specs.figure_spec(EXP, scale, name)
+    found = at_scale.figure(EXP, scale, name)
     make_inputs(found, root)
     unchecked = [
         replace(panel, **{key: list(map(without_data, getattr(panel, key))) for key in ("marks", "levels")})
@@ -111,7 +112,7 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
 def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
     with pyplot.rc_context(figures.STYLE):
-        figure = figures.draw(replace(spec, title=f"{spec.title}. " * 4))
+        figure = figures.draw(replace(spec, title=spec.title + f". {spec.document.title}" * 3))
     try:
         assert figure.get_suptitle().count("\n") == 3
         check_overlaps(figure)
@@ -144,7 +145,7 @@ def check_overlaps(figure: Figure) -> None:
     assert not beyond, "beyond the printed width"
 
 
-def check_places(spec: FigureSpec, figure: Figure, panels: list) -> None:
+def check_places(spec: ShownFigure, figure: Figure, panels: list) -> None:
     """Check that a file has the printed width, that three panels stand side by side, and rows in the middle."""
     assert 0.999 * WIDTH < frame(figure).width - 2 * MARGIN < 1.02 * WIDTH
     rows: dict[float, list[float]] = {}
@@ -179,7 +180,7 @@ def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
 
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
-    panels = figure_specs.figure_spec(EXP, "preview", "fedsmoo2023_F3").panels
+    panels = at_scale.figure(EXP, "preview", "fedsmoo2023_F3").panels
     assert len({panel.marks[1].files[0] for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
         for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
@@ -192,7 +193,7 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
     for name, found in EXP.figures.items():
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
-            for panel in figure_specs.figure_spec(EXP, scale, name).panels:
+            for panel in at_scale.figure(EXP, scale, name).panels:
                 for file in [entry.files[0] for entry in panel.marks]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
@@ -203,7 +204,7 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
 def test_centralised_lines_are_of_the_federated_deal() -> None:
     """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
     for scale in ("preview", "paper"):
-        _, right = figure_specs.figure_spec(EXP, scale, "fedlesam2024_F2").panels
+        _, right = at_scale.figure(EXP, scale, "fedlesam2024_F2").panels
         deals = {}
         for line in right.marks:
             protocol, split, _, seed = line.runs[0].path.split("/")[3:]
@@ -224,4 +225,4 @@ def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
         run.path for table in EXP.all_at("preview").tables for run in made.table_runs(EXP, "preview", table)
     }
     for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
-        assert set(figure_specs.figure_spec(EXP, "preview", name).runs) <= tables
+        assert set(at_scale.figure(EXP, "preview", name).runs) <= tables

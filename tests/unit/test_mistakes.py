@@ -32,7 +32,7 @@ from flatfed.config.datasets import Source
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from flatfed.plan import figure_specs, run_specs
+from flatfed.plan import at_scale, run_specs
 from flatfed.plan.contradictions import Errata
 from flatfed.snakemake_support import requested
 from shipped import EXP
@@ -232,7 +232,7 @@ def test_what_the_configuration_asks_for_is_whole():
     ]
     for figure in EXP.figures:
         for scale in plan.SCALES:
-            runs += figure_specs.figure_spec(EXP, scale, figure).runs.values()
+            runs += at_scale.figure(EXP, scale, figure).runs.values()
     for run in runs:
         keys.check_partition({"seed": run.seed, **run.config.partition.as_written()})
     assert {run.config.partition.scheme for run in runs} >= {*SCHEMES, "domain"} - {"central"}
@@ -287,4 +287,4 @@ def test_a_parameter_that_a_row_of_a_figure_lacks_is_named(file, text, other, ed
     path = root / "config" / file
     path.write_text(re.sub(r"points: .*", "points: [{}]", path.read_text()))
     with pytest.raises(ConfigError, match=r"config/figures.*: (fedadam|dfedavgm) in .*unknown parameter '"):
-        figure_specs.figure_spec(plan.load(root), "preview", path.stem)
+        at_scale.figure(plan.load(root), "preview", path.stem)

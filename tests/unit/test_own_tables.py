@@ -7,7 +7,7 @@ from own_files import load, photos, put
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.plan import SCALES, report_spec, run_specs, table_specs
+from flatfed.plan import SCALES, at_scale, run_specs
 from flatfed.snakemake_support import requested
 from flatfed.tables import report
 
@@ -26,7 +26,7 @@ def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
     for ask in (
         lambda: made.first_numbers(found, "preview", "photos"),
-        lambda: table_specs.table_spec(found, "preview", "photos"),
+        lambda: at_scale.table(found, "preview", "photos"),
     ):
         with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*request {PAPER}"):
             ask()
@@ -46,7 +46,7 @@ def test_selections_and_everything_leave_it_out_and_say_so():
     (line,) = found.left_out(found.scale, found.requested)
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert found.left_out("paper", found.requested) == []
-    assert report_spec.specification(found, "preview").left_out == [line]
+    assert at_scale.report(found, "preview").left_out == [line]
     only = {scale: {n for n, t in found.tables.items() if t.document.scales == [scale]} for scale in SCALES}
     existing = {scale: {*found.all_at(scale).tables} for scale in SCALES}
     assert existing["paper"] == {*found.tables} - only["preview"]
@@ -64,13 +64,13 @@ def test_a_protocol_with_a_preview_has_one():
         found.left_out(found.scale, found.requested) == []
         and len(made.first_numbers(found, "preview", "photos")) == 4
     )
-    spec = table_specs.table_spec(found, "preview", "photos")
-    assert spec.prefix == "Preview scale, digits, 2 rounds (title and headings as at paper scale): "
-    assert spec.title == "Four algorithms on my photographs"
+    spec = at_scale.table(found, "preview", "photos")
+    scale = "Preview scale, digits, 2 rounds (title and headings as at paper scale)"
+    assert spec.title == f"{scale}: Four algorithms on my photographs"
 
 
 def test_a_report_names_what_was_left_out(here):
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}])
-    report.make(report_spec.specification(found, "preview"), here / "report.html")
+    report.make(at_scale.report(found, "preview"), here / "report.html")
     text = (here / "report.html").read_text()
     assert f"Left out: {PAPER.replace('paper', 'preview')}" in text and 'href="../errata.html"' in text

@@ -13,7 +13,7 @@ import algorithms as algorithm_pages
 import disputed
 import effects
 from flatfed import plan
-from flatfed.plan import numbers
+from flatfed.plan import number, numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
@@ -144,7 +144,7 @@ def test_published_tables_are_those_of_the_configuration(table):
 
 
 def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
-    cells = numbers.by_cell(numbers.numbers(plan.load(ROOT), "preview", "effects"))
+    cells = number.by_cell(numbers.numbers(plan.load(ROOT), "preview", "effects"))
     for (column, row), cell in cells.items():
         assert len(cell) == 10
         base_cell = cells[column, PAIRS["effects"].get(row, row)]

@@ -9,7 +9,7 @@ from test_tuning import CIFAR10, SPLIT, load, record
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.plan import Requested, figure_specs, report_spec
+from flatfed.plan import Requested, at_scale
 
 ROOT = Path(__file__).parents[2]
 RATES, ALPHA = {"learning_rate": 10**-1.5}, {"learning_rate": 10**-1.5, "alpha": 0.01}
@@ -38,7 +38,7 @@ def points(figure: dict, panel: int) -> dict[str, list[float]]:
 @pytest.mark.parametrize("tune", [False, True])
 def test_points_are_the_same_values_whatever_was_chosen(tmp_path, tune):
     mine = tuned(tmp_path) if tune else load()
-    figure = figure_specs.figure_spec(mine, "preview", "fedsam2022_F3")
+    figure = at_scale.figure(mine, "preview", "fedsam2022_F3")
     assert points(figure, 3) == {row: [0.1, 0.5, 1.0] for row in ("fedcm", "mimelite", "mofedsam")}
     used = figure.runs.values()
     rates = {run.config.learning_rate for run in used}
@@ -50,7 +50,7 @@ def test_points_are_the_same_values_whatever_was_chosen(tmp_path, tune):
 def test_a_point_that_trains_what_the_plain_row_does_is_that_run(tmp_path):
     """alpha = 0.1 is the protocol's, so that nothing is trained twice; where 0.01 was chosen, it is another run."""
     for mine, folder in ((load(), "fedcm"), (tuned(tmp_path), "fedcm~beta0.1")):
-        (first, *_) = figure_specs.figure_spec(mine, "preview", "fedsam2022_F3").panels[3].marks
+        (first, *_) = at_scale.figure(mine, "preview", "fedsam2022_F3").panels[3].marks
         assert first.runs[0].algorithm == folder
 
 
@@ -62,7 +62,7 @@ def test_a_swept_key_that_is_tuned_is_given_by_every_point(tmp_path):
     with pytest.raises(
         ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but `tune:` would choose alpha; .*variant"
     ):
-        figure_specs.figure_spec(load(root), "preview", "fedsam2022_F3")
+        at_scale.figure(load(root), "preview", "fedsam2022_F3")
 
 
 def test_two_points_at_one_value_are_refused(tmp_path):
@@ -72,7 +72,7 @@ def test_two_points_at_one_value_are_refused(tmp_path):
     root = edited(tmp_path, "fedsam2022_F3", change)
     words = r"rho of fedsam~rho0\.1 in fedsam-cifar10 \(preview scale\): two points of fedsam have 0\.1"
     with pytest.raises(ConfigError, match=words):
-        figure_specs.figure_spec(load(root), "preview", "fedsam2022_F3")
+        at_scale.figure(load(root), "preview", "fedsam2022_F3")
 
 
 def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
@@ -84,11 +84,11 @@ def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
     with pytest.raises(
         ConfigError, match=r"clients of fedlesam_s .*: the runs of one point have 30, 60; set one value"
     ):
-        figure_specs.figure_spec(load(root), "preview", "fedlesam2024_F4")
+        at_scale.figure(load(root), "preview", "fedlesam2024_F4")
 
 
 def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
     """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
     plain = load()
-    found = report_spec.searches(plain, "preview", Requested({}, ["fedsam2022_F3"]))
+    found = at_scale.searches(plain, "preview", Requested({}, ["fedsam2022_F3"]))
     assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].document.rows)

@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed.engine import versions
 from flatfed.errors import DataError
-from flatfed.plan.numbers import Number
+from flatfed.plan.number import Number
 from flatfed.tables import cells
 from flatfed.tables import notes as notes_of_table
 

@@ -13,7 +13,7 @@ from flatfed import algorithms, files
 from flatfed.errors import DataError
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS, RELATIVES, unit_of
-from flatfed.plan.numbers import Number
+from flatfed.plan.number import Number
 from flatfed.plan.quantity import Reading
 from flatfed.plan.units import UNITS, as_printed, signed, written
 from flatfed.runs.uncertainty import RelativeErrors

@@ -11,7 +11,7 @@ import made
 from flatfed import plan
 from flatfed.errors import ConfigError
 from flatfed.files import sealed
-from flatfed.plan import Requested, report_spec, run_specs, table_specs, tuning
+from flatfed.plan import Requested, at_scale, run_specs, tuning
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import DEFAULT, Paths
 
@@ -67,11 +67,11 @@ def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(e
 
 
 def test_what_everything_needs_is_found_once(exp):
-    found = report_spec.searches(exp, "paper", exp.all_at("paper"))
+    found = at_scale.searches(exp, "paper", exp.all_at("paper"))
     folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
     assert sum(len(one.combinations()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
-    assert report_spec.searches(exp, "paper", Requested({"fedsmoo2023_T1": None}, ["fedsmoo2023_F7"])) == []
+    assert at_scale.searches(exp, "paper", Requested({"fedsmoo2023_T1": None}, ["fedsmoo2023_F7"])) == []
 
 
 @pytest.mark.parametrize("scale", ["paper", "preview"])
@@ -139,7 +139,7 @@ def test_a_run_without_its_choice_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=f"fedsam/choice.json, {call}"):
             run_specs.run(mine, scale, CIFAR10, SPLIT, "fedsam", 1)
     assert run_specs.run(mine, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
-    needed = report_spec.searches(mine, "preview", Requested({"fedsam2022_T1": None}, []))
+    needed = at_scale.searches(mine, "preview", Requested({"fedsam2022_T1": None}, []))
     assert needed, "what to choose is known without choices"
 
 
@@ -251,7 +251,7 @@ def test_a_share_too_small_for_a_split_of_its_own_is_refused_before_the_first_jo
     root = edited(tmp_path, OFFICE, lambda protocol: protocol["tune"].update(validation=0.001))
     exp = load(root)
     with pytest.raises(ConfigError, match=r"tune\.validation: 0\.001 of the \d+ images .*domain-art-10"):
-        report_spec.searches(exp, "preview", Requested({"fedlesam2024_T3": ["officehome-domain-art-10"]}, []))
+        at_scale.searches(exp, "preview", Requested({"fedlesam2024_T3": ["officehome-domain-art-10"]}, []))
 
 
 def test_what_is_not_tuned_has_no_choice(exp):
@@ -270,14 +270,14 @@ def test_what_is_not_tuned_has_no_choice(exp):
 
 def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
     columns = [column for column in exp.tables["fedsam2022_T1"].columns if column.startswith("cifar10-")]
-    before = table_specs.table_spec(exp, "preview", "fedsam2022_T1", columns).notes
+    before = at_scale.table(exp, "preview", "fedsam2022_T1", columns).notes
     assert len([line for line in before if line.startswith("Untuned, FedAvg, SCAFFOLD")]) == 1
     mine = load(results=tmp_path, tune=True)
     rates = dict.fromkeys(["fedavg", "scaffold", "fedrobust", "fedsam"], 0.1) | {"scaffold": 10**-0.5}
     for row in ("fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"):
         momentum = {"alpha": 0.2} if row in ("fedcm", "mimelite", "mofedsam") else {}
         record(mine, ("preview", CIFAR10, SPLIT, row), {"learning_rate": rates.get(row, 0.1), **momentum})
-    after = table_specs.table_spec(mine, "preview", "fedsam2022_T1", columns).notes
+    after = at_scale.table(mine, "preview", "fedsam2022_T1", columns).notes
     assert [line for line in after if "uned" in line] == [
         "Tuned on a validation part (10 % of every client's training images, seed 1; FedSAM's set-up on CIFAR-10, "
         f"{SPLIT}), learning rate out of 0.3162, 0.1, 0.03162: FedAvg 0.1; SCAFFOLD 0.3162; FedRobust 0.1; FedCM 0.1; "
@@ -290,9 +290,9 @@ def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
 def test_choices_of_several_splits_are_told_apart(tmp_path):
     mine = load(results=tmp_path, tune=True)
     columns = ["officehome-domain-art-1", "officehome-domain-clipart-1"]
-    for row in report_spec.searches(mine, "preview", Requested({"fedlesam2024_T3": columns}, [])):
+    for row in at_scale.searches(mine, "preview", Requested({"fedlesam2024_T3": columns}, [])):
         record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
-    notes = table_specs.table_spec(mine, "preview", "fedlesam2024_T3", columns).notes
+    notes = at_scale.table(mine, "preview", "fedlesam2024_T3", columns).notes
     tuned = [note for note in notes if note.startswith("Tuned")]
     for line, split, rho in zip(tuned, (ART, ART.replace("art", "clipart")), (0.05, 0.01), strict=True):
         assert f"{split}), rho out of 0.05, 0.01, 0.005: FedSAM {rho}; MoFedSAM {rho}" in line
@@ -302,10 +302,10 @@ def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
     """FedLESAM's rho is left open by the paper; where it was tuned here, the protocol's value does not hold."""
     ids = ("paper", "fedlesam2024_T3", ["officehome-domain-art-1"])
     ours = "Not stated by the paper, rho: 0.01 for every row"
-    assert [line for line in table_specs.table_spec(exp, *ids).notes if line.startswith(ours)]
+    assert [line for line in at_scale.table(exp, *ids).notes if line.startswith(ours)]
     mine = load(results=tmp_path, tune=True, scale="paper")
-    for found in report_spec.searches(mine, "paper", Requested(dict([ids[1:]]), [])):
+    for found in at_scale.searches(mine, "paper", Requested(dict([ids[1:]]), [])):
         record(mine, ("paper", OFFICE, ART, found.row), {"rho": 0.05})
-    after = table_specs.table_spec(mine, *ids).notes
+    after = at_scale.table(mine, *ids).notes
     assert not [line for line in after if line.startswith(ours)]
     assert [line for line in after if line.startswith("Not stated by the paper, penalty: 0.1")]

@@ -60,6 +60,9 @@ def test_what_is_not_compared():
     assert compare.agreement(cell([0.8], 0.8, scale="preview")) == ""
     assert compare.agreement(cell([0.8], 0.8, compare="ordering")) == ""
     assert compare.agreement(cell([0.8])) == ""
+    of_base = {"metric": "rounds_to_target", "unit": "ratio", "printed_unit": "x", "relative": "speedup"}
+    assert compare.agreement(cell([1.0], 1.0, **of_base, base="r")) == "", "of the base row itself"
+    assert compare.agreement(cell([1.0], 1.0, **of_base, base="other")) == "agrees"
     assert compare.agreement(cell([0.8], 0.8, status="diverged", value=None)) == "differs"
 
 

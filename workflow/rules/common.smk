@@ -26,13 +26,12 @@ from flatfed.commands import configuration
 from flatfed.data import schemes
 from flatfed.engine import versions
 from flatfed.plan import (
+    at_scale,
     data_sources,
-    figure_specs,
+    number,
     numbers,
-    report_spec,
     run_specs,
     tuning,
-    table_specs,
 )
 from flatfed.plan.digest import digest
 from flatfed.models import pretrained

@@ -115,7 +115,7 @@ def choice_inputs(wildcards):
 
 
 def choice_files(targets):
-    searches = report_spec.searches(EXPERIMENT, EXPERIMENT.scale, targets)
+    searches = at_scale.searches(EXPERIMENT, EXPERIMENT.scale, targets)
     return [tuning.choice_path(PATHS, search) for search in searches]
 
 

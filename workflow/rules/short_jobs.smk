@@ -56,26 +56,26 @@ class ShortJob:
 @ShortJob
 def cell_job(scale, table, column, row):
     of_cell = numbers.numbers(EXPERIMENT, scale, table, [column], row)
-    return Description([PATHS.cell(scale, table, column, row)], [of_cell], numbers.inputs(of_cell))
+    return Description([PATHS.cell(scale, table, column, row)], [of_cell], number.inputs(of_cell))
 
 
 @ShortJob
 def table_job(scale, table):
     columns = columns_of(table)
-    spec = table_specs.table_spec(EXPERIMENT, scale, table, columns)
-    return Description(PATHS.table(scale, table), [spec], numbers.inputs(spec.numbers))
+    spec = at_scale.table(EXPERIMENT, scale, table, columns)
+    return Description(PATHS.table(scale, table), [spec], number.inputs(spec.numbers))
 
 
 @ShortJob
 def figure_job(scale, figure):
-    spec = figure_specs.figure_spec(EXPERIMENT, scale, figure)
+    spec = at_scale.figure(EXPERIMENT, scale, figure)
     return Description(PATHS.figure(scale, figure), [spec], spec.inputs)
 
 
 @ShortJob
 def report_job(scale):
     inputs = outputs(scale, EXPERIMENT.existing(scale, EXPERIMENT.requested))
-    return Description([PATHS.report(scale)], [report_spec.specification(EXPERIMENT, scale)], inputs)
+    return Description([PATHS.report(scale)], [at_scale.report(EXPERIMENT, scale)], inputs)
 
 
 @ShortJob

@@ -15,6 +15,7 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.plan import numbers
+from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.units import plural
 
 ARGUMENTS = [
@@ -44,8 +45,8 @@ def run(options: argparse.Namespace) -> None:
     runs: set[str] = set()
     for table, columns in experiment.existing(scale, experiment.requested).tables.items():
         of_table = numbers.numbers(experiment, scale, table, columns)
-        needed = numbers.runs_of(of_table)
-        print(f"{table}: {len(numbers.by_cell(of_table))} cells from {len(needed)} runs at {scale} scale")
+        needed = runs_of(of_table)
+        print(f"{table}: {len(by_cell(of_table))} cells from {len(needed)} runs at {scale} scale")
         runs |= needed.keys()
     for line in experiment.left_out(scale, experiment.requested):
         print(line)

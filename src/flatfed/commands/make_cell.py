@@ -13,7 +13,8 @@ from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration
 from flatfed.files import write_json
-from flatfed.plan.numbers import inputs, numbers
+from flatfed.plan.number import inputs
+from flatfed.plan.numbers import numbers
 from flatfed.tables import cells
 
 ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB, arguments.SEAL]

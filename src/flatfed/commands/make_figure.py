@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.plan import figure_specs
+from flatfed.plan import at_scale
 
 ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB, arguments.SEAL]
 
@@ -19,7 +19,7 @@ ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB, arg
 def run(options: argparse.Namespace) -> None:
     """Write the figure; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
-    spec = figure_specs.figure_spec(experiment, options.scale or experiment.scale, options.figure)
+    spec = at_scale.figure(experiment, options.scale or experiment.scale, options.figure)
     configuration.check_digest(options, spec)
     from flatfed import figures  # imports matplotlib
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.plan import report_spec
+from flatfed.plan import at_scale
 
 ARGUMENTS = [arguments.OUT, *arguments.JOB, arguments.SEAL]
 
@@ -19,7 +19,7 @@ ARGUMENTS = [arguments.OUT, *arguments.JOB, arguments.SEAL]
 def run(options: argparse.Namespace) -> None:
     """Write the report; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
-    spec = report_spec.specification(experiment, options.scale or experiment.scale)
+    spec = at_scale.report(experiment, options.scale or experiment.scale)
     configuration.check_digest(options, spec)
     from flatfed.figures import interactive
     from flatfed.tables import report

@@ -20,8 +20,8 @@ import sys
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
-from flatfed.plan import table_specs
-from flatfed.plan.numbers import inputs
+from flatfed.plan import at_scale
+from flatfed.plan.number import inputs
 from flatfed.tables import blocks, write
 from flatfed.tables.formats import markdown
 
@@ -61,6 +61,6 @@ def _of_results(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale_of([options.table])
     columns = None if options.all else experiment.requested.tables.get(options.table)
-    spec = table_specs.table_spec(experiment, scale, options.table, columns)
+    spec = at_scale.table(experiment, scale, options.table, columns)
     configuration.check_digest(options, spec)
     return blocks.typeset(spec), inputs(spec.numbers)

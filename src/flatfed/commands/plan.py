@@ -26,9 +26,10 @@ from flatfed import gpus
 from flatfed.commands import arguments, configuration, plan_measured, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine.memory.sizes import in_units
-from flatfed.plan import Experiment, Requested, Run, figure_specs, lookup
+from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.lookup import Entries
-from flatfed.plan.numbers import by_cell, numbers, runs_of
+from flatfed.plan.number import by_cell, runs_of
+from flatfed.plan.numbers import numbers
 
 #: Columns of numbers of runs, and of all numbers of runs: their sum or, as jobs share no memory, the largest.
 COUNTS = ("runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
@@ -88,7 +89,7 @@ def needs(
         of_table = numbers(experiment, scale, name, columns)
         yield name, len(by_cell(of_table)), runs_of(of_table), runs_of(number for number in of_table if number.analysed)
     for name in requested.figures:
-        figure = figure_specs.figure_spec(experiment, scale, name)
+        figure = at_scale.figure(experiment, scale, name)
         yield name, 0, figure.runs, figure.runs if figure.analysed else {}
 
 

@@ -27,7 +27,8 @@ from flatfed.engine import versions
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.plan import Experiment, Run
-from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan.number import Number, by_cell, runs_of
+from flatfed.plan.numbers import numbers
 from flatfed.runs import lock, record
 from flatfed.snakemake_support.closing import last_line
 

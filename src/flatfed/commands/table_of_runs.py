@@ -12,9 +12,10 @@ from pathlib import Path
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
-from flatfed.plan import Experiment, lookup, run_specs, table_specs
+from flatfed.plan import Experiment, at_scale, lookup, run_specs
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.numbers import Number, by_cell, numbers, runs_of
+from flatfed.plan.number import Number, by_cell, runs_of
+from flatfed.plan.numbers import numbers
 from flatfed.plan.units import plural
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
@@ -39,7 +40,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     seeds = sorted({record.config.seed for record in records.values()})
     experiment = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds or [1]})
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
-    protocols = table.protocols(table.columns.values())
+    protocols = table.protocols
     configs = [record.config for record in records.values()]
     scales = [config.scale for config in configs if config.protocol.removesuffix(BFLOAT16) in protocols]
     scale = options.scale or next(iter(scales), "preview")
@@ -58,7 +59,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
     columns = [column for column in table.columns if column in with_runs]
-    spec = table_specs.table_spec(experiment, scale, table.id, columns)
+    spec = at_scale.table(experiment, scale, table.id, columns)
     # The records count the images, not the data of this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in spec.datasets.items()}
     summary, notes = _summary(shown.values()), spec.notes

@@ -21,7 +21,7 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
-from flatfed.plan import table_specs
+from flatfed.plan import at_scale
 from flatfed.tables import cells, notes, verification
 
 ARGUMENTS = [
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     agree, refused = True, []
     for name, columns in requested.items():
         try:
-            table = cells.fill(table_specs.table_spec(experiment, scale, name, columns))
+            table = cells.fill(at_scale.table(experiment, scale, name, columns))
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from flatfed.config import messages
+from flatfed.config.document import Content
 from flatfed.errors import DataError
 
 
@@ -21,11 +22,13 @@ class JsonDocument(BaseModel):
     @classmethod
     def of_json(cls, value: Any, where: str) -> Self:
         """Return the JSON ``value`` as a document; its DataError begins with ``where``."""
-        try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            raise DataError(messages.message(error.errors(include_url=False), cls, where, ())) from None
+        return _content(cls).check(value, where)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as JSON for :meth:`of_json`."""
         return self.model_dump(exclude_defaults=True, by_alias=True)
+
+
+@cache
+def _content(kind: type[JsonDocument]) -> Content:
+    return Content(kind, DataError)

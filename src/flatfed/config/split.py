@@ -20,15 +20,22 @@ LABELS = {
 }
 
 
+#: Key of splits and of partitions -> the schemes that have it.
+KEYS_OF_SCHEMES = {
+    "balanced": ("iid",),
+    **dict.fromkeys(("alpha", "replacement"), ("dirichlet",)),
+    "classes_per_client": ("pathological",),
+    **dict.fromkeys(("shards_per_client", "assignment"), ("shards",)),
+    "clients_per_domain": ("domain",),
+    "images_of": ("central",),
+}
+
+
 class Split(OfKind):
     selects: ClassVar = "scheme"
     only: ClassVar = {
-        "balanced": ("iid",),
-        **dict.fromkeys(("alpha", "replacement"), ("dirichlet",)),
-        "classes_per_client": ("pathological",),
-        **dict.fromkeys(("shards_per_client", "assignment"), ("shards",)),
-        **dict.fromkeys(("domain", "clients_per_domain"), ("domain",)),
-        **dict.fromkeys(("steps_of", "images_of"), ("central",)),
+        **KEYS_OF_SCHEMES,
+        **{"domain": ("domain",), "steps_of": ("central",)},
         "clients": tuple(scheme for scheme in LABELS if scheme != "domain"),
     }
     needed: ClassVar = {

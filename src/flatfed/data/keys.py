@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from flatfed.config.datasets import Source
 from flatfed.config.document import Content, Document, OfKind, optional, required
+from flatfed.config.split import KEYS_OF_SCHEMES
 from flatfed.config.values import LAST_SEED, Count, Natural, Positive, Shape, Text
 from flatfed.errors import DataError, unknown
 
@@ -62,14 +63,7 @@ class PartitionSpecification(PartitionSettings, OfKind):
     model_config = ConfigDict(extra="forbid")
 
     selects: ClassVar = "scheme"
-    only: ClassVar = {
-        "images_of": ("central",),
-        "balanced": ("iid",),
-        **dict.fromkeys(("alpha", "replacement"), ("dirichlet",)),
-        "classes_per_client": ("pathological",),
-        **dict.fromkeys(("shards_per_client", "assignment"), ("shards",)),
-        **dict.fromkeys(("held_out", "clients_per_domain"), ("domain",)),
-    }
+    only: ClassVar = {**KEYS_OF_SCHEMES, "held_out": ("domain",)}
     needed: ClassVar = {
         "iid": ("clients",),
         "dirichlet": ("clients", "classes", "alpha"),

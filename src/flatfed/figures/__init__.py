@@ -1,4 +1,4 @@
-"""Figures: a file per kind, ``draw_<kind>``. Their contents: :mod:`flatfed.plan.figure_specs`."""
+"""Figures: a file per kind, ``draw_<kind>``. Their contents: :mod:`flatfed.plan.at_scale`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from flatfed.engine import versions
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.runs.run import Run
 from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import read_all
@@ -29,15 +29,15 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 
 
-def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
+def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
     """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF; return the files.
 
     :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
     records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
-    versions.check_same(records, spec.figure)
+    versions.check_same(records, spec.id)
     counts = (record.image_counts for record in records)
-    paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
+    paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in FORMATS]
     with pyplot.rc_context(STYLE):
         figure = draw(replace(spec, setting=with_counts(spec.setting, spec.datasets, counts)))
         try:
@@ -50,6 +50,6 @@ def make(spec: FigureSpec, out_dir: str | Path) -> list[Path]:
     return paths
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return the figure, drawn by the file of its kind (:mod:`flatfed.plan.figure_kinds`)."""
     return importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)

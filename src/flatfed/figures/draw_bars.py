@@ -13,13 +13,14 @@ from matplotlib.figure import Figure
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark
 
 #: The share of a group's width that its bars fill.
 FILLED = 0.84
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "bars".
 
     :raises DataError: a file of a run is damaged.

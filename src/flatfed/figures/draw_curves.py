@@ -20,8 +20,9 @@ from matplotlib.transforms import ScaledTranslation
 from flatfed.errors import DataError
 from flatfed.figures import style
 from flatfed.figures.palette import strokes, styles
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import PROBES
-from flatfed.plan.figure_specs import DrawnPanel, FigureSpec
+from flatfed.plan.figures import Panel
 from flatfed.runs.record import METRICS, RunRecord
 from flatfed.tables.readings import read_history
 
@@ -36,7 +37,7 @@ BELOW = -0.44
 ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "curves"; the caption counts absent runs.
 
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
@@ -48,10 +49,10 @@ def draw(spec: FigureSpec) -> Figure:
     entries: dict[str, Line2D] = {}
     numbers: list[int] = []
     early = cut = False
+    window = getattr(spec.document.smooth, spec.scale, 0)
     separate = _need_own_legends(spec.panels)
     for panel, axis, panel_looks in zip(spec.panels, axes, looks, strict=True):
-        metric = panel.metric or spec.metric
-        shown = style.quantity(spec, metric)
+        metric, shown = panel.metric, style.quantity(spec, panel.metric)
         present = {run.path: records[run.path] for line in panel.marks for run in line.runs if run.path in records}
         panel_entries, last_rounds = {}, set()
         for line, look in zip(panel.marks, panel_looks, strict=True):
@@ -59,13 +60,13 @@ def draw(spec: FigureSpec) -> Figure:
             runs = [shown.factor * values for values in runs if len(values)]
             numbers.append(len(runs))
             last_rounds |= {values.index.max() for values in runs}
-            _draw(axis, drawn[look], runs, line.steps, spec.smooth)
+            _draw(axis, drawn[look], runs, line.steps, window)
             panel_entries[line.label] = style.legend_line(drawn[look])
         if metric in PROBES:
-            _check_images(f"figure {spec.figure}: {panel.title}", present)
+            _check_images(f"figure {spec.id}: {panel.title}", present)
         early |= len(last_rounds) > 1
         cut |= _cut(axis)
-        axis.set(title=panel.title, xlabel=ACROSS[spec.across], ylabel=shown.label)
+        axis.set(title=panel.title, xlabel=ACROSS[spec.document.across or "rounds"], ylabel=shown.label)
         axis.xaxis.get_major_locator().set_params(integer=True)
         if separate:
             below = axis.transAxes + ScaledTranslation(0, BELOW, figure.dpi_scale_trans)
@@ -76,8 +77,8 @@ def draw(spec: FigureSpec) -> Figure:
     if not separate:
         style.legend(figure, entries, spec.marks)
     text = f"Line: {style.seed_text(numbers)}"
-    if spec.smooth >= 3:
-        text += f", smoothed with a Hanning window of {spec.smooth} evaluated rounds; thin: unsmoothed"
+    if window >= 3:
+        text += f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed"
     text += "; band: ± one sample standard deviation over seeds." if max(numbers, default=0) > 1 else "."
     text += " A line that ends early: a run diverged or is unfinished." if early else ""
     text += style.count_text({"runs are missing": sum(len(line.runs) for line in spec.marks) - sum(numbers)})
@@ -85,7 +86,7 @@ def draw(spec: FigureSpec) -> Figure:
     return figure
 
 
-def _need_own_legends(panels: list[DrawnPanel]) -> bool:
+def _need_own_legends(panels: list[Panel]) -> bool:
     """Return whether each panel shows other values of an algorithm's parameter, in the same shades."""
     labels = [[line.label for line in panel.marks] for panel in panels]
     bases = [[line.algorithm.partition("~")[0] for line in panel.marks] for panel in panels]

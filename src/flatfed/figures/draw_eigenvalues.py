@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from flatfed.figures.draw_bars import FILLED, bar
 from flatfed.figures.style import caption, count_text, gridded, legend, seed_text
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian
 
@@ -26,7 +27,7 @@ TITLES = {"hessian_top_eigenvalue": "Hessian", "hessian_scaled_top_eigenvalue": 
 Bar = tuple[int, Mark, list[Hessian]]
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "eigenvalues".
 
     :raises DataError: a hessian.json is damaged or of another model.

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from flatfed.data import partition as partitions
 from flatfed.figures.draw_partition import ticks
 from flatfed.figures.style import caption, gridded, legend
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
 
 #: Colour and dash pattern of the outlines, in order: green and red as in the paper.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "histogram".
 
     :raises DataError: a partition file is absent or damaged.

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
 from flatfed.figures.style import caption, subplots
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
 
 #: The most clients of a panel of half the page width.
 FEW_CLIENTS = 40
@@ -24,7 +24,7 @@ MANY_PANELS = 4
 COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "partition"; all panels share one colour scale, zero is white.
 
     :raises DataError: a partition file is absent or damaged.

@@ -17,7 +17,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from flatfed.figures.loss_surfaces import LossSurface, explanation, read_surfaces, reason_empty
 from flatfed.figures.style import WIDTH, caption, quantity, title
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
@@ -29,7 +29,7 @@ MESH_LINES = 25
 LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "surface"."""
     surfaces, limits = read_surfaces(spec)
     across = min(3, len(surfaces))
@@ -64,7 +64,7 @@ def draw(spec: FigureSpec) -> Figure:
     return figure
 
 
-def _frame(axis: Any, spec: FigureSpec, limits: tuple[float, float], example: LossSurface | None) -> None:
+def _frame(axis: Any, spec: ShownFigure, limits: tuple[float, float], example: LossSurface | None) -> None:
     axis.view_init(elev=25, azim=-58)
     axis.set_box_aspect((1, 1, 0.75), zoom=1.0)
     axis.set_zlim(*limits)

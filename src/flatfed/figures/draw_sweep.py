@@ -16,10 +16,11 @@ from matplotlib.figure import Figure
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, width_text
-from flatfed.plan.figure_specs import FigureSpec
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import PARAMETERS
 
 
-def draw(spec: FigureSpec) -> Figure:
+def draw(spec: ShownFigure) -> Figure:
     """Return a figure of kind "sweep".
 
     :raises DataError: a file of a run is damaged.
@@ -44,7 +45,7 @@ def draw(spec: FigureSpec) -> Figure:
         axis.set_xlim(-0.25, len(values) - 0.75)
         if len(values) > 6:
             axis.tick_params(axis="x", rotation=45)
-        axis.set(title=panel.title, xlabel=panel.axis, ylabel=final.quantity.label)
+        axis.set(title=panel.title, xlabel=PARAMETERS[panel.parameter].axis, ylabel=final.quantity.label)
     legend(figure, entries, spec.marks)
     caption(figure, spec, final.explanation("Mark") + " The values have equal distances." + width_text(looks))
     return figure

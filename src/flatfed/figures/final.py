@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flatfed.figures.style import count_text, quantity, seed_text
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark
 from flatfed.plan.quantity import evaluations
 from flatfed.tables.cells import measure
 
@@ -11,7 +12,7 @@ from flatfed.tables.cells import measure
 class FinalNumbers:
     """Measures the final numbers of a figure, in units of its ``quantity``, and counts the runs without one."""
 
-    def __init__(self, spec: FigureSpec):
+    def __init__(self, spec: ShownFigure):
         self.quantity = quantity(spec, spec.metric)
         self.absent = self.diverged = 0
         self.seeds: set[int] = set()

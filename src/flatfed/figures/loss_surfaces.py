@@ -10,7 +10,8 @@ import numpy as np
 from flatfed.analysis.landscape.landscape_file import LandscapeSetUp, read
 from flatfed.errors import DataError
 from flatfed.figures.style import quantity
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark
 from flatfed.runs.paths import RunIds, without_label
 
 #: Remedy for surfaces on different images.
@@ -43,7 +44,7 @@ def reason_empty(panel: list[LossSurface | None]) -> str:
     return "\n".join(dict.fromkeys(surface.diverged for surface in panel if surface.diverged))
 
 
-def read_surfaces(spec: FigureSpec) -> tuple[list[list[LossSurface | None]], tuple[float, float]]:
+def read_surfaces(spec: ShownFigure) -> tuple[list[list[LossSurface | None]], tuple[float, float]]:
     """Return the surfaces of every panel, None without a file, and the common limits of z.
 
     :raises DataError: the metric is unknown, a file is damaged, or surfaces differ in images, draw or grid.
@@ -57,7 +58,7 @@ def read_surfaces(spec: FigureSpec) -> tuple[list[list[LossSurface | None]], tup
     return surfaces, (low, high if high > low else low + 1.0)
 
 
-def _check_comparable(spec: FigureSpec, surfaces: list[list[LossSurface | None]]) -> None:
+def _check_comparable(spec: ShownFigure, surfaces: list[list[LossSurface | None]]) -> None:
     """Raise DataError if surfaces of one panel, or of one protocol, differ in :func:`_setup`."""
     firsts: dict[str, tuple[str, LossSurface]] = {}
     for panel, of_panel in zip(spec.panels, surfaces, strict=True):
@@ -70,7 +71,7 @@ def _check_comparable(spec: FigureSpec, surfaces: list[list[LossSurface | None]]
                     if ours != theirs:
                         remedy = f"; {REMEDY}" if "other images" in ours else ""
                         raise DataError(
-                            f"figure {spec.figure}: {panel.title}: {surface.file} has {ours}, but {first.file} "
+                            f"figure {spec.id}: {panel.title}: {surface.file} has {ours}, but {first.file} "
                             f"({where}) {theirs}: they do not compare{remedy}"
                         )
 

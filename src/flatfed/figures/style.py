@@ -16,8 +16,9 @@ from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
 from flatfed.figures.palette import rank
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import KINDS, Quantity
-from flatfed.plan.figure_specs import FigureSpec, Mark
+from flatfed.plan.figures import Mark
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.
 DPI = 200
@@ -50,7 +51,7 @@ TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
 CAPTION = FontProperties(family=STYLE["font.family"], size=6.5)
 
 
-def quantity(spec: FigureSpec, metric: str) -> Quantity:
+def quantity(spec: ShownFigure, metric: str) -> Quantity:
     """Return the quantity of a ``metric`` on the axes of a figure."""
     return KINDS[spec.kind].quantities[metric]
 
@@ -87,11 +88,11 @@ def count_text(numbers: dict[str, int]) -> str:
     return "".join(f" {number} {words}." for words, number in numbers.items() if number)
 
 
-def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
+def caption(figure: Figure, spec: ShownFigure, explanation: str) -> None:
     """Write the title above ``figure`` and the caption below it, with an ``explanation`` of the marks."""
     figure.suptitle(title(spec), fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
-        [f"Paper: {spec.paper}" if spec.paper else "", spec.caption],
+        [f"Paper: {spec.document.paper}" if spec.document.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
         [explanation],
         [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
@@ -103,9 +104,9 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     figure.text(0.005, below, text, fontproperties=CAPTION, color="#555555", ha="left", va="top", linespacing=1.4)
 
 
-def title(spec: FigureSpec) -> str:
+def title(spec: ShownFigure) -> str:
     """Return the title of a figure in lines of its width."""
-    return wrapped(spec.prefix + spec.title, TITLE)
+    return wrapped(spec.title, TITLE)
 
 
 def wrapped(text: str, font: FontProperties) -> str:

@@ -2,7 +2,7 @@
 
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.loading import load
-from flatfed.plan.numbers import Number
+from flatfed.plan.number import Number
 from flatfed.runs.paths import SCALES
 from flatfed.runs.run import Run
 

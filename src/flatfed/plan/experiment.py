@@ -17,7 +17,7 @@ from flatfed.plan.contradictions import Errata
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
 from flatfed.plan.reference import Reference
-from flatfed.plan.tables import Column, Table
+from flatfed.plan.tables import Table
 from flatfed.runs.paths import SCALES, Paths, RunIds
 from flatfed.runs.run import Run
 
@@ -83,13 +83,14 @@ class Experiment:
         _refuse(scale, self._why_none(scale, [protocol], output or f"runs/{protocol}"))
         return lookup.entry("scale", scale, declared.scales, "results")
 
-    def table_at(self, scale: str, name: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
-        """Return table ``name`` and its ``columns`` (None: all); ConfigError if one does not exist at this scale."""
+    def table_at(self, scale: str, name: str, columns: list[str] | None) -> Table:
+        """Return table ``name`` with its ``columns`` (None: all); ConfigError if one does not exist at this scale."""
         lookup.check("scale", scale, SCALES, "results")
         table = lookup.entry("table", name, self.tables, "config/tables")
-        chosen = [lookup.entry("column", column, table.columns, f"table {name}") for column in columns or table.columns]
+        for column in columns or ():
+            lookup.check("column", column, table.columns, f"table {name}")
         _refuse(scale, self._why_no_table(scale, name, columns))
-        return table, chosen
+        return table.of_columns(columns)
 
     def figure_at(self, scale: str, name: str) -> Figure:
         """Return figure ``name``; ConfigError if it does not exist at this scale."""
@@ -119,8 +120,7 @@ class Experiment:
         only = table.document.scales or SCALES
         if scale not in only:
             return self._instead(scale, output, f"{table.file} has `scales: [{', '.join(only)}]`", only[0])
-        shown = [table.columns[column] for column in columns or table.columns]
-        return self._why_none(scale, table.protocols(shown), output)
+        return self._why_none(scale, table.of_columns(columns).protocols, output)
 
     def _why_no_figure(self, scale: str, name: str) -> str:
         return self._why_none(scale, self.figures[name].protocols, f"figures/{name}.png")

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity on an axis; ``factor`` converts a stored value to the unit of the label."""
+    """A quantity on an axis; ``factor`` converts a stored value to the unit of the label.
+
+    ``definition``: of a measure of the probes; braces hold keys of a protocol's ``probe:``.
+    """
 
     label: str
     factor: float = 1.0
+    definition: str = ""
 
 
 #: Columns of metrics.csv.
@@ -25,12 +29,31 @@ COLUMNS = {
     "consistency": Quantity("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)"),
 }
 
-#: Measures of the ``probes`` in run.json.
+#: Measures of the ``probes`` in run.json (:mod:`flatfed.engine.probe`).
 PROBES = {
-    "perturbation_drift": Quantity("Perturbation drift (0 to 1)"),
-    "sharpness": Quantity("Global sharpness (nats)"),
-    "m_sharpness": Quantity("Global m-sharpness (nats)"),
+    "perturbation_drift": Quantity(
+        "Perturbation drift (0 to 1)",
+        definition="Perturbation drift: half the distance of two unit vectors, the client's perturbation and the "
+        "gradient of F at the virtual global model, mean over all steps of the active clients. The virtual model "
+        "averages all clients, with local steps of the inactive ones too. A step without a perturbation counts as 1/2.",
+    ),
+    "sharpness": Quantity(
+        "Global sharpness (nats)",
+        definition="Global sharpness: F(w + ρ g/‖g‖) - F(w), ρ = {rho:g}, g the gradient of F at w: one step of "
+        "ascent, a lower bound of the largest rise within ρ.",
+    ),
+    "m_sharpness": Quantity(
+        "Global m-sharpness (nats)",
+        definition="Global m-sharpness: the mean of L(w + ρ g/‖g‖) - L(w) over batches of {m} images, L a batch's "
+        "loss, g its gradient, ρ = {rho:g}.",
+    ),
 }
+
+#: The loss in these definitions.
+PROBED_LOSS = (
+    "F: the mean loss on the same {images:,} training images of all clients (all, if fewer), drawn by the seed; images "
+    "of several clients count several times."
+)
 
 #: Values of a loss surface.
 LANDSCAPE = {"loss": Quantity("Loss (nats)"), "accuracy": Quantity("Accuracy (%)", 100.0)}

@@ -1,11 +1,11 @@
-"""The document of a figure -> panels and their entries."""
+"""The document of a figure -> panels and their marks."""
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
@@ -13,6 +13,8 @@ from flatfed.errors import ConfigError
 from flatfed.plan import compatibility, lookup
 from flatfed.plan.catalog import Catalog, Declared
 from flatfed.plan.figure_kinds import KINDS, PROBES
+from flatfed.plan.number import Number
+from flatfed.runs.run import Run
 
 
 class Parameter(NamedTuple):
@@ -44,73 +46,74 @@ PARAMETERS = {
 }
 
 
-@dataclass(frozen=True)
-class PanelEntry:
-    """A part of a panel with one protocol: partitions of ``splits`` or trained ``rows``.
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A line, bar, point, surface or partition of a panel: the runs of an ``algorithm``, averaged over ``splits``.
 
-    ``rows``: row -> training splits, which are averaged. ``label``: of a line, None for the row's. ``preview``: whether
-    the preview scale shows it.
+    ``label``: a text with parameters in braces, "" for the algorithm's. ``line``: the row whose points a sweep
+    connects. ``preview``: whether the preview scale shows it. The rest depends on the scale: ``numbers``, one per seed;
+    ``files``: partition, landscape or Hessians to draw; ``x``: the value of the swept parameter; ``steps``:
+    communications per round.
     """
 
-    protocol: str
-    splits: tuple[str, ...]
-    rows: Mapping[str, tuple[str, ...]]
-    label: str | None
-    preview: bool
+    label: str = ""
+    protocol: str = ""
+    splits: tuple[str, ...] = ()
+    algorithm: str = ""
+    line: str = ""
+    preview: bool = True
+    numbers: Sequence[Number] = ()
+    files: Sequence[str] = ()
+    x: float = 0.0
+    steps: int = 1
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """(protocol, split) of all trainings or, without rows, of all partitions."""
-        trained = [split for splits in self.rows.values() for split in splits]
-        return [(self.protocol, split) for split in trained or self.splits]
+        """The (protocol, split)s of its trainings or partitions."""
+        return [(self.protocol, split) for split in self.splits]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs at a scale, ordered by seed."""
+        return [run for number in self.numbers for run in number.runs]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel of a figure: its ``entries`` are lines, points, partitions or models.
-
-    In a sweep, ``parameter`` varies, ``rows`` has one row per line, and ``levels`` has rows without the parameter.
-    """
+    """A panel and its ``marks``. In a sweep, ``parameter`` varies; ``levels`` are rows that do not depend on it."""
 
     title: str
-    entries: tuple[PanelEntry, ...]
-    metric: str | None
-    parameter: str | None
-    rows: tuple[str, ...]
-    levels: PanelEntry | None
+    marks: Sequence[Mark]
+    metric: str | None = None
+    parameter: str | None = None
+    levels: Sequence[Mark] = ()
 
-    def shown(self, scale: str) -> list[PanelEntry]:
-        """Return the entries that ``scale`` shows."""
-        return [entry for entry in self.entries if scale == "paper" or entry.preview]
-
-    def all_entries(self, scale: str) -> list[PanelEntry]:
-        """Return the entries that ``scale`` shows, and the levels."""
-        return [*self.shown(scale), *([self.levels] if self.levels else [])]
+    def shown(self, scale: str) -> list[Mark]:
+        """Return the marks and levels that ``scale`` shows."""
+        return [mark for mark in (*self.marks, *self.levels) if scale == "paper" or mark.preview]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure, declared in ``file``."""
+    """A declared figure."""
 
     id: str
-    file: str
     document: FigureDocument
-    panels: tuple[Panel, ...]
+    panels: Sequence[Panel]
 
     @property
     def kind(self) -> str:
         """A name of :data:`flatfed.plan.figure_kinds.KINDS`."""
         return self.document.kind
 
+    def shown(self, scale: str) -> list[Mark]:
+        """Return the marks and levels of all panels that ``scale`` shows."""
+        return [mark for panel in self.panels for mark in panel.shown(scale)]
+
     @property
     def protocols(self) -> list[str]:
         """The protocols of all panels, in order."""
-        return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.all_entries("paper")))
-
-    def pairs(self, scale: str) -> list[tuple[str, str]]:
-        """Return all (protocol, split)s that ``scale`` shows."""
-        entries = [entry for panel in self.panels for entry in panel.all_entries(scale)]
-        return list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
+        return list(dict.fromkeys(mark.protocol for mark in self.shown("paper")))
 
 
 def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
@@ -126,7 +129,7 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     panels = document.panels or [PanelDocument(split=split) for split in document.splits]
     places = (f"{where}: panels[{index}]" if document.panels else where for index in range(len(panels)))
     resolved = (_panel(panel, document, catalog, place) for panel, place in zip(panels, places, strict=True))
-    return Figure(name, where, document, tuple(resolved))
+    return Figure(id=name, document=document, panels=tuple(resolved))
 
 
 def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where: str) -> Panel:
@@ -136,49 +139,52 @@ def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where
     lookup.check("parameter", panel.parameter or "rho", PARAMETERS, f"{where}: parameter")
     parts = panel.series or panel.points or panel.partitions or [PointDocument()]
     levels = panel.model_copy(update={"rows": panel.levels})
+    marks = [mark for part in parts for mark in _marks(part, panel, figure, catalog, where)]
     return Panel(
-        entries=tuple(_entry(part, panel, figure, catalog, where) for part in parts),
-        levels=_entry(PointDocument(), levels, figure, catalog, where) if panel.levels else None,
         title=panel.title or ", ".join(catalog.splits[panel.split].headers),
+        marks=marks,
         metric=panel.metric,
         parameter=panel.parameter,
-        rows=tuple(panel.rows or ()),
+        levels=_marks(PointDocument(), levels, figure, catalog, where) if panel.levels else (),
     )
 
 
-def _entry(
+def _marks(
     part: Series | PointDocument | DrawnPartition,
     panel: PanelDocument,
     figure: FigureDocument,
     catalog: Catalog,
     where: str,
-) -> PanelEntry:
-    """Return a part of a ``panel`` with the keys that it inherits from it."""
+) -> list[Mark]:
+    """Return the marks of a part of a ``panel``, which gives it absent keys: one per row, or a partition."""
     kind = KINDS[figure.kind]
     rows = [part.row] if isinstance(part, Series) else panel.rows or []
-    rows = [f"{row}~{part.variant}" for row in rows] if getattr(part, "variant", None) else rows
-    trained = kind.reads != "partitions"
-    if trained and not rows:
+    if kind.reads != "partitions" and not rows:
         raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
-    name, split, label = part.protocol or panel.protocol, part.split or panel.split, getattr(part, "label", None)
+    name, split, label = part.protocol or panel.protocol, part.split or panel.split, getattr(part, "label", None) or ""
     if not name:
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
     protocol = compatibility.protocol_of(name, catalog, where)
-    _check_label(label or "", f"{where}: label")
+    _check_label(label, f"{where}: label")
     if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
     splits = (not kind.one_seed and panel.splits) or ([split] if split else [])
     if not splits:
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
-    trained_on: dict[str, tuple[str, ...]] = {}
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
         compatibility.check(protocol.id, split, catalog, where)
-        for row in rows if trained else ():
-            lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows")
-            on = compatibility.training_split(protocol.id, row, split, figure.decentralised, catalog, where)
-            trained_on[row] = (*trained_on.get(row, ()), on)
-    return PanelEntry(protocol.id, tuple(splits), trained_on, label, getattr(part, "preview", True))
+    mark = Mark(label=label, protocol=protocol.id, splits=tuple(splits), preview=getattr(part, "preview", True))
+    if kind.reads == "partitions":
+        return [mark]
+    marks = []
+    for row in rows:
+        algorithm = f"{row}~{variant}" if (variant := getattr(part, "variant", None)) else row
+        lookup.check_algorithm(algorithm, catalog.algorithms, f"{where}: rows")
+        pairs = ((protocol.id, algorithm, split, figure.decentralised) for split in splits)
+        trained_on = tuple(compatibility.training_split(*pair, catalog, where) for pair in pairs)
+        marks.append(replace(mark, algorithm=algorithm, line=row, splits=trained_on))
+    return marks
 
 
 def _check_label(label: str, where: str) -> None:

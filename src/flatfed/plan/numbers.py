@@ -1,75 +1,21 @@
-"""The list of numbers that a table needs: all that its cells, ``verify``, ``status`` and the rules ask for."""
+"""The list of numbers that a table needs."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flatfed import algorithms as registry
 from flatfed.plan import lookup, protocols, run_specs
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.metrics import METRICS
+from flatfed.plan.metrics import METRICS, RELATIVES
+from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
 from flatfed.plan.reference import FLAG, Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
 from flatfed.runs.paths import RunIds
 from flatfed.runs.run import Run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Number:
-    """A number of one seed, or of no seed: a ``metric`` of :mod:`flatfed.plan.metrics` in a cell of a table.
-
-    ``runs``: one per split of a mean; ``timed``: the run whose timing.json it reads; ``value``: a number known without
-    runs; the same of the row ``base`` that it is compared with as ``relative``. Without all of these the cell is not
-    applicable. ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final
-    evaluated rounds that are averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing``
-    evaluated rounds reaches targets. ``tolerance``: the largest differences from the paper that agree and that are near
-    (:func:`flatfed.tables.compare.agreement`), None for the default. ``judged``: whether the table compares the cell
-    with the ``paper``.
-    """
-
-    table: str
-    column: str
-    row: str
-    scale: str
-    metric: str
-    unit: str
-    seed: int | None = None
-    runs: tuple[Run, ...] = ()
-    timed: Run | None = None
-    value: float | None = None
-    relative: str | None = None
-    base: str | None = None
-    base_runs: tuple[Run, ...] = ()
-    base_timed: Run | None = None
-    base_value: float | None = None
-    target: float | None = None
-    window: int = 1
-    smoothing: int = 1
-    rounds: int = 0
-    accuracy: str = DEFAULT_ACCURACY
-    paper: Printed | None = None
-    compare: str = "values"
-    tolerance: tuple[float, float] | None = None
-    judged: bool = True
-
-    @property
-    def all_runs(self) -> tuple[Run, ...]:
-        """The runs of the row and of its base row."""
-        return (*self.runs, *self.base_runs)
-
-    @property
-    def all_timed(self) -> list[Run]:
-        """The runs with a timing.json that the number reads."""
-        return [run for run in (self.timed, self.base_timed) if run]
-
-    @property
-    def analysed(self) -> bool:
-        """Whether the number reads the Hessians of its runs."""
-        return METRICS[self.metric].source == "analysis"
 
 
 def numbers(
@@ -79,40 +25,17 @@ def numbers(
 
     :raises ConfigError: an id is unknown.
     """
-    layout, chosen = experiment.table_at(scale, table, columns)
+    layout = experiment.table_at(scale, table, columns)
     rows = layout.rows.values() if row is None else [lookup.entry("row", row, layout.rows, f"table {table}")]
-    pairs = itertools.product(rows, chosen)
+    pairs = itertools.product(rows, layout.columns.values())
     return [number for row, column in pairs for number in _of_cell(experiment, scale, layout, column, row)]
-
-
-def by_cell(numbers: Iterable[Number]) -> dict[tuple[str, str], list[Number]]:
-    """Return {(column, row): the numbers of a cell}."""
-    cells: dict[tuple[str, str], list[Number]] = {}
-    for number in numbers:
-        cells.setdefault((number.column, number.row), []).append(number)
-    return cells
-
-
-def runs_of(numbers: Iterable[Number]) -> dict[str, Run]:
-    """Return the runs of ``numbers`` by folder."""
-    return {run.path: run for number in numbers for run in number.all_runs}
-
-
-def inputs(numbers: Iterable[Number]) -> list[str]:
-    """Return the files that ``numbers`` read."""
-    files: dict[str, None] = {}
-    for number in numbers:
-        files |= dict.fromkeys(run.timing for run in number.all_timed)
-        files |= dict.fromkeys(run.hessian for run in number.all_runs if number.analysed)
-        files |= dict.fromkeys(file for run in number.all_runs for file in (run.partition, *run.files))
-    return list(files)
 
 
 def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Number]:
     """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
     catalog, metric = experiment.catalog, METRICS[column.metric_of(row)]
     base = table.rows.get(column.base_of(row.id)) if column.relative else None
-    number = _without_value(catalog, scale, table, column, row, base)
+    number = _without_value(experiment, scale, table, column, row, base)
     if metric.source == "config":
         return [replace(number, value=_configured(catalog, scale, column, row))]
     if column.relative and base is None:
@@ -139,10 +62,11 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
 
 
 def _without_value(
-    catalog: Catalog, scale: str, table: Table, column: Column, row: Row, base: Row | None
+    experiment: Experiment, scale: str, table: Table, column: Column, row: Row, base: Row | None
 ) -> Number:
     """Return the number of a cell without the sources of its value."""
-    document, metric, paper = table.document, column.metric_of(row), printed(catalog, table, column, row)
+    document, metric, catalog = table.document, column.metric_of(row), experiment.catalog
+    paper = printed(experiment, table, column, row)
     accuracy = catalog.settings(scale, column.protocol).accuracy if METRICS[metric].needs_runs else DEFAULT_ACCURACY
     return Number(
         table=table.id,
@@ -153,13 +77,20 @@ def _without_value(
         unit=column.unit,
         relative=column.relative,
         base=base.id if base else None,
-        target=target(catalog, scale, column),
+        target=_target(catalog, scale, column),
         accuracy=accuracy,
         paper=paper,
         compare=document.compare,
         tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
         judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
     )
+
+
+def _target(catalog: Catalog, scale: str, column: Column) -> float | None:
+    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
+    if column.target is None:
+        return None
+    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
 
 
 def _declared(catalog: Catalog, scale: str, column: Column, row: Row) -> float:
@@ -197,25 +128,19 @@ def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float |
     return 1 / number if number and row.entry.reciprocal else number
 
 
-def target(catalog: Catalog, scale: str, column: Column) -> float | None:
-    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
-    if column.target is None:
-        return None
-    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
-
-
-def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed | None:
+def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> Printed | None:
     """Return the printed number of a cell, or None.
 
     ``reference:`` of the column and the row override the cell's metric, dataset, partition and algorithm. FlatFed joins
     their variants, as in ``topology=ring;Q=4``.
     """
-    if table.reference is None:
+    if not table.printed:
         return None
+    catalog = experiment.catalog
     unit = "" if column.unit == "number" else column.unit
-    goal, metric = target(catalog, "paper", column), METRICS[column.metric_of(row)]
+    metric = METRICS[column.metric_of(row)]
     fields: dict[str, float | str] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
-    fields["target"] = "" if goal is None else 100 * goal
+    fields["target"] = "" if column.printed_target is None else 100 * column.printed_target
     if protocol := row.entry.protocol or (column.protocol if column.splits else None):
         fields["dataset"] = catalog.settings("paper", protocol).dataset
     if len(column.splits) == 1:
@@ -224,7 +149,7 @@ def printed(catalog: Catalog, table: Table, column: Column, row: Row) -> Printed
     fields |= {**column.reference, **row.entry.reference}
     variants = column.reference.get("variant", _relation(column, row)), row.entry.reference.get("variant")
     fields["variant"] = ";".join(filter(None, variants))
-    return table.reference.printed(fields)
+    return experiment.references[table.document.reference].printed(fields)
 
 
 def unused(experiment: Experiment) -> list[str]:
@@ -234,18 +159,17 @@ def unused(experiment: Experiment) -> list[str]:
     """
     tables = experiment.tables.values()
     used = {
-        id(printed(experiment.catalog, table, column, row))
+        id(printed(experiment, table, column, row))
         for table in tables
         for column, row in itertools.product(table.columns.values(), table.rows.values())
     }
-    named = {table.document.reference: table.reference for table in tables if table.reference}.values()
-    return [file.places[key] for file in named for key, number in file.numbers.items() if id(number) not in used]
+    named = dict.fromkeys(table.document.reference for table in tables if table.printed)
+    files = [experiment.references[name] for name in named]
+    return [file.places[key] for file in files for key, number in file.numbers.items() if id(number) not in used]
 
 
 def _relation(column: Column, row: Row) -> str:
     """Return the reference files' variant for numbers relative to a base row, or ""."""
     if column.relative is None or column.unit == "V":
         return ""
-    base = column.base_of(row.id)
-    names = {"difference": "vs_base_method", "speedup": f"speedup_vs_{base}", "ratio": f"relative_to_{base}"}
-    return names[column.relative]
+    return RELATIVES[column.relative].variant.format(base=column.base_of(row.id))

@@ -87,17 +87,31 @@ class Metric:
 #: Metric name -> metric, filled by the modules of metrics.
 METRICS: dict[str, Metric] = {}
 
-#: Name of a comparison -> function (row's number, base row's number), applied per seed.
-RELATIVES: dict[str, Callable[[float, float], float]] = {
-    "ratio": lambda value, base: value / base,
-    "speedup": lambda value, base: base / value,
-    "difference": lambda value, base: value - base,
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of a row with its base row: ``function`` of both numbers of a seed.
+
+    ``variant``: in config/reference. ``unit``: the stored unit, None for the metric's. ``reverses``: whether small
+    numbers become large ones.
+    """
+
+    function: Callable[[float, float], float]
+    variant: str
+    unit: str | None = None
+    reverses: bool = False
+
+
+#: Name of a comparison -> comparison.
+RELATIVES = {
+    "ratio": Comparison(lambda value, base: value / base, "relative_to_{base}", "ratio"),
+    "speedup": Comparison(lambda value, base: base / value, "speedup_vs_{base}", "ratio", reverses=True),
+    "difference": Comparison(lambda value, base: value - base, "vs_base_method"),
 }
 
 
 def unit_of(name: str, relative: str | None) -> str:
     """Return the stored unit of metric ``name`` compared as ``relative``."""
-    return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
+    return (relative and RELATIVES[relative].unit) or METRICS[name].unit
 
 
 def register(name: str, function: Callable, unit: str, words: str, *columns: str, source: str = "runs", **options):

@@ -92,8 +92,8 @@ def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
             continue
         same: dict[str, list[str]] = {}
         for panel in figure.panels:
-            entries = [replace(e, protocol=twins[0]) if e.protocol in twins else e for e in panel.all_entries(scale)]
-            content = replace(panel, title="", entries=tuple(entries), levels=None)
+            marks = [replace(m, protocol=twins[0]) if m.protocol in twins else m for m in panel.shown(scale)]
+            content = replace(panel, title="", marks=marks, levels=())
             same.setdefault(repr(content), []).append(panel.title)
         repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
         lines.append(": ".join([f"{' and '.join(names)} are the same data here", *repeated]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.table import ColumnGroup, RowEntry, TableDocument
@@ -15,15 +15,6 @@ from flatfed.plan.catalog import Catalog, Declared
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.metrics.facts import FACTS
 from flatfed.plan.reference import FLAG, Reference
-
-
-class TrainedRow(NamedTuple):
-    """A training that a table or figure shows, without its seed."""
-
-    protocol: str
-    split: str
-    algorithm: str
-    label: str
 
 
 @dataclass(frozen=True)
@@ -41,9 +32,10 @@ class Column:
     """A column of a table: a metric of one protocol and split, or of the mean over several splits.
 
     ``headers``: the header levels, outermost first. ``group``: its entry in the document. ``target``: the name of the
-    target accuracy. ``relative``: the comparison with the ``base`` row (an id, or row -> id). ``peer_metric``: the
-    metric of decentralised rows, if different. ``reference``: its keys of the printed table. ``place``: in a table of
-    searched values, the place in the grid, 0 for the chosen value.
+    target accuracy, ``printed_target``: its value at paper scale, a fraction. ``relative``: the comparison with the
+    ``base`` row (an id, or row -> id). ``peer_metric``: the metric of decentralised rows, if different. ``reference``:
+    its keys of the printed table. ``place``: in a table of searched values, the place in the grid, 0 for the chosen
+    value.
     """
 
     id: str
@@ -54,6 +46,7 @@ class Column:
     protocol: str | None = None
     splits: tuple[str, ...] = ()
     target: str | None = None
+    printed_target: float | None = None
     relative: str | None = None
     base: str | Mapping[str, str] | None = None
     peer_metric: str | None = None
@@ -81,12 +74,12 @@ class Column:
         return self.metric or row.entry.metric
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """A table, declared in ``file``.
 
-    ``reference``: the printed numbers, or None. ``trained_on``: (column, row) -> training splits, which can differ for
-    decentralised rows.
+    ``printed``: whether it shows printed numbers. ``trained_on``: (column, row) -> training splits, which can differ
+    for decentralised rows.
     """
 
     id: str
@@ -95,26 +88,17 @@ class Table:
     rows: dict[str, Row]
     columns: dict[str, Column]
     trained_on: Mapping[tuple[str, str], tuple[str, ...]]
-    reference: Reference | None
+    printed: bool
 
     @property
-    def printed(self) -> bool:
-        """Whether the table shows printed numbers."""
-        return self.reference is not None
+    def protocols(self) -> list[str]:
+        """The protocols of the columns and rows."""
+        names = [column.protocol for column in self.columns.values()]
+        return list(dict.fromkeys(filter(None, names + [row.entry.protocol for row in self.rows.values()])))
 
-    def protocols(self, columns: Iterable[Column]) -> list[str]:
-        """Return the protocols of ``columns`` and of the rows."""
-        names = [column.protocol for column in columns] + [row.entry.protocol for row in self.rows.values()]
-        return list(dict.fromkeys(filter(None, names)))
-
-    def trained(self, columns: Iterable[Column]) -> list[TrainedRow]:
-        """Return the trainings of ``columns``, column by column."""
-        return [
-            TrainedRow(column.protocol, self.trained_on[column.id, row.id][index], row.algorithm, row.label)
-            for column in columns
-            for index in range(len(column.splits))
-            for row in self.rows.values()
-        ]
+    def of_columns(self, columns: Iterable[str] | None) -> Table:
+        """Return the table with some ``columns``; None: all."""
+        return replace(self, columns={name: self.columns[name] for name in columns}) if columns else self
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[str, Reference]) -> Table:
@@ -156,7 +140,8 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
             trained_on[column.id, row.id] = tuple(
                 compatibility.training_split(*pair, split, pattern, catalog, where) for split in column.splits
             )
-    return Table(name, where, document, rows, columns, trained_on, reference)
+    parts = {"document": document, "rows": rows, "columns": columns, "trained_on": trained_on}
+    return Table(id=name, file=where, printed=reference is not None, **parts)
 
 
 def _row(entry: str | RowEntry, kind: str, catalog: Catalog, where: str) -> Row:
@@ -200,6 +185,7 @@ def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
         label = catalog.splits[part[0]].headers if part and not group.mean else []
         for target in entry.targets or [None]:
             under = entry.label or (METRICS[entry.metric].words if several_metrics else "")
+            goal = None
             if target:
                 goal = protocols.target(protocol.at_paper_scale, part[0], target, protocol.file)
                 under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
@@ -216,6 +202,7 @@ def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
                 metric=entry.metric,
                 unit=entry.unit,
                 target=target,
+                printed_target=goal,
                 relative=relative,
                 base=entry.base,
                 peer_metric=entry.decentralised,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
 
-from flatfed.plan.table_specs import TableSpec
+from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
 from flatfed.tables import cells, claims, compare
@@ -96,7 +96,7 @@ class TypesetTable(FilledTable):
     @property
     def id(self) -> str:
         """The table's id."""
-        return self.spec.table
+        return self.shown.id
 
     @property
     def red(self) -> list[str]:
@@ -106,22 +106,22 @@ class TypesetTable(FilledTable):
         return meanings + ["the difference from the paper is larger than the tolerance"] * differ
 
 
-def typeset(spec: TableSpec, *, so_far: bool = False) -> TypesetTable:
-    """Return the table ``spec``, filled and as text; ``so_far``: also from unfinished runs.
+def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
+    """Return ``table``, filled and as text; ``so_far``: also from unfinished runs.
 
     :raises DataError: runs are refused, with a line for each; a dataset.json is damaged.
     """
-    filled = cells.fill(spec, so_far=so_far)
+    filled = cells.fill(table, so_far=so_far)
     ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
-    setting = with_counts(spec.setting, spec.datasets, [cell.images for cell in filled.cells])
-    sources = (("Paper", spec.paper), ("Trained here", setting))
+    setting = with_counts(table.setting, table.datasets, [cell.images for cell in filled.cells])
+    sources = (("Paper", table.document.paper), ("Trained here", setting))
     return TypesetTable(
-        spec,
+        table,
         filled.by_column,
-        title=spec.prefix + spec.title,
+        title=table.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
-        blocks=[_block(filled, columns, ranks) for columns in split(spec.columns)],
-        notes=[*gather(filled, any(ranks.values())), *doubts(spec.datasets, [cell.contents for cell in filled.cells])],
+        blocks=[_block(filled, columns, ranks) for columns in split(list(table.columns.values()))],
+        notes=[*gather(filled, any(ranks.values())), *doubts(table.datasets, [cell.contents for cell in filled.cells])],
         warnings=list(warnings(filled)),
     )
 
@@ -157,17 +157,17 @@ def _block(table: FilledTable, columns: list[Column], ranks: Mapping[str, Mappin
         under=[_under(table, column) for column in columns],
         rows=[
             (row.label, [_text(table, by_row[row.id], rank.get(row.id, "")) for by_row, rank in cells])
-            for row in table.spec.rows
+            for row in table.shown.rows.values()
         ],
     )
 
 
 def _under(table: FilledTable, column: Column) -> dict[str, str]:
     cells = list(table.by_column[column.id].values())
-    ours, paper = targets(table.spec.paper_targets.get(column.id), cells)
+    ours, paper = targets(column.printed_target, cells)
     seeds = f"n = {table.usual_n}" if table.usual_n and any(cell.n for cell in cells) else ""
     texts = {"ours": ", ".join(filter(None, [ours and f"here{ours}", seeds]))}
-    if table.spec.printed:
+    if table.shown.printed:
         texts = {"ours": f"ours{ours} ({seeds})" if seeds else f"ours{ours}", "paper": f"paper{paper}"}
         texts |= {"difference": "diff."} if table.has_differences else {}
     if tools := {cell.beside.by for cell in cells if cell.beside}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from flatfed.plan.numbers import Number
+from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY
 from flatfed.plan.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter
@@ -11,9 +12,9 @@ from functools import cached_property, partial
 
 from flatfed.engine import versions
 from flatfed.errors import DataError
+from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.plan.numbers import Number, by_cell
-from flatfed.plan.table_specs import TableSpec
+from flatfed.plan.number import Number, by_cell
 from flatfed.plan.tables import Column, Row
 from flatfed.runs import uncertainty
 from flatfed.tables.cell import Cell
@@ -33,16 +34,16 @@ class Measured:
 
 @dataclass(frozen=True)
 class FilledTable:
-    """The layout of a table, and its cells ``by_column`` and row."""
+    """A table with its cells ``by_column`` and row."""
 
-    spec: TableSpec
+    shown: ShownTable
     by_column: dict[str, dict[str, Cell]]
 
     @property
     def labelled_cells(self) -> list[tuple[Column, Row, Cell]]:
         """All cells with column and row, row by row."""
-        columns, rows = self.spec.columns, self.spec.rows
-        return [(column, row, self.by_column[column.id][row.id]) for row in rows for column in columns]
+        pairs = itertools.product(self.shown.rows.values(), self.shown.columns.values())
+        return [(column, row, self.by_column[column.id][row.id]) for row, column in pairs]
 
     @property
     def cells(self) -> list[Cell]:
@@ -66,15 +67,15 @@ class FilledTable:
         return any(cell.difference is not None for cell in self.cells)
 
 
-def fill(spec: TableSpec, *, so_far: bool = False) -> FilledTable:
-    """Return the table ``spec`` with its cells; ``so_far``: also from unfinished runs.
+def fill(table: ShownTable, *, so_far: bool = False) -> FilledTable:
+    """Return ``table`` with its cells; ``so_far``: also from unfinished runs.
 
     :raises DataError: runs are refused; the message has a line for each.
     """
-    by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in spec.columns}
-    for cell in read_all(partial(summarise, so_far=so_far), by_cell(spec.numbers).values()):
+    by_column: dict[str, dict[str, Cell]] = {column: {} for column in table.columns}
+    for cell in read_all(partial(summarise, so_far=so_far), by_cell(table.numbers).values()):
         by_column[cell.column][cell.row] = cell
-    return FilledTable(spec, by_column)
+    return FilledTable(table, by_column)
 
 
 def measure(number: Number, so_far: bool = False) -> Measured:
@@ -90,7 +91,7 @@ def measure(number: Number, so_far: bool = False) -> Measured:
     _check_paired(number, runs, base_runs)
     if number.relative:
         try:
-            value = None if None in (value, base) else RELATIVES[number.relative](value, base)
+            value = None if None in (value, base) else RELATIVES[number.relative].function(value, base)
         except ZeroDivisionError:
             problem = f"{number.relative} divides by 0: value {value}, base row {base}"
             raise DataError(f"{_where(number)}: {problem}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flatfed.plan.metrics import METRICS
+from flatfed.plan.metrics import METRICS, RELATIVES
 from flatfed.tables.cell import Cell
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.
@@ -18,7 +18,8 @@ JUDGED = ("agrees", "near", "differs")
 def higher_is_better(cell: Cell) -> bool | None:
     """Return whether larger numbers are better in a cell's column; None: neither."""
     direction = METRICS[cell.metric].higher
-    return not direction if direction is not None and cell.relative == "speedup" else direction
+    reversed_ = cell.relative and RELATIVES[cell.relative].reverses
+    return not direction if direction is not None and reversed_ else direction
 
 
 def same_quantity(cells: Mapping[str, Cell]) -> bool:
@@ -72,7 +73,8 @@ def agreement(cell: Cell) -> str:
     """Return "agrees", "near", "differs", "missing", or "" if nothing is printed or compared."""
     if cell.status in ("missing", "unfinished"):
         return "missing"
-    if cell.scale != "paper" or cell.compare != "values" or not cell.judged:
+    own_base = cell.relative and cell.row == cell.base  # its ratio is 1 by construction
+    if cell.scale != "paper" or cell.compare != "values" or not cell.judged or own_base:
         return ""
     if not_reached(cell):
         return "agrees" if cell.status == "not_reached" else "differs"

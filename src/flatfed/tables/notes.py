@@ -6,10 +6,10 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 
+from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.quantity import DEFAULT_ACCURACY, evaluations
 from flatfed.plan.reference import FLAG
-from flatfed.plan.table_specs import TableSpec
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
 from flatfed.tables import claims, compare, significance
@@ -22,29 +22,29 @@ WARNED = "⚠"
 
 def gather(table: FilledTable, has_marks: bool) -> list[str]:
     """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
-    spec, cells = table.spec, table.cells
-    notes = [_reading(table), *_symbols(cells, spec.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
+    shown, cells = table.shown, table.cells
+    notes = [_reading(table), *_symbols(cells, shown.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
     notes += [*_negative(table), *_compared(table), *_absences(table), *_roundings(cells), *outdated(cells)]
-    ids = {flag for cell in cells * spec.printed for flag in flags(cell)}
+    ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
-    notes += [*spec.notes, *(f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
+    notes += [*shown.notes, *(f"{flag}: {shown.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
     return [*notes, *_beside(cells), *marks(table.by_column.values(), has_marks)]
 
 
 def _reading(table: FilledTable) -> str:
-    spec, cells, n = table.spec, table.cells, table.usual_n
-    note = f"{_quantities(spec, cells)}{_windows(table)}."
+    shown, cells, n = table.shown, table.cells, table.usual_n
+    note = f"{_quantities(shown, cells)}{_windows(table)}."
     if n is not None:
         text = f"mean ± sample standard deviation over {n} seeds; another number of seeds is in brackets."
         text = text if n > 1 else "one seed, so no spread."
-        note += f" Ours: {text}" if spec.printed else f" {text[0].upper()}{text[1:]}"
-    if not spec.printed:
+        note += f" Ours: {text}" if shown.printed else f" {text[0].upper()}{text[1:]}"
+    if not shown.printed:
         return note
     note += " Paper: as printed."
     if table.has_differences:
         points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
         return note + " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
-    if spec.scale == "preview":
+    if shown.scale == "preview":
         return note + " No difference is taken: this scale's data and model are not the paper's."
     if any(cell.compare == "ordering" for cell in cells):
         note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
@@ -66,11 +66,12 @@ def _column(column: Column) -> str:
     return ", ".join(filter(None, (column.part, *column.headers)))
 
 
-def _quantities(spec: TableSpec, cells: list[Cell]) -> str:
-    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells)) or [UNITS[spec.unit].words]
+def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
+    quantity = shown.document.quantity or METRICS[cells[0].metric].words
+    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells))
     if len(units) == 1:
-        return spec.metric + units[0]
-    return f"{spec.metric} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
+        return quantity + units[0]
+    return f"{quantity} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
 
 
 def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
@@ -203,7 +204,7 @@ def _compared(table: FilledTable) -> list[str]:
     if total := sum(agreements[state] for state in compare.JUDGED):
         near = f", {agreements['near']} near" if agreements["near"] else ""
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
-    results = claims.results(table.by_column.values()) if table.spec.scale == "paper" else []
+    results = claims.results(table.by_column.values()) if table.shown.scale == "paper" else []
     if any(result.outcome != "untested" for result in results):
         texts.append(f"{claims.summary(results)}. A claim is the printed order of two rows")
     return [f"{'; '.join(texts)} (flatfed verify)."] if texts else []

@@ -16,8 +16,7 @@ from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.files import write_whole
-from flatfed.plan.report_spec import ReportSpec
-from flatfed.plan.table_specs import TableSpec
+from flatfed.plan.at_scale import ShownReport, ShownTable
 from flatfed.runs import source_code
 from flatfed.tables import blocks, reported_runs
 from flatfed.tables.blocks import CellText, TypesetTable
@@ -37,7 +36,7 @@ ERRATUM = re.compile(r"[A-Z]\d+: ")
 Curves = Mapping[str, tuple[str, pd.DataFrame]]
 
 
-def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
+def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
     """Write the report ``spec`` to ``out``.
 
     Links are relative to ``out``. The report counts and names absent cells, runs and pictures. ``draw``
@@ -81,7 +80,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
         figures=figures,
-        pictures=lambda figure: paths.figure(scale, figure.figure),
+        pictures=lambda figure: paths.figure(scale, figure.id),
         exists=os.path.isfile,
         files=files,
         runs=runs,
@@ -97,7 +96,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
     page = str(html.framed(title, body))
-    for path in filter(os.path.isfile, (paths.figure(scale, figure.figure)[0] for figure in figures)):
+    for path in filter(os.path.isfile, (paths.figure(scale, figure.id)[0] for figure in figures)):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
             page = page.replace(f'src="{escape(address(path))}"', f'src="{data}"')
@@ -105,20 +104,21 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         file.write(page)
 
 
-def unprinted(table: TableSpec) -> TableSpec:
+def unprinted(table: ShownTable) -> ShownTable:
     """Return a table without the paper's columns and errata."""
     return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])
 
 
 def first_curves(table: TypesetTable, groups: Mapping[str, reported_runs.Group]) -> tuple[str, str, Curves] | None:
     """Return headers, accuracy and curves of the first column with curves; ``groups``: folder of a run -> group."""
-    for column in table.spec.columns:
-        runs = [(row, table.by_column[column.id][row.id].runs) for row in table.spec.rows]
+    for column in table.shown.columns.values():
+        runs = [(row, table.by_column[column.id][row.id].runs) for row in table.shown.rows.values()]
         # A mean over several splits has no curve.
         folders = [(row, paths[0]) for row, paths in runs if len({*map(os.path.dirname, paths)}) == 1]
         shown = [(row, groups[folder]) for row, folder in folders if folder in groups]
         curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
         if curves:
-            headers = [text for text in column.headers if any(text not in c.headers for c in table.spec.columns)]
+            columns = table.shown.columns.values()
+            headers = [text for text in column.headers if any(text not in other.headers for other in columns)]
             return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracies.columns.name, curves
     return None

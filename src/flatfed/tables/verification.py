@@ -17,9 +17,9 @@ def verify(table: FilledTable) -> tuple[list[str], bool]:
 
     Preview scale does not agree; a table without printed numbers does.
     """
-    spec = table.spec
-    name = f"{spec.table}, {spec.scale} scale"
-    printed = {(number.column, number.row) for number in spec.numbers if number.paper}  # including "-"
+    shown = table.shown
+    name = f"{shown.id}, {shown.scale} scale"
+    printed = {(number.column, number.row) for number in shown.numbers if number.paper}  # including "-"
     if not printed:
         return [f"{name}: no printed numbers"], True
     columns = {
@@ -28,7 +28,7 @@ def verify(table: FilledTable) -> tuple[list[str], bool]:
     }
     counts = Counter(state for states in columns.values() for state in states.values())
     judged, missing = sum(counts[state] for state in compare.JUDGED), counts["missing"]
-    if spec.scale == "preview":
+    if shown.scale == "preview":
         made = f"{len(printed) - missing} of {len(printed)} cells made"
         return [f"{name}: {made}; this scale is not verified"], False
     near = f"{counts['near']} near, " if counts["near"] else ""

@@ -46,10 +46,10 @@ def render(table: TypesetTable) -> str:
     group = BETWEEN.join([WITHIN.join("r" * len(parts))] * columns)
     lines = [f"% {table.title}", f"% {table.subtitle}", r"% Needs \usepackage{booktabs}."]
     lines += [rf"\begin{{tabular}}{{@{{}}l{BETWEEN}{group}@{{}}}}", r"\toprule"]
-    if table.spec.scale == "preview":
+    if table.shown.scale == "preview":
         lines += [*across([f"{table.title}. {table.subtitle}"], r"\itshape "), r"\midrule"]
     for number, block in enumerate(table.blocks):
-        lines += [r"\midrule"] * bool(number) + _block(block, table.spec.row_header, parts, width)
+        lines += [r"\midrule"] * bool(number) + _block(block, table.shown.document.row_header, parts, width)
     lines += [r"\bottomrule", r"\addlinespace"]
     lines += across([*(f"Warning: {text}" for text in table.warnings), *table.notes])
     return "\n".join([*lines, r"\end{tabular}"]) + "\n"
@@ -65,7 +65,7 @@ def _characters(table: TypesetTable, parts: list[str]) -> int:
     """Return the approximate width of the table in characters."""
 
     def width(block: TableBlock) -> int:
-        labels = [table.spec.row_header, *(label for label, _ in block.rows)]
+        labels = [table.shown.document.row_header, *(label for label, _ in block.rows)]
         heads = [under.get(part, "") for under in block.under for part in parts]
         lines = [[cell.texts[part] for cell in cells for part in parts] for _, cells in block.rows]
         columns = zip(heads, *lines, strict=True)

@@ -29,7 +29,7 @@ BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 def render(table: TypesetTable) -> str:
     """Return the table as CSV."""
     columns = [*FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
-    columns = [name for name in columns if table.spec.printed or name not in PAPER]
+    columns = [name for name in columns if table.shown.printed or name not in PAPER]
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

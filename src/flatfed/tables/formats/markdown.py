@@ -21,7 +21,7 @@ def render(table: TypesetTable) -> str:
     for block in table.blocks:
         if block.heading:
             paragraphs.append(f"**{escape(block.heading)}**")
-        paragraphs.append(_grid(table.spec.row_header, block))
+        paragraphs.append(_grid(table.shown.document.row_header, block))
     if table.warnings:
         paragraphs.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
     paragraphs.append("\n".join(f"- {escape(note)}" for note in table.notes))

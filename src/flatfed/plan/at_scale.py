@@ -1,0 +1,280 @@
+"""Tables, figures and the report at a scale: their numbers, files and texts."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flatfed.errors import ConfigError, unknown
+from flatfed.plan import footnotes, numbers, run_specs, set_ups, tuning
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment, Requested
+from flatfed.plan.figure_kinds import KINDS, PROBED_LOSS, PROBES
+from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
+from flatfed.plan.number import Number, runs_of
+from flatfed.plan.set_ups import DatasetSpec
+from flatfed.plan.tables import Table
+from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.run import Run
+from flatfed.runs.tuning_choice import Search
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTable(Table):
+    """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
+
+    ``title``: with the scale, if it is not that of the paper. ``setting``: the set-up, with ``{name}`` for each of the
+    ``datasets``. ``flags``: the errata that the reference file cites.
+    """
+
+    scale: str
+    title: str
+    setting: str
+    datasets: Mapping[str, DatasetSpec]
+    notes: Sequence[str]
+    flags: Mapping[str, str]
+    numbers: Sequence[Number]
+
+
+def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
+    """Return a table, or some of its columns, at ``scale``; ConfigError for an unknown id."""
+    catalog, layout = experiment.catalog, experiment.table_at(scale, name, columns)
+    of_cells = numbers.numbers(experiment, scale, name, columns)
+    column_by_column = sorted(of_cells, key=lambda number: list(layout.columns).index(number.column))
+    runs = [run for number in column_by_column for run in (*number.runs, *filter(None, [number.timed]))]
+    pairs = list(dict.fromkeys((run.protocol, run.split) for run in runs))
+    return ShownTable(
+        **vars(layout),
+        scale=scale,
+        title=set_ups.prefix(catalog, scale, pairs) + layout.document.title,
+        setting=set_ups.setting(catalog, scale, pairs),
+        datasets=set_ups.datasets(experiment, scale, pairs),
+        notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
+        flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
+        numbers=of_cells,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownFigure(Figure):
+    """A figure at a scale.
+
+    ``title``: with the scale, if it is not that of the paper. ``tuning``, ``unstated``: lines on tuned hyper-parameters
+    and on choices that the paper does not state.
+    """
+
+    scale: str
+    title: str
+    setting: str = ""
+    caption: str = ""
+    datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
+    tuning: Sequence[str] = ()
+    unstated: Sequence[str] = ()
+
+    @property
+    def metric(self) -> str | None:
+        """The metric of panels without one."""
+        return self.document.metric or KINDS[self.kind].default
+
+    @property
+    def analysed(self) -> bool:
+        """Whether the figure reads Hessians or loss surfaces."""
+        return KINDS[self.kind].reads == "analyses"
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The marks and levels of all panels."""
+        return self.shown(self.scale)
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """Folder -> run."""
+        return {run.path: run for mark in self.marks for run in mark.runs}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files that the figure reads."""
+        files = [file for mark in self.marks for file in mark.files]
+        files += [file for run in self.runs.values() for file in (run.partition, *run.files)]
+        return list(dict.fromkeys(files))
+
+
+def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
+    """Return a figure at ``scale``; ConfigError if it does not exist."""
+    layout, catalog = experiment.figure_at(scale, name), experiment.catalog
+    panels = [_at_scale(experiment, scale, layout, panel) for panel in layout.panels]
+    runs = [run for panel in panels for mark in panel.shown(scale) for run in mark.runs]
+    if layout.kind == "sweep":
+        panels = [replace(panel, marks=_points(experiment, panel)) for panel in panels]
+    pairs = list(dict.fromkeys(pair for mark in layout.shown(scale) for pair in mark.pairs))
+    trains = KINDS[layout.kind].reads != "partitions"
+    settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
+    labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
+    texts = [layout.document.caption] if layout.document.caption else []
+    texts += _definitions(catalog, scale, layout)
+    texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else ())
+    return ShownFigure(
+        id=layout.id,
+        document=layout.document,
+        panels=panels,
+        scale=scale,
+        title=set_ups.prefix(catalog, scale, pairs, trains) + layout.document.title,
+        setting="; ".join(filter(None, settings)),
+        caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
+        datasets=set_ups.datasets(experiment, scale, pairs),
+        tuning=footnotes.tuning_notes(experiment, runs, labels),
+        unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
+    )
+
+
+@dataclass(frozen=True)
+class ShownReport:
+    """The report, and the ``paths`` of its files.
+
+    ``left_out`` has a line for every requested table and figure that the scale does not have.
+    """
+
+    scale: str
+    tables: list[ShownTable]
+    figures: list[ShownFigure]
+    configuration: dict[str, Any]
+    left_out: list[str]
+    paths: Paths
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all tables and figures."""
+        tabled = runs_of(number for table in self.tables for number in table.numbers)
+        drawn = {path: run for figure in self.figures for path, run in figure.runs.items()}
+        return list((tabled | drawn).values())
+
+
+def report(experiment: Experiment, scale: str) -> ShownReport:
+    """Return the report on the requested tables and figures at ``scale``."""
+    shown = experiment.existing(scale, experiment.requested)
+    return ShownReport(
+        scale,
+        [table(experiment, scale, name, columns) for name, columns in shown.tables.items()],
+        [figure(experiment, scale, name) for name in shown.figures],
+        experiment.request.as_written(),
+        experiment.left_out(scale, experiment.requested),
+        experiment.paths,
+    )
+
+
+def searches(experiment: Experiment, scale: str, requested: Requested) -> list[Search]:
+    """Return the searches that the runs of ``requested`` tables and figures need."""
+    untuned = replace(experiment, request=experiment.request.model_copy(update={"tune": False}))
+    tabled = [number for table in requested.tables.items() for number in numbers.numbers(untuned, scale, *table)]
+    figures = [figure(untuned, scale, name) for name in requested.figures]
+    runs = [run for number in tabled for run in (*number.all_runs, *number.all_timed)]
+    runs += [run for figure in figures for run in figure.runs.values()]
+    needed = {}
+    for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
+        search = tuning.search(experiment.catalog, scale, protocol, split, row)
+        if tuning.open_keys(experiment.catalog, search, protocol, row):
+            needed[search.folder(experiment.paths)] = search
+    return list(needed.values())
+
+
+def _definitions(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
+    """Return the definitions of a figure's probe measures and of their loss."""
+    panels = [panel for panel in figure.panels if panel.metric in PROBES]
+    probes = [(panel, vars(catalog.settings(scale, mark.protocol).probe)) for panel in panels for mark in panel.marks]
+    definitions = [PROBES[panel.metric].definition.format(**probe) for panel, probe in probes]
+    return list(dict.fromkeys([*definitions, *(PROBED_LOSS.format(**probe) for _, probe in probes)]))
+
+
+def _not_shown(figure: Figure) -> set[str]:
+    """Return the keys of ``unstated:`` that do not apply: swept keys, and seeds if the figure shows one seed."""
+    swept = {key for panel in figure.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
+    return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
+
+
+def _at_scale(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
+    """Return a ``panel`` with the marks of a scale."""
+    ids = experiment, scale, figure, panel
+    marks = [_mark(*ids, mark) for mark in panel.marks if scale == "paper" or mark.preview]
+    return replace(panel, marks=marks, levels=[_mark(*ids, mark) for mark in panel.levels])
+
+
+def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark: Mark) -> Mark:
+    """Return a ``mark`` with the numbers and files of a scale."""
+    document, protocol = figure.document, mark.protocol
+    if KINDS[figure.kind].reads == "partitions":
+        return replace(mark, files=[experiment.paths.partition(scale, protocol, mark.splits[0], document.seed)])
+    settings = experiment.catalog.settings(scale, protocol)
+    about = {"table": figure.id, "column": panel.title, "row": mark.algorithm, "scale": scale, "unit": "number"}
+    about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
+    seeds = run_specs.seeds(experiment, scale, protocol, document.seeds)
+    if KINDS[figure.kind].one_seed:
+        seeds = [document.seed or seeds[0]]
+    ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
+    runs = [tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids]
+    numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
+    label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
+    mark = replace(mark, label=label, numbers=numbers)
+    if figure.kind == "eigenvalues":
+        return replace(mark, files=[run.hessian for run in mark.runs])
+    if figure.kind == "surface":
+        return replace(mark, files=[mark.runs[0].surface(document.set)])
+    if document.across == "communications":
+        return replace(mark, steps=mark.runs[0].config.update.params.get("gossip_steps", 1))
+    return mark
+
+
+def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
+    """Return the points of a sweep, line by line, from left to right."""
+    points: dict[tuple[str, float], Mark] = {}
+    for mark in panel.marks:
+        runs = [tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs) for number in mark.numbers]
+        numbers = [replace(number, runs=of_seed) for number, of_seed in zip(mark.numbers, runs, strict=True)]
+        point = replace(mark, label=experiment.catalog.label(mark.line), algorithm=mark.line, numbers=numbers)
+        x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
+        scale = numbers[0].scale
+        where = f"config/figures: {panel.parameter} of {mark.algorithm} in {mark.protocol} ({scale} scale)"
+        if further:
+            xs = ", ".join(f"{value:g}" for value in (x, *further))
+            raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
+        if (mark.line, x) in points:
+            raise ConfigError(f"{where}: two points of {mark.line} have {x:g}; give each value once")
+        points[mark.line, x] = replace(point, x=x)
+    lines = list(dict.fromkeys(line for line, _ in points))
+    return [points[key] for key in sorted(points, key=lambda key: (lines.index(key[0]), key[1]))]
+
+
+def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
+    """Return a sweep's ``run``, or the plain row's run if both train the same.
+
+    :raises ConfigError: tuning would choose the value of the swept parameter.
+    """
+    ids = (run.scale, run.protocol, run.split)
+    search = tuning.search(experiment.catalog, *ids, run.algorithm)
+    keys = tuning.open_keys(experiment.catalog, search, run.protocol, run.algorithm)
+    for key in PARAMETERS[parameter].keys:
+        if key in keys:
+            raise ConfigError(
+                f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but `tune:` would choose "
+                f"{key}; give each point a variant that sets {key}"
+            )
+    plain = run_specs.resolved(experiment, RunIds(*ids, run.algorithm.partition("~")[0], run.seed))
+    return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
+
+
+def _label(label: str, run: Run) -> str:
+    parameters = [name for _, name, _, _ in string.Formatter().parse(label) if name]
+    return label.format(**{name: _value(name, run) for name in parameters})
+
+
+def _value(parameter: str, run: Run) -> float:
+    training = {key: getattr(run.config, key) for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
+    clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
+    values = {**run.config.update.params, **training, **clients}
+    compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
+    try:
+        return compute(values)
+    except KeyError:
+        where = f"config/figures: {run.algorithm} in {run.protocol}"
+        raise ConfigError(unknown("parameter", parameter, [n for n in PARAMETERS if n in values], where)) from None

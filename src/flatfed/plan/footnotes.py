@@ -1,0 +1,172 @@
+"""The lines under tables and figures on choices that a paper leaves open, tuning, and definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from flatfed import algorithms as registry
+from flatfed.config.protocol import Open
+from flatfed.plan import protocols, run_specs, tuning
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.experiment import Experiment
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.tables import Table
+from flatfed.runs import curvature
+from flatfed.runs.paths import without_label
+from flatfed.runs.run import Run
+from flatfed.runs.tuning_choice import Search
+
+Key = TypeVar("Key")
+
+
+#: Why tables show the Hessian scaled by the weights.
+SCALED = (
+    "Scaled: of diag(|w|) H diag(|w|). It does not change if filters ahead of normalisation become longer, which "
+    "changes H but not the model's function. Models that differ in H alone may differ only in the lengths of filters."
+)
+
+
+def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[Run]) -> list[str]:
+    """Return the lines under a ``table`` of ``runs``; one without printed numbers has no lines about papers.
+
+    ``columns``: the number of its declared columns.
+    """
+    lines, shown = [*row_notes(experiment.catalog, table.rows), *table.document.notes], table.columns.values()
+    if len(shown) < columns:
+        lines.insert(0, f"Shown: {len(shown)} of its {columns} columns, those that the configuration names.")
+    if table.printed:
+        lines += experiment.errata.notes(table.document.reference)
+    elif table.document.reason:
+        lines.append(f"Nothing printed to compare with: {table.document.reason}.")
+    lines += _peer_notes(table)
+    analysed = [column.metric for column in shown if column.metric and METRICS[column.metric].source == "analysis"]
+    lines += hessian_notes(experiment.catalog, runs if analysed else (), table.printed)
+    if any(curvature.METRICS[metric].scaled for metric in analysed):
+        lines.append(SCALED)
+    labels = {row.algorithm: row.label for row in table.rows.values()}
+    lines += tuning_notes(experiment, runs, labels, table.printed)
+    if table.printed and runs and runs[0].scale == "paper":
+        lines += [f"Not stated by the paper, {line}." for line in unstated(experiment, runs)]
+        lines += _choice_notes(experiment.catalog, runs, labels)
+    return lines
+
+
+def unstated(experiment: Experiment, runs: Sequence[Run], without: Iterable[str] = ()) -> list[str]:
+    """Return "key: value, and reason" of every choice of ``runs`` that their paper does not state.
+
+    An entry of ``unstated:`` applies to the ``rows`` and ``splits`` that it lists, to the algorithm that is its key, or
+    to all. ``without``: excluded keys.
+    """
+    lines: dict[str, None] = {}
+    for protocol, scale in dict.fromkeys((run.protocol, run.scale) for run in runs):
+        settings = experiment.catalog.settings(scale, protocol)
+        excluded = {*without, *(tuning.keys(settings) if experiment.request.tune else ())}
+        for key, entry in settings.unstated.items():
+            line = Open(says=entry) if isinstance(entry, str) else entry
+            rows = line.rows or ([key] if key in experiment.catalog.algorithms.declared else ["*"])
+            applies = (
+                run.protocol == protocol
+                and protocols.matching_any(rows, run.algorithm, without_label(run.algorithm))
+                and protocols.matching_any(line.splits or ["*"], run.split)
+                for run in runs
+            )
+            if key not in excluded and any(applies):
+                lines[f"{key.replace('_', ' ')}: {line.says}"] = None
+    return list(lines)
+
+
+def row_notes(catalog: Catalog, rows: Iterable[str]) -> list[str]:
+    """Return the notes of config/algorithms.yaml on ``rows`` and on the plain rows of variants."""
+    entries = catalog.algorithms
+    names = (name for row in rows for name in (row.partition("~")[0], row))
+    return list(dict.fromkeys(entries[name].note for name in names if name in entries and entries[name].note))
+
+
+def _peer_notes(table: Table) -> list[str]:
+    """Return a line for every column in which decentralised rows show another metric."""
+    lines: dict[str, None] = {}
+    for column in (column for column in table.columns.values() if column.peer_metric):
+        rows = [row for row in table.rows.values() if column.metric_of(row) == column.peer_metric]
+        if labels := ", ".join(row.label for row in rows):
+            words = [METRICS[name].words for name in (column.peer_metric, column.metric)]
+            peer, main = (text[0].lower() + text[1:] for text in words)
+            line = f"{column.headers[-1]}: of rows without a server ({labels}), {peer}; of the others, {main}."
+            lines[f"{line} They are two quantities, so none is marked as best."] = None
+    return list(lines)
+
+
+def hessian_notes(catalog: Catalog, runs: Iterable[Run], printed: bool = True) -> list[str]:
+    """Return a line for every image set of the Hessians of ``runs``; ``printed``: papers do not state them."""
+    settings = (run_specs.analysis_settings(catalog, "hessian", run.scale, run.protocol) for run in runs)
+    images = dict.fromkeys(of_protocol["images"] for of_protocol in settings)
+    loss = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
+    subset = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
+    return [f"{loss}, on {count:,} {subset}." for count in images]
+
+
+def tuning_notes(
+    experiment: Experiment, runs: Iterable[Run], labels: Mapping[str, str], printed: bool = True
+) -> list[str]:
+    """Return the lines on tuned or untuned hyper-parameters; ``labels``: algorithm -> its name."""
+    catalog, lines = experiment.catalog, []
+    for run in {run.row: run for run in runs}.values():
+        search = tuning.search(catalog, run.scale, run.protocol, run.split, run.algorithm)
+        if experiment.request.tune:
+            for key, value in tuning.chosen(catalog, experiment.paths, run).items():
+                part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
+                set_up = f"{part}; {catalog.settings(run.scale, run.protocol).label}, {search.split}"
+                line = f"Tuned on a validation part ({set_up}), {key.replace('_', ' ')} out of {_tried(search, key)}"
+                lines.append((line, f"{labels[run.algorithm]} {value:.4g}"))
+            continue
+        training, parameters = catalog.hyperparameters(run.scale, run.protocol, run.algorithm)
+        plain = without_label(run.algorithm)
+        name = catalog.label(plain) if plain != run.algorithm else labels[run.algorithm]
+        for key in tuning.open_keys(catalog, search, run.protocol, run.algorithm):
+            line = f"{key.replace('_', ' ')} is {({**training, **parameters})[key]:g}"
+            tried = _tried(search, key)
+            line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"
+            lines.append((line, name))
+    if experiment.request.tune:
+        return [f"{line}: {'; '.join(values)}." for line, values in _grouped(lines).items()]
+    return [f"Untuned, {', '.join(names)}: {line}." for line, names in _grouped(lines).items()]
+
+
+def _tried(search: Search, key: str) -> str:
+    return ", ".join(f"{number:.4g}" for number in search.grid[key])
+
+
+def _choice_notes(catalog: Catalog, runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
+    """Return the lines on choices between a paper and its code."""
+    made = []
+    for protocol, scale in dict.fromkeys((run.protocol, run.scale) for run in runs):
+        for row in filter(None, labels):
+            _, parameters = catalog.hyperparameters(scale, protocol, row)
+            for name, choice in registry.load(without_label(row)).parameters().items():
+                if not isinstance(choice, registry.Choice) or not choice.concerns_paper:
+                    continue
+                default = parameters[name] == choice.default
+                # Choices with options of other code are reported if they are not the default.
+                if not (choice.public_code and default):
+                    reason = f" ({choice.reason})" if choice.reason and default else ""
+                    line = f"{source_followed(name, parameters[name], choice)} {choice.doc}{reason}."
+                    made.append(((name, line), catalog.label(row)))
+    return [f"{', '.join(labels)}: {line}" for (_, line), labels in _grouped(made).items()]
+
+
+def _grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    """Return key -> its different values."""
+    groups: dict[Key, dict[str, None]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, {})[value] = None
+    return {key: list(values) for key, values in groups.items()}
+
+
+def source_followed(name: str, value: str | int, choice: registry.Choice) -> str:
+    """Return which source the ``value`` of the choice ``name`` follows."""
+    option = str(value).replace("_", " ")
+    if value in ("paper", "official_code"):
+        return f"the {option} is followed in {name},"
+    if value in choice.public_code:
+        return f"{name} is that of {value}, not the paper's:"
+    return f"{name} is {option!r}, not the {'paper' if 'paper' in choice.options else 'official code'}'s:"

@@ -1,0 +1,88 @@
+"""A number that a table or figure needs, and views of lists of numbers: all that the rules and commands ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.quantity import DEFAULT_ACCURACY
+from flatfed.plan.reference import Printed
+from flatfed.runs.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number of one seed, or of no seed: a ``metric`` of :mod:`flatfed.plan.metrics` in a cell of a table.
+
+    ``runs``: one per split of a mean; ``timed``: the run whose timing.json it reads; ``value``: a number known without
+    runs; the same of the row ``base`` that it is compared with as ``relative``. Without all of these the cell is not
+    applicable. ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final
+    evaluated rounds that are averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing``
+    evaluated rounds reaches targets. ``tolerance``: the largest differences from the paper that agree and that are near
+    (:func:`flatfed.tables.compare.agreement`), None for the default. ``judged``: whether the table compares the cell
+    with the ``paper``.
+    """
+
+    table: str
+    column: str
+    row: str
+    scale: str
+    metric: str
+    unit: str
+    seed: int | None = None
+    runs: tuple[Run, ...] = ()
+    timed: Run | None = None
+    value: float | None = None
+    relative: str | None = None
+    base: str | None = None
+    base_runs: tuple[Run, ...] = ()
+    base_timed: Run | None = None
+    base_value: float | None = None
+    target: float | None = None
+    window: int = 1
+    smoothing: int = 1
+    rounds: int = 0
+    accuracy: str = DEFAULT_ACCURACY
+    paper: Printed | None = None
+    compare: str = "values"
+    tolerance: tuple[float, float] | None = None
+    judged: bool = True
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs of the row and of its base row."""
+        return (*self.runs, *self.base_runs)
+
+    @property
+    def all_timed(self) -> list[Run]:
+        """The runs with a timing.json that the number reads."""
+        return [run for run in (self.timed, self.base_timed) if run]
+
+    @property
+    def analysed(self) -> bool:
+        """Whether the number reads the Hessians of its runs."""
+        return METRICS[self.metric].source == "analysis"
+
+
+def by_cell(numbers: Iterable[Number]) -> dict[tuple[str, str], list[Number]]:
+    """Return {(column, row): the numbers of a cell}."""
+    cells: dict[tuple[str, str], list[Number]] = {}
+    for number in numbers:
+        cells.setdefault((number.column, number.row), []).append(number)
+    return cells
+
+
+def runs_of(numbers: Iterable[Number]) -> dict[str, Run]:
+    """Return the runs of ``numbers`` by folder."""
+    return {run.path: run for number in numbers for run in number.all_runs}
+
+
+def inputs(numbers: Iterable[Number]) -> list[str]:
+    """Return the files that ``numbers`` read."""
+    files: dict[str, None] = {}
+    for number in numbers:
+        files |= dict.fromkeys(run.timing for run in number.all_timed)
+        files |= dict.fromkeys(run.hessian for run in number.all_runs if number.analysed)
+        files |= dict.fromkeys(file for run in number.all_runs for file in (run.partition, *run.files))
+    return list(files)
