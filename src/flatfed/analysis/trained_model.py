@@ -25,8 +25,7 @@ from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError
 from flatfed.runs import record as records
-from flatfed.runs.analysed_model import Digests
-from flatfed.runs.record import RunRecord
+from flatfed.runs.record import Digests, RunRecord
 
 
 @dataclass(frozen=True)
