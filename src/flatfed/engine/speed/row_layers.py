@@ -9,7 +9,7 @@ from torch import nn
 from flatfed.engine.speed.row_convolution import RowConv2d
 from flatfed.engine.speed.row_norm import RowGroupNorm
 from flatfed.engine.speed.taps import Cropped, Window
-from flatfed.models.group_norm_relu import Norm
+from flatfed.models.resnet18_gn import Norm
 
 CONVERTED = {nn.Conv2d: RowConv2d, Cropped: RowConv2d, nn.GroupNorm: RowGroupNorm, Norm: RowGroupNorm}
 
