@@ -17,8 +17,7 @@ import made
 from flatfed import cli
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.data import dataset, partition
-from flatfed.runs.analysed_model import Digests
-from flatfed.runs.record import read_finished
+from flatfed.runs.record import Digests, read_finished
 
 PROJECT = Path(__file__).parent / "small_project"
 

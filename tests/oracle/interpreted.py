@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d, group_norm, pad
 
 from flatfed.engine.job import assembly
-from flatfed.engine.speed import convolution_kernels, norm_kernels, row_convolution, row_norm, update_kernel
+from flatfed.engine.speed import convolution_kernels, norm_kernels, row_convolution, row_norm, taps, update_kernel
 from flatfed.engine.speed.fused_update import FusedUpdate
 from harness import description, simulation, write_problem
 
@@ -62,13 +62,13 @@ def with_gradients(result: Tensor, *leaves: Tensor) -> tuple[Tensor, tuple[Tenso
 
 @pytest.mark.parametrize(("size", "channels", "outputs", "kernel", "stride", "border", "implicit"), CONVOLUTIONS)
 def test_convolutions(calls, size, channels, outputs, kernel, stride, border, implicit):
-    window = row_convolution.Window(kernel, stride, (border[2], border[0]))
+    window = taps.Window(kernel, stride, border)
     images = torch.randn(ROWS, IMAGES, *size, channels, requires_grad=True)
     row = torch.randn(ROWS, outputs * channels * window.taps + 7)  # longer than the layer
     weights = row[:, 3:-4].view(ROWS, outputs, *kernel, channels).requires_grad_()
     parts = zip(images.permute(0, 1, 4, 2, 3), weights.permute(0, 1, 4, 2, 3), strict=True)
     expected = torch.stack([conv2d(pad(x, border), w, None, stride).permute(0, 2, 3, 1) for x, w in parts])
-    found = row_convolution.Convolution.apply(images, weights, window, window.output_size(size, border))
+    found = row_convolution.Convolution.apply(images, weights, window, window.output_size(size))
     same(with_gradients(found, images, weights), with_gradients(expected, images, weights))
     assert ("implicit_product" in calls) == implicit
     assert calls.count("implicit_product") == implicit * (1 + (stride == (1, 1)))

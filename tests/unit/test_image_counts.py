@@ -12,7 +12,7 @@ import pytest
 from flatfed import plan
 from flatfed.data import dataset as datasets
 from flatfed.data import manifest as manifests
-from flatfed.data import published, sources
+from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import run_specs, set_ups
 from flatfed.runs.paths import Paths
@@ -158,7 +158,7 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Pat
 def test_doubts_about_images_go_with_torchvisions_archive(tmp_path: Path) -> None:
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
     specs = set_ups.datasets(here, "paper", [("fedsmoo-cifar10", "dir0.6-100")])
-    path, (known,) = Path(here.paths.manifest("cifar10")), published.DIGESTS["cifar10"]
+    path, (known,) = Path(here.paths.manifest("cifar10")), manifests.DIGESTS["cifar10"]
     about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
 
     def notes(*digests: str) -> list[str]:

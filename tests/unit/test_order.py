@@ -14,7 +14,7 @@ from torchvision import datasets as published
 
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
-from flatfed.data.published import DIGESTS
+from flatfed.data.manifest import DIGESTS
 from flatfed.errors import DataError
 from shipped import EXP
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,7 @@ from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError
 from flatfed.runs import record as records
-from flatfed.runs.analysed_model import Digests
-from flatfed.runs.record import RunRecord
+from flatfed.runs.record import Digests, RunRecord
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,16 @@ class TrainedModel:
         if count is not None and count < len(positions):
             positions = np.sort(stream(seed, "subset").choice(positions, count, replace=False))
         return torch.from_numpy(positions).to(self.row.device)
+
+
+class Batches:
+    """Batches of ``size`` normalised images and labels at the positions ``index`` (n,)."""
+
+    def __init__(self, trained: TrainedModel, index: Tensor, size: int):
+        self.trained, self.parts = trained, index.split(size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return map(self.trained.batch, self.parts)
 
 
 def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> TrainedModel:

@@ -15,7 +15,6 @@ from typing import IO, Any
 import numpy as np
 
 from flatfed.data import manifest as manifests
-from flatfed.data import published
 from flatfed.data.keys import DatasetSpecification
 from flatfed.data.manifest import Manifest
 from flatfed.errors import DataError
@@ -162,7 +161,7 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
     remarks["equals in training and test data"] = _repeated(hashes, np.arange(len(labels)) < len(train.labels))
     for remark, count in (+remarks).items():
         print(f"dataset {name!r}: warning: images with {remark}: {count}", file=sys.stderr)
-    if note := published.doubt(name, manifest.digest, manifest):
+    if note := manifests.doubt(name, manifest.digest, manifest):
         print(note, file=sys.stderr)
 
 

@@ -12,6 +12,13 @@ NAME = "dataset.json"
 #: Keys of a source that are paths of one machine.
 PATHS = {"path", "order"}
 
+#: Published dataset -> digests of its images, one for each known order.
+DIGESTS: dict[str, tuple[str, ...]] = {
+    # The order of results/published/orders/cifar10.npz, of all runs in results/published.
+    "cifar10": ("6adf59017ff70f169ba675edfdc5a7f9dc209f08b55331b8eaa09163ac6cbebf",),
+    **dict.fromkeys(("cifar100", "emnist", "fashion_mnist"), ()),
+}
+
 
 class Manifest(JsonDocument):
     """A dataset of ``train`` and ``test`` images of ``shape`` (C, H, W) uint8, ``bytes`` in total.
@@ -39,3 +46,18 @@ def write(path: str | os.PathLike[str], manifest: Manifest) -> None:
 def read(path: str | os.PathLike[str]) -> Manifest:
     """Return the manifest in ``path``; OSError or DataError if it is unreadable."""
     return Manifest.of_json(read_json(path), str(path))
+
+
+def doubt(name: str, digest: str, manifest: Manifest | None) -> str:
+    """Return a note on images with ``digest`` that are not known to be those of the published dataset ``name``, or "".
+
+    The images of ``manifest`` are known if torchvision read them, because it checks the MD5 of its archives. Other
+    datasets have no published contents: their images depend on Pillow's version or are a user's.
+    """
+    proven = manifest is not None and manifest.digest == digest and manifest.source["source"] == "torchvision"
+    if name not in DIGESTS or digest in DIGESTS[name] or proven:
+        return ""
+    return (
+        f"dataset {name!r}: these may not be the published images: their digest {digest[:12]} is unknown (other "
+        "contents or another order). A torchvision source proves them; `order` of a source restores a known order"
+    )

@@ -84,7 +84,7 @@ _CARDS = {
 }
 
 #: Other shipped files of this folder.
-PARTS = ("group_norm_relu", "pretrained", "torchvision_resnet")
+PARTS = ("pretrained", "torchvision_resnet")
 
 FILES = UserFiles("model", __name__, _CARDS, PARTS)
 look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file

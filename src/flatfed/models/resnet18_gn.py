@@ -10,7 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
-from flatfed.models.group_norm_relu import Norm
+
+class Norm(nn.GroupNorm):
+    """relu(GroupNorm(x) + shortcut); without ``shortcut`` no addition, without ``rectify`` no ReLU."""
+
+    def forward(self, x: Tensor, shortcut: Tensor | None = None, rectify: bool = False) -> Tensor:
+        x = super().forward(x)
+        x = x if shortcut is None else x + shortcut
+        return relu(x) if rectify else x
 
 
 class BasicBlock(nn.Module):

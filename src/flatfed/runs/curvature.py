@@ -19,7 +19,7 @@ from flatfed.config.json_document import JsonDocument
 from flatfed.config.values import NotEmpty, Number
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.runs.analysed_model import AnalysedModel, Digests
+from flatfed.runs.record import AnalysedModel, Digests
 from flatfed.runs.uncertainty import Agreement, Difference, RelativeErrors
 
 FORMAT = 3

@@ -124,6 +124,29 @@ class RunRecord(JsonDocument):
                 )
 
 
+class Digests(JsonDocument):
+    """SHA-256 digests of a run's description (may be unknown), model file, dataset and partition."""
+
+    run: str | None
+    model: str
+    dataset: str
+    partition: str
+
+    @classmethod
+    def of_run(cls, record: RunRecord, model: str) -> Digests:
+        """Return the digests of a run; ``model`` is that of its model file."""
+        data = {"dataset": record.dataset_digest, "partition": record.partition_digest}
+        return cls(run=record.description_digest, model=model, **data)
+
+
+class AnalysedModel(JsonDocument):
+    """The model of the run ``name``, ``<protocol>/<split>/<algorithm>/seed<k>``."""
+
+    name: str
+    scale: str
+    digests: Digests
+
+
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...]) -> None:
     """Write ``record`` to ``path``, atomically, with its seal and the digests of ``files``."""
     record = record.model_copy(update={"files": {file.name: digest_file(file) for file in files}})

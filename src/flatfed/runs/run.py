@@ -10,9 +10,8 @@ from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
-from flatfed.runs.analysed_model import AnalysedModel, Digests
 from flatfed.runs.paths import DEFAULT, Paths, RunIds
-from flatfed.runs.record import METRICS, MODEL, RECORD, RunRecord
+from flatfed.runs.record import METRICS, MODEL, RECORD, AnalysedModel, Digests, RunRecord
 from flatfed.runs.run_config import RunConfig
 from flatfed.runs.timing import TIMING
 

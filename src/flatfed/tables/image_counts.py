@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flatfed.data import manifest as manifests
-from flatfed.data import published
 from flatfed.errors import DataError
 from flatfed.files import misread
 from flatfed.plan.set_ups import DatasetSpec
@@ -30,13 +29,13 @@ def with_counts(setting: str, datasets: Mapping[str, DatasetSpec], counts: Itera
 
 
 def doubts(datasets: Mapping[str, DatasetSpec], contents: Iterable[Mapping[str, list[str]]]) -> list[str]:
-    """Return :func:`flatfed.data.published.doubt` of ``contents``: {dataset: digests of the data of runs}."""
+    """Return :func:`flatfed.data.manifest.doubt` of ``contents``: {dataset: digests of the data of runs}."""
     notes, pairs = [], {(name, digest) for of_cell in contents for name in of_cell for digest in of_cell[name]}
     for name, digest in sorted(pairs):
         path, manifest = datasets[name].manifest if name in datasets else None, None
         with contextlib.suppress(OSError, DataError):  # an unreadable one proves nothing
             manifest = manifests.read(path) if path else None
-        notes.append(published.doubt(name, digest, manifest))
+        notes.append(manifests.doubt(name, digest, manifest))
     return list(filter(None, notes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
 from flatfed.analysis.hessian.stages import Stages
 from flatfed.analysis.hessian.vector_products import HessianProducts, remedies
-from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
+from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
 from flatfed.data.streams import stream
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
@@ -51,16 +51,6 @@ class HessianSettings:
     precision: str
     seed: int
     pyhessian: bool
-
-
-class Batches:
-    """Micro-batches of normalised images and labels; PyHessian's data loader."""
-
-    def __init__(self, trained: TrainedModel, index: Tensor, size: int):
-        self.trained, self.parts = trained, index.split(size)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return map(self.trained.batch, self.parts)
 
 
 def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSettings) -> None:

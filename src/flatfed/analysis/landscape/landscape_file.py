@@ -25,7 +25,7 @@ from flatfed.config.json_document import JsonDocument
 from flatfed.config.values import Number
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
-from flatfed.runs.analysed_model import AnalysedModel
+from flatfed.runs.record import AnalysedModel
 
 FORMAT, KIND = 3, "surface"
 REMEDY = "delete it; the next call rebuilds it"

@@ -9,7 +9,7 @@ import copy
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import directions, landscape_file
 from flatfed.analysis.landscape.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
-from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
+from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
 from flatfed.engine.memory import shortage
@@ -54,27 +54,24 @@ class LossEvaluator:
     """Evaluates weights of a model on the images ``index`` (n,), as the run does up to rounding."""
 
     def __init__(self, trained: TrainedModel, index: Tensor):
-        self.trained, self.index = trained, index
+        self.layout, self.images = trained.layout, len(index)
         size = trained.record.config.evaluation.batch_size
-        self.size = min(size, len(index), CPU_BATCH if index.device.type == "cpu" else size)
+        batches = Batches(trained, index, min(size, len(index), CPU_BATCH if index.device.type == "cpu" else size))
         fits = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= CACHE_BYTES
-        self.cached = list(self._batches()) if fits else None
+        self.batches = list(batches) if fits else batches
         self.model = copy.deepcopy(trained.model)
 
     @torch.no_grad()
     def __call__(self, row: Tensor) -> np.ndarray:
         """Return (2,), float64: mean cross-entropy in nats and accuracy of the weights ``row`` (parameters,)."""
-        for parameter, view in zip(self.model.parameters(), self.trained.layout.views(row).values(), strict=True):
+        for parameter, view in zip(self.model.parameters(), self.layout.views(row).values(), strict=True):
             parameter.data = view
         sums = torch.zeros(2, dtype=torch.float64, device=row.device)
-        for images, labels in self.cached or self._batches():
+        for images, labels in self.batches:
             output = self.model(images)
             sums[0] += cross_entropy(output, labels, reduction="sum").double()
             sums[1] += (output.argmax(dim=1) == labels).sum()
-        return (sums / len(self.index)).cpu().numpy()
-
-    def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
-        return map(self.trained.batch, self.index.split(self.size))
+        return (sums / self.images).cpu().numpy()
 
 
 def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSettings) -> None:

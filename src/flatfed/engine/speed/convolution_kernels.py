@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from flatfed.engine.speed.row_convolution import Sides, Window
+    from flatfed.engine.speed.taps import Sides, Window
 
 
 @triton.jit

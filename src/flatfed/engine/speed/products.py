@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from flatfed.engine.speed import taps
+from flatfed.engine.speed.taps import Window
 
 POINTS, DENSE = 64, 4  # pixels of the largest images on which a product is faster (batches of 50)
 
@@ -52,8 +53,8 @@ class DenseProduct(Product):
 
     def __init__(self, layer: nn.Conv2d, size: tuple[int, int]):
         super().__init__(layer, size)
-        (height, width), (left, _, top, _) = size, taps.border(layer)
-        self.outputs = taps.output_size(layer, size)
+        window = Window.of(layer)
+        (height, width), (top, left), self.outputs = size, window.corner, window.output_size(size)
 
         def tap(row: int, column: int, y: int, x: int) -> int | None:
             tap_y, tap_x = y + top - row * layer.stride[0], x + left - column * layer.stride[1]
@@ -98,7 +99,7 @@ def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
 
 
 def _kind(layer: nn.Conv2d, size: tuple[int, int]) -> type[Product] | None:
-    pixels, bare = size[0] * size[1], not any(taps.border(layer))
+    pixels, bare = size[0] * size[1], not any(Window.of(layer).border)
     if layer.groups > 1:
         return None
     if bare and layer.kernel_size == (1, 1) and pixels <= POINTS:

@@ -10,46 +10,21 @@ kernel. Images of several rows are channels-last: (R, B, H, W, C).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, pad
+from torch.nn.functional import pad
 
 from flatfed.engine.second_stream import on_second_stream
 from flatfed.engine.speed.acceleration import kernels_for
 from flatfed.engine.speed.rows_first import channels_first, channels_last, rows_first
+from flatfed.engine.speed.taps import Sides, Window
 
-Sides = tuple[int, int]
-Border = tuple[int, ...]  # padding (left, right, top, bottom), negative to crop
 MOST_TILES = 400  # three for each multiprocessor of an H100
 
 accelerated_for = partial(kernels_for, module="convolution_kernels")
-
-
-@dataclass(frozen=True)
-class Window:
-    """How a convolution moves over images; ``corner``: padding (top, left), negative to crop."""
-
-    kernel: Sides
-    stride: Sides
-    corner: Sides
-
-    @property
-    def taps(self) -> int:
-        return self.kernel[0] * self.kernel[1]
-
-    def output_size(self, size: Sides, border: Border) -> Sides:
-        """Return (H', W') for images of ``size`` (H, W) with the padding ``border`` (left, right, top, bottom)."""
-        left, right, top, bottom = border
-        padded = size[0] + top + bottom, size[1] + left + right
-        height, width = ((padded[i] - self.kernel[i]) // self.stride[i] + 1 for i in range(2))
-        return height, width
-
-    def settings(self) -> tuple[int, ...]:
-        return (self.taps, self.kernel[1], *self.stride, *self.corner)
 
 
 @cache
@@ -186,11 +161,8 @@ class RowConvolution(torch.autograd.Function):
     """The convolution of one row: images (B, C, H, W) and kernels (O, C, h, w) -> (B, O, H', W')."""
 
     @staticmethod
-    def forward(images: Tensor, kernels: Tensor, window: Window, border: Border) -> Tensor:
-        left, right, top, bottom = border
-        if left == right >= 0 and top == bottom >= 0:
-            return conv2d(images, kernels, None, window.stride, (top, left))
-        return conv2d(pad(images, border), kernels, None, window.stride)
+    def forward(images: Tensor, kernels: Tensor, window: Window) -> Tensor:
+        return window.convolve(images, kernels)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -198,22 +170,21 @@ class RowConvolution(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, dims: tuple[int | None, ...], images: Tensor, kernels: Tensor, window: Window, border: Border
+        info: Any, dims: tuple[int | None, ...], images: Tensor, kernels: Tensor, window: Window
     ) -> tuple[Tensor, int]:
         images = channels_last(rows_first(images, dims[0], info.batch_size))
         kernels = rows_first(kernels, dims[1], info.batch_size).permute(0, 1, 3, 4, 2)
-        size = window.output_size(tuple(images.shape[2:4]), border)
+        size = window.output_size(tuple(images.shape[2:4]))
         return channels_first(Convolution.apply(images, kernels, window, size)), 0
 
 
 class RowConv2d(nn.Conv2d):
-    """``window`` and ``border``, padding (left, right, top, bottom), replace the layer's own settings."""
+    """``window`` replaces the layer's own settings."""
 
     window: Window
-    border: Border
 
     def forward(self, images: Tensor) -> Tensor:
         if images.dim() == 3:
             return self(images[None])[0]
-        result = RowConvolution.apply(images, self.weight, self.window, self.border)
+        result = RowConvolution.apply(images, self.weight, self.window)
         return result if self.bias is None else result + self.bias[:, None, None]

@@ -6,12 +6,12 @@ import copy
 
 from torch import nn
 
-from flatfed.engine.speed import taps
-from flatfed.engine.speed.row_convolution import RowConv2d, Window
+from flatfed.engine.speed.row_convolution import RowConv2d
 from flatfed.engine.speed.row_norm import RowGroupNorm
-from flatfed.models.group_norm_relu import Norm
+from flatfed.engine.speed.taps import Cropped, Window
+from flatfed.models.resnet18_gn import Norm
 
-CONVERTED = {nn.Conv2d: RowConv2d, taps.Cropped: RowConv2d, nn.GroupNorm: RowGroupNorm, Norm: RowGroupNorm}
+CONVERTED = {nn.Conv2d: RowConv2d, Cropped: RowConv2d, nn.GroupNorm: RowGroupNorm, Norm: RowGroupNorm}
 
 
 def convert(model: nn.Module) -> nn.Module:
@@ -22,8 +22,7 @@ def convert(model: nn.Module) -> nn.Module:
             plain = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
             if not plain or isinstance(module.padding, str) or type(module) not in CONVERTED:
                 continue
-            module.border = taps.border(module)
-            module.window = Window(module.kernel_size, module.stride, (module.border[2], module.border[0]))
+            module.window = Window.of(module)
         if type(module) in CONVERTED and (not isinstance(module, nn.GroupNorm) or module.affine):
             module.__class__ = CONVERTED[type(module)]
     return model

@@ -17,7 +17,7 @@ from torch.nn.functional import group_norm
 from flatfed.engine.second_stream import on_second_stream
 from flatfed.engine.speed.acceleration import kernels_for
 from flatfed.engine.speed.rows_first import channels_first, channels_last, rows_first
-from flatfed.models.group_norm_relu import Norm
+from flatfed.models.resnet18_gn import Norm
 
 accelerated_for = partial(kernels_for, module="norm_kernels")
 

@@ -20,29 +20,68 @@ CHECKED = 2  # random images in the comparison of both models
 TOLERANCE = 1e-4  # largest difference of their float32 outputs, relative to the largest output
 
 
+Sides = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a convolution moves over images; ``border``: padding (left, right, top, bottom), negative to crop."""
+
+    kernel: Sides
+    stride: Sides
+    border: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layer: nn.Conv2d) -> Window:
+        """Return the window of ``layer``, :class:`Cropped` or plain."""
+        high, wide = layer.padding
+        return cls(layer.kernel_size, layer.stride, getattr(layer, "border", (wide, wide, high, high)))
+
+    @property
+    def corner(self) -> Sides:
+        """Padding (top, left)."""
+        return self.border[2], self.border[0]
+
+    @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1]
+
+    def settings(self) -> tuple[int, ...]:
+        """Return what kernels need of the window."""
+        return (self.taps, self.kernel[1], *self.stride, *self.corner)
+
+    def output_size(self, size: Sides) -> Sides:
+        """Return (H', W') for images of ``size`` (H, W)."""
+        left, right, top, bottom = self.border
+        padded = size[0] + top + bottom, size[1] + left + right
+        height, width = ((padded[i] - self.kernel[i]) // self.stride[i] + 1 for i in range(2))
+        return height, width
+
+    def convolve(self, images: Tensor, kernels: Tensor, bias: Tensor | None = None, groups: int = 1) -> Tensor:
+        """Return the convolution (B, O, H', W') of ``images`` (B, C, H, W)."""
+        left, right, top, bottom = self.border
+        if left == right >= 0 and top == bottom >= 0:
+            return conv2d(images, kernels, bias, self.stride, self.corner, groups=groups)
+        return conv2d(pad(images, self.border), kernels, bias, self.stride, groups=groups)
+
+
 class Cropped(nn.Conv2d):
     """A convolution without its dead taps: the kernel's live window, on the padded or cropped input."""
 
-    def __init__(self, full: nn.Conv2d, window: tuple[slice, slice], size: tuple[int, int]):
+    def __init__(self, full: nn.Conv2d, window: tuple[slice, slice], size: Sides):
         kernel = tuple(part.stop - part.start for part in window)
         channels, bias = (full.in_channels, full.out_channels), full.bias is not None
         super().__init__(*channels, kernel, full.stride, groups=full.groups, bias=bias)
         self.border: tuple[int, ...] = ()
         for side, count, part, width, step, low in zip(
-            size, output_size(full, size), window, kernel, full.stride, full.padding, strict=True
+            size, Window.of(full).output_size(size), window, kernel, full.stride, full.padding, strict=True
         ):
             before = low - part.start
             after = (count - 1) * step + width - side - before
             self.border = (before, after, *self.border)  # pad starts with the last dimension
-        left, right, top, bottom = self.border
-        self.even = left == right >= 0 and top == bottom >= 0
-        if self.even:
-            self.padding = (top, left)
 
     def forward(self, images: Tensor) -> Tensor:
-        if self.even:
-            return conv2d(images, self.weight, self.bias, self.stride, self.padding, groups=self.groups)
-        return conv2d(pad(images, self.border), self.weight, self.bias, self.stride, groups=self.groups)
+        return Window.of(self).convolve(images, self.weight, self.bias, self.groups)
 
 
 @dataclass(frozen=True)
@@ -134,22 +173,9 @@ def all_taps(model: nn.Module) -> LiveTaps:
     return LiveTaps(model, replace(layout, extra=1), layout, {}, torch.empty(0))
 
 
-def border(layer: nn.Conv2d) -> tuple[int, ...]:
-    if isinstance(layer, Cropped):
-        return layer.border
-    return layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]
-
-
-def output_size(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
-    left, right, top, bottom = border(layer)
-    height, width = size[0] + top + bottom, size[1] + left + right
-    taps, step = layer.kernel_size, layer.stride
-    return (height - taps[0]) // step[0] + 1, (width - taps[1]) // step[1] + 1
-
-
-def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
+def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, Sides]:
     """Return name -> (H, W) of the images that reach each plain convolution with one image size."""
-    seen: dict[str, set[tuple[int, int]]] = {}
+    seen: dict[str, set[Sides]] = {}
     handles = []
     for name, layer in model.named_modules():
         plain = type(layer) in (nn.Conv2d, Cropped) and layer.padding_mode == "zeros" and layer.dilation == (1, 1)
@@ -167,11 +193,11 @@ def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tupl
     return {name: shapes.pop() for name, shapes in seen.items() if len(shapes) == 1}
 
 
-def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
+def _window(layer: nn.Conv2d, size: Sides) -> tuple[slice, slice]:
     """Return the kernel's live window on images of ``size`` (H, W)."""
     parts = []
     for side, count, taps, step, low in zip(
-        size, output_size(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
+        size, Window.of(layer).output_size(size), layer.kernel_size, layer.stride, layer.padding, strict=True
     ):
         live = [tap for tap in range(taps) if any(0 <= out * step - low + tap < side for out in range(count))]
         parts.append(slice(live[0], live[-1] + 1) if live else slice(0, taps))
