@@ -81,8 +81,8 @@ class Counted:
             *between, ctx = rest
             found = hook(w, *between, Watched(ctx, self))
             if name == "finish":
-                model = w[:, : self.run.layout.size]
-                self.sent += sum(value.numel() for value in (model, *found.values()))
+                uploads = {"w": w[:, : self.run.layout.size], **found[1]}
+                self.sent += sum(value.numel() for value in uploads.values())
             return found
 
         return watched
