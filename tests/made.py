@@ -19,12 +19,11 @@ from flatfed.plan.reference import Printed
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian
+from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian, agreement
 from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
-from flatfed.runs.uncertainty import agreement
 from flatfed.tables.cell import Cell
 
 DIGEST = "0" * 64

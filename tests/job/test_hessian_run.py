@@ -19,14 +19,14 @@ from flatfed import cli
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian import measure as hessians
-from flatfed.analysis.hessian.measure import HessianSettings
+from flatfed.analysis.hessian.summary import HessianSettings
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import write_sealed
 from flatfed.plan.metrics import METRICS
-from flatfed.runs import curvature, uncertainty
+from flatfed.runs import curvature
 from flatfed.runs.curvature import Converged, Hessian
 from flatfed.runs.run_config import RunConfig
 from flatfed.tables import readings
@@ -216,7 +216,7 @@ def test_tables_read_the_file(trained, tmp_path):
         )
         (one,) = readings.read_source(number, number.runs, None)
         assert METRICS[name].function(one.reading) == getattr(found.scaled if scaled else found.unscaled, field)
-        beside = uncertainty.pyhessian_mean([found], name)
+        beside = curvature.pyhessian_mean([found], name)
         if scaled:
             assert beside is None
             continue
@@ -224,7 +224,7 @@ def test_tables_read_the_file(trained, tmp_path):
         assert beside.within == getattr(found.agreement, field).within
     alone = make(trained, tmp_path / "alone.json")
     assert alone.pyhessian_value("hessian_trace") is None
-    assert uncertainty.pyhessian_mean([alone], "hessian_trace") is None
+    assert curvature.pyhessian_mean([alone], "hessian_trace") is None
 
 
 def refused(problem: Path, message: str, **settings) -> None:

@@ -15,7 +15,7 @@ import made
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.errors import FlatFedError
-from flatfed.runs.uncertainty import agreement, half_width
+from flatfed.runs.curvature import agreement, half_width
 from harness import draw_of_signs, seeded, split_images
 
 SIZE = 100

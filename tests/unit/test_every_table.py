@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import made
@@ -31,8 +32,8 @@ def here(experiment, tmp_path, monkeypatch):
     return tmp_path
 
 
-def forecast(*words: str) -> dict:
-    return plan.forecast(cli.parser(["plan"]).parse_args(["plan", *words]))[0]
+def forecast(*words: str) -> pd.DataFrame:
+    return plan.forecast(cli.parser(["plan"]).parse_args(["plan", *words]))[0].T
 
 
 @pytest.mark.parametrize("table", sampled(TABLES, SAMPLE))

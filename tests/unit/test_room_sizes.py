@@ -17,18 +17,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
     "": 459,
-    "algorithms": 999,
-    "analysis": 861,
-    "config": 1181,
-    "commands": 1309,
-    "data": 1103,
-    "engine": 3518,
-    "figures": 786,
-    "models": 446,
-    "plan": 2622,
-    "runs": 827,
-    "tables": 1397,
-    "snakemake_support": 233,
+    "algorithms": 905,
+    "analysis": 816,
+    "config": 1191,
+    "commands": 1244,
+    "data": 1087,
+    "engine": 3311,
+    "figures": 796,
+    "models": 442,
+    "plan": 2556,
+    "runs": 823,
+    "tables": 1400,
+    "snakemake_support": 227,
 }
 
 #: Tokens that are no code.

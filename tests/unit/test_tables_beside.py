@@ -12,7 +12,7 @@ import pytest
 import made as fixtures
 from flatfed.errors import DataError
 from flatfed.plan.number import Number
-from flatfed.runs.uncertainty import OtherEstimate
+from flatfed.runs.curvature import OtherEstimate
 from flatfed.tables import cells, claims, compare
 from flatfed.tables.cell import Cell
 from made import cell_numbers

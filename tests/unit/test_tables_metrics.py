@@ -16,7 +16,7 @@ from flatfed.plan.metrics import METRICS, RELATIVES, unit_of
 from flatfed.plan.number import Number
 from flatfed.plan.quantity import Reading
 from flatfed.plan.units import UNITS, as_printed, signed, written
-from flatfed.runs.uncertainty import RelativeErrors
+from flatfed.runs.curvature import RelativeErrors
 from flatfed.tables import cells
 
 DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}

@@ -34,7 +34,7 @@ class FedDyn(Algorithm):
         return g.add_(ctx.scratch["pull"])
 
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
-        return {"h": ctx.client["h"] + (w - ctx.received)}, {}
+        return {"h": ctx.client["h"].add_(w - ctx.received)}, {}
 
     def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
         """The server updates the mean of h over all m clients by its changes."""

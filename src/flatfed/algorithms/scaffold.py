@@ -31,7 +31,7 @@ class Scaffold(DividesBySteps, FedAvg):
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
         """Upload c_i^+ - c_i."""
         delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
-        return {"c": ctx.client["c"] + delta}, {"delta": delta}
+        return {"c": ctx.client["c"].add_(delta)}, {"delta": delta}
 
     def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
         c = server["c"].add(uploads["delta"].sum(dim=0, keepdim=True), alpha=1 / ctx.client_count)

@@ -4,7 +4,7 @@ Reads all files of config/ and `table_folders`. Reports every mistake with file,
 cells and runs. Lists the printed numbers that no cell uses. With names of algorithms, checks instead that their hooks
 keep the contract of docs/add-an-algorithm.md, on a toy problem.
 
-examples:
+example:
   python -m flatfed check --config config/config.yaml
   python -m flatfed check fedsmoo my_algorithm
 """

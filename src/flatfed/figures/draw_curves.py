@@ -23,6 +23,7 @@ from flatfed.figures.palette import strokes, styles
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import PROBES
 from flatfed.plan.figures import Panel
+from flatfed.runs.paths import without_label
 from flatfed.runs.record import METRICS, RunRecord
 from flatfed.tables.readings import read_history
 
@@ -89,7 +90,7 @@ def draw(spec: ShownFigure) -> Figure:
 def _need_own_legends(panels: list[Panel]) -> bool:
     """Return whether each panel shows other values of an algorithm's parameter, in the same shades."""
     labels = [[line.label for line in panel.marks] for panel in panels]
-    bases = [[line.algorithm.partition("~")[0] for line in panel.marks] for panel in panels]
+    bases = [[without_label(line.algorithm) for line in panel.marks] for panel in panels]
     repeated = any(len(set(names)) < len(names) for names in bases)
     return repeated and any(names != labels[0] for names in labels)
 

@@ -17,7 +17,7 @@ from flatfed.figures.draw_bars import FILLED, bar
 from flatfed.figures.style import caption, count_text, gridded, legend, seed_text
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
-from flatfed.runs import curvature, uncertainty
+from flatfed.runs import curvature
 from flatfed.runs.curvature import Hessian
 
 #: Metric -> title of its panel.
@@ -78,7 +78,7 @@ def _explanation(bars: list[Bar]) -> str:
         " Scaled: of diag(|w|) H diag(|w|). Rescaled filters can change H but not the model; they do not change the "
         "scaled Hessian. If only the left bar is lower, the models may differ in filter lengths alone."
     )
-    errors = [uncertainty.largest_errors(complete, metric) for metric in TITLES]
+    errors = [curvature.largest_errors(complete, metric) for metric in TITLES]
     if None not in errors:
         shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
         text += f" Largest standard error of the choice of images, one seed: {shares} (left and right)."

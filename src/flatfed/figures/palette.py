@@ -12,6 +12,8 @@ from typing import Any
 
 from matplotlib.colors import to_hex, to_rgb
 
+from flatfed.runs.paths import without_label
+
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (4.5, 1.4)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4))
 
 #: Algorithm id -> (colour, dash pattern).
@@ -58,7 +60,7 @@ def style(algorithm: str) -> tuple[str, object]:
 
 def rank(algorithm: str) -> int:
     """Return the rank of an algorithm id in legends; users' algorithms come last."""
-    base = algorithm.partition("~")[0]
+    base = without_label(algorithm)
     return list(STYLES).index(base) if base in STYLES else len(STYLES)
 
 
@@ -67,7 +69,7 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
 
     Several lines of one algorithm go from light to its colour; the last one has its dash pattern.
     """
-    bases = [algorithm.partition("~")[0] for algorithm in algorithms]
+    bases = [without_label(algorithm) for algorithm in algorithms]
     looks = []
     for index, (algorithm, base) in enumerate(zip(algorithms, bases, strict=True)):
         turn, last = bases[:index].count(base), bases.count(base) - 1

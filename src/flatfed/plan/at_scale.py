@@ -16,7 +16,7 @@ from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
-from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Search
 
@@ -259,7 +259,7 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
                 f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but `tune:` would choose "
                 f"{key}; give each point a variant that sets {key}"
             )
-    plain = run_specs.resolved(experiment, RunIds(*ids, run.algorithm.partition("~")[0], run.seed))
+    plain = run_specs.resolved(experiment, RunIds(*ids, without_label(run.algorithm), run.seed))
     return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
 
 

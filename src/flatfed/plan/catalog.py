@@ -20,25 +20,12 @@ from flatfed.config.strict_yaml import read
 from flatfed.config.table import DECLARATIONS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData
 from flatfed.plan import checks, data_sources, lookup, partitions
-from flatfed.plan.lookup import Entries
+from flatfed.plan.lookup import Declared, Entries
 from flatfed.plan.protocols import ResolvedProtocol, complete_algorithm, of_algorithm, variants
+from flatfed.runs.paths import without_label
 
 #: Key of a table file that declares entries -> type of the file of this name.
 SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
-
-
-@dataclass(frozen=True)
-class Declared:
-    """The ``content`` of an id, declared in ``file`` at ``key``, "" for the entire file."""
-
-    content: Any
-    file: str
-    key: str = ""
-
-    @property
-    def where(self) -> str:
-        """File and key, for messages."""
-        return f"{self.file}: {self.key}" if self.key else self.file
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +64,7 @@ class Catalog:
     @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
     def split_settings(self, scale: str, protocol: str, split: str) -> partitions.SplitSettings:
         """Return the partition, client sampling and topology of ``split``."""
-        return partitions.of_split(split, self.protocols[protocol], scale, self)
+        return partitions.of_split(split, self.protocols[protocol], scale, self.splits, self.datasets)
 
     def hyperparameters(
         self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
@@ -113,7 +100,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, Source], w
     for name, entry in declared["algorithms"].items():
         with algorithms.refusing(name):
             checks.check_algorithm(name, entry.content, entry.where)
-            plain = declared["algorithms"][name.partition("~")[0]].content
+            plain = declared["algorithms"][without_label(name)].content
             algorithms[name] = complete_algorithm(name, entry.content, plain)
     for name, entry in declared["protocols"].items():
         with protocols.refusing(name):
@@ -122,7 +109,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, Source], w
             protocols.update({protocol.id: protocol for protocol in resolved})
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
-            lookup.check("protocol", name.partition("~")[0], protocols, protocol.file)
+            lookup.check("protocol", without_label(name), protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
     files = {name: entry.where for name, entry in declared["splits"].items()}
     return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", FIGURE), sources, files)

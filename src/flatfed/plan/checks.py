@@ -7,7 +7,6 @@ import itertools
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from flatfed import algorithms as registry
 from flatfed import models
@@ -20,15 +19,13 @@ from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import lookup, partitions, protocols
-from flatfed.plan.lookup import Entries
+from flatfed.plan.lookup import Declared, Entries
 from flatfed.plan.metrics import METRICS, SETS, unit_of
 from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.plan.quantity import ACCURACIES
 from flatfed.plan.units import UNITS, units_of
 from flatfed.runs import graphs
-
-if TYPE_CHECKING:
-    from flatfed.plan.catalog import Declared
+from flatfed.runs.paths import without_label
 
 
 def check_id(name: str, where: str) -> None:
@@ -66,7 +63,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
 
 def check_algorithm(name: str, entry: AlgorithmDocument, where: str) -> None:
     """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
-    base = name.partition("~")[0]
+    base = without_label(name)
     lookup.check_algorithm(base, registry.names(), where)
     protocols.check_overrides(base, entry.set or {}, f"{where}.set")
 
@@ -117,7 +114,7 @@ def _check_algorithms(settings: Settings, algorithms: Entries[AlgorithmDocument]
     for key, name, overrides in overridden:
         if name not in algorithms.declared:
             lookup.check_algorithm(name, algorithms, f"{where}{key}")
-        protocols.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
+        protocols.check_overrides(without_label(name), overrides, f"{where}{key}.{name}")
 
 
 def _check_patterns(

@@ -10,6 +10,7 @@ from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs import graphs
+from flatfed.runs.paths import without_label
 
 #: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
 FEWEST = 0.1
@@ -60,7 +61,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
 @functools.lru_cache(4096)
 def _built(catalog: Catalog, scale: str, protocol: str, algorithm: str) -> registry.Algorithm:
     _, parameters = catalog.hyperparameters(scale, protocol, algorithm)
-    return registry.build(algorithm.partition("~")[0], parameters)
+    return registry.build(without_label(algorithm), parameters)
 
 
 @functools.lru_cache(4096)
@@ -92,7 +93,7 @@ def training_split(protocol: str, algorithm: str, split: str, pattern: str, cata
 
     :raises ConfigError: the split does not exist, or the algorithm cannot train on it.
     """
-    if registry.load(algorithm.partition("~")[0]).decentralised:
+    if registry.load(without_label(algorithm)).decentralised:
         split = pattern.replace("*", split)
         lookup.check("split", split, catalog.splits, f"{where}: decentralised")
     check_pair(protocol, split, algorithm, catalog, where)

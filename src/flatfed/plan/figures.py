@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
 from flatfed.plan import compatibility, lookup
-from flatfed.plan.catalog import Catalog, Declared
+from flatfed.plan.catalog import Catalog
 from flatfed.plan.figure_kinds import KINDS, PROBES
+from flatfed.plan.lookup import Declared
 from flatfed.plan.number import Number
 from flatfed.runs.run import Run
 

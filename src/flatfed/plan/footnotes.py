@@ -79,7 +79,7 @@ def unstated(experiment: Experiment, runs: Sequence[Run], without: Iterable[str]
 def row_notes(catalog: Catalog, rows: Iterable[str]) -> list[str]:
     """Return the notes of config/algorithms.yaml on ``rows`` and on the plain rows of variants."""
     entries = catalog.algorithms
-    names = (name for row in rows for name in (row.partition("~")[0], row))
+    names = (name for row in rows for name in (without_label(row), row))
     return list(dict.fromkeys(entries[name].note for name in names if name in entries and entries[name].note))
 
 

@@ -1,17 +1,33 @@
-"""Look-up of ids, and the errors for unknown ids."""
+"""Declared ids, their look-up, and the errors for unknown ids."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flatfed import errors
 from flatfed.errors import ConfigError, FlatFedError, MissingData
+from flatfed.runs.paths import without_label
 
 Entry = TypeVar("Entry")
 Resolved = TypeVar("Resolved")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The ``content`` of an id, declared in ``file`` at ``key``, "" for the entire file."""
+
+    content: Any
+    file: str
+    key: str = ""
+
+    @property
+    def where(self) -> str:
+        """File and key, for messages."""
+        return f"{self.file}: {self.key}" if self.key else self.file
 
 
 class Entries(dict[str, Entry]):
@@ -33,7 +49,7 @@ class Entries(dict[str, Entry]):
 
     def error(self, name: str) -> FlatFedError | None:
         """Return the error of a refused entry, or of the plain entry of a labelled variant."""
-        return self.refused.get(name) or self.refused.get(name.partition("~")[0])
+        return self.refused.get(name) or self.refused.get(without_label(name))
 
     @contextmanager
     def refusing(self, name: str) -> Iterator[None]:

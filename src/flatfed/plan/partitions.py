@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from flatfed.config.datasets import DatasetDocument
 from flatfed.config.split import Split
 from flatfed.data.keys import INHERITED, PartitionSettings, PartitionSpecification
+from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs.run_config import SamplingSettings, TopologySettings
-
-if TYPE_CHECKING:
-    from flatfed.plan.catalog import Catalog
-    from flatfed.plan.protocols import ResolvedProtocol
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,20 @@ class SplitSettings:
         return active * local_epochs * -(-(self.images // clients) // batch_size)
 
 
-def of_split(split: str, protocol: ResolvedProtocol, scale: str, catalog: Catalog) -> SplitSettings:
+def of_split(
+    split: str,
+    protocol: ResolvedProtocol,
+    scale: str,
+    splits: Mapping[str, Split],
+    datasets: Mapping[str, DatasetDocument],
+) -> SplitSettings:
     """Return the settings of ``split`` in ``protocol`` at ``scale``.
 
     At preview scale the protocol's factors multiply clients and participation. The classes per client shrink with the
     number of classes (10 of 100 are 2 of 20). A held-out domain keeps its index.
     """
-    entry, settings = catalog.splits[split], protocol.scales[scale]
-    dataset, printed = (catalog.datasets[at.dataset] for at in (settings, protocol.at_paper_scale))
+    entry, settings = splits[split], protocol.scales[scale]
+    dataset, printed = (datasets[at.dataset] for at in (settings, protocol.at_paper_scale))
     scheme, classes = entry.scheme, dataset.classes
     clients = entry.clients if scheme != "domain" else entry.clients_per_domain
     if scheme != "central":
@@ -52,7 +56,7 @@ def of_split(split: str, protocol: ResolvedProtocol, scale: str, catalog: Catalo
     elif scheme == "pathological":
         of_scheme["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
     elif entry.images_of:
-        pooled = of_split(entry.images_of, protocol, scale, catalog).partition
+        pooled = of_split(entry.images_of, protocol, scale, splits, datasets).partition
         of_scheme["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
     if settings.client_test_images:
         of_scheme["client_test"] = settings.client_test_images

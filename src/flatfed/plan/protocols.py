@@ -14,6 +14,7 @@ from flatfed.config.protocol import CHANGES, DEFAULTS, Protocol, Settings
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
+from flatfed.runs.paths import without_label
 
 #: Training keys that an algorithm may override.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
@@ -76,7 +77,7 @@ def matching_any(patterns: Iterable[str], *ids: str) -> bool:
 
 def complete_algorithm(name: str, entry: AlgorithmDocument, plain: AlgorithmDocument) -> AlgorithmDocument:
     """Return the complete ``entry`` of a row; the default label is the ``plain`` row's, followed by the settings."""
-    label = plain.label or registry.load(name.partition("~")[0]).__name__
+    label = plain.label or registry.load(without_label(name)).__name__
     overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in (entry.set or {}).items())
     return entry.model_copy(update={"label": entry.label or ", ".join(filter(None, (label, overrides)))})
 
@@ -103,7 +104,7 @@ def of_algorithm(
     Later sources override earlier ones: the protocol; its block for the algorithm; for a variant, its ``entry`` and the
     protocol's block for it; the values ``chosen`` by tuning.
     """
-    base = algorithm.partition("~")[0]
+    base = without_label(algorithm)
     overrides = {**settings.algorithms.get(base, {})}
     if algorithm != base:
         overrides |= entry.set | settings.algorithms.get(algorithm, {})

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from flatfed import models
 from flatfed.plan.catalog import Catalog
-from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
 
@@ -52,7 +52,7 @@ def _config_of_row(catalog: Catalog, ids: RunIds, chosen: tuple[tuple[str, float
         **length,
         model={**model.as_written(), "options": options},
         **training,
-        update={"name": ids.algorithm.partition("~")[0], "params": parameters},
+        update={"name": without_label(ids.algorithm), "params": parameters},
         evaluation=settings.evaluation.model_dump(include={"every", "sets", "batch_size"}),
         **({"probe": settings.probe.as_written()} if settings.probe else {}),
         executor=settings.executor.as_written(),

@@ -11,10 +11,12 @@ from flatfed import algorithms as registry
 from flatfed.config.table import ColumnGroup, RowEntry, TableDocument
 from flatfed.errors import ConfigError
 from flatfed.plan import checks, compatibility, lookup, protocols
-from flatfed.plan.catalog import Catalog, Declared
+from flatfed.plan.catalog import Catalog
+from flatfed.plan.lookup import Declared
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.metrics.facts import FACTS
 from flatfed.plan.reference import FLAG, Reference
+from flatfed.runs.paths import without_label
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Column:
 
     def metric_of(self, row: Row) -> str:
         """Return the metric of ``row``."""
-        if self.peer_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
+        if self.peer_metric and registry.load(without_label(row.algorithm)).decentralised:
             return self.peer_metric
         return self.metric or row.entry.metric
 

@@ -21,7 +21,7 @@ from flatfed.plan.catalog import Catalog
 from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs import record as records
 from flatfed.runs import tuning_choice
-from flatfed.runs.paths import Paths, RunIds
+from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.record import RECORD
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Point, Search, TuningChoice
@@ -62,9 +62,9 @@ def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) ->
 
     :raises ConfigError: the clients have too few images for a validation part.
     """
-    plain = catalog.protocols[protocol.partition("~")[0]]
+    plain = catalog.protocols[without_label(protocol)]
     tune = plain.scales[scale].tune
-    owner = next((name for name in (row, row.partition("~")[0]) if tune and name in tune.grids), None)
+    owner = next((name for name in (row, without_label(row)) if tune and name in tune.grids), None)
     if owner is None:
         return None
     tuned_split = tune.split or split

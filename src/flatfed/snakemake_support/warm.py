@@ -70,9 +70,10 @@ def _connect(address: str, owner: str) -> socket.socket:
 
 
 def serve(owner: str) -> None:
-    """Import torch, then fork per connection to the socket on standard input, until process ``owner`` ends."""
+    """Import torch and pydantic, then fork per connection to the socket on standard input, until ``owner`` ends."""
     import safetensors.torch  # noqa: F401
     import torch
+    from pydantic import BaseModel  # noqa: F401
 
     torch.func.vmap(torch.neg)(torch.zeros(2))  # the first vmap imports more modules
     if len(os.listdir("/proc/self/task")) > 1:

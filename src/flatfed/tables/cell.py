@@ -8,7 +8,7 @@ from typing import Any
 from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY
 from flatfed.plan.reference import Printed
-from flatfed.runs.uncertainty import OtherEstimate, RelativeErrors
+from flatfed.runs.curvature import OtherEstimate, RelativeErrors
 
 #: Fields that a cell has from its numbers.
 REQUESTED = (
@@ -40,7 +40,7 @@ class Cell:
         the cell has no sources
 
     ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
-    (:func:`flatfed.runs.uncertainty.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
+    (:func:`flatfed.runs.curvature.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
     machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
     {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`. ``outdated``:
     run -> how its code differs from the present; ``warnings`` has these, too.

@@ -16,7 +16,7 @@ from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.plan.number import Number, by_cell
 from flatfed.plan.tables import Column, Row
-from flatfed.runs import uncertainty
+from flatfed.runs import curvature
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding
 
@@ -147,8 +147,8 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         runs=[run.in_results.path for entry in measured for run in entry.number.runs],
         base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
         problems=list(dict.fromkeys(run.problem for run in readings if run.problem)),
-        beside=None if number.relative else uncertainty.pyhessian_mean(hessians, number.metric),
-        errors=uncertainty.largest_errors(hessians, number.metric),
+        beside=None if number.relative else curvature.pyhessian_mean(hessians, number.metric),
+        errors=curvature.largest_errors(hessians, number.metric),
         warnings=[
             *(f"{hessian.about.run}: {text}" for hessian in hessians for text in hessian.warnings_about(number.metric)),
             *dict.fromkeys(run.warning for run in readings if run.warning),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from torch.nn.utils import vector_to_parameters
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
 from flatfed.analysis.hessian.stages import Stages
+from flatfed.analysis.hessian.summary import HessianSettings
 from flatfed.analysis.hessian.vector_products import HessianProducts, remedies
 from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
 from flatfed.data.streams import stream
@@ -28,29 +29,10 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
-from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian
-from flatfed.runs.uncertainty import agreement
+from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian, agreement
 
 #: First keys of the streams of random vectors and of the parts; surfaces use the streams from 0 on.
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
-
-
-@dataclass(frozen=True)
-class HessianSettings:
-    """Arguments of ``flatfed hessian``."""
-
-    images: int | None  # None: all training images
-    top: int  # eigenvalues
-    residual: float  # ||H v - lambda v|| / |lambda| that is enough
-    products: int  # at most, for the eigenvalues
-    trace_error: float  # standard error / |trace| that is enough
-    vectors: int  # at most, for the trace
-    parts: int  # of the images, for their sampling error
-    block: int  # vectors of a graph
-    micro_batch: int  # images of a graph
-    precision: str
-    seed: int
-    pyhessian: bool
 
 
 def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSettings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,8 +12,23 @@ from flatfed.analysis.hessian.eigen import Eigenpairs
 from flatfed.analysis.hessian.estimates import MeanEstimate
 from flatfed.runs.curvature import SCALED, Converged, Estimates, Hessian
 
-if TYPE_CHECKING:
-    from flatfed.analysis.hessian.measure import HessianSettings
+
+@dataclass(frozen=True)
+class HessianSettings:
+    """Arguments of ``flatfed hessian``."""
+
+    images: int | None  # None: all training images
+    top: int  # eigenvalues
+    residual: float  # ||H v - lambda v|| / |lambda| that is enough
+    products: int  # at most, for the eigenvalues
+    trace_error: float  # standard error / |trace| that is enough
+    vectors: int  # at most, for the trace
+    parts: int  # of the images, for their sampling error
+    block: int  # vectors of a graph
+    micro_batch: int  # images of a graph
+    precision: str
+    seed: int
+    pyhessian: bool
 
 
 def summarise(eigenpairs: Eigenpairs, trace: MeanEstimate, share: float) -> Estimates:
