@@ -1,4 +1,4 @@
-"""The base of all algorithms: hooks on rows, with FedAvg's behaviour as defaults.
+"""The base of all algorithms: hooks on rows. The defaults are FedAvg; the class ``FedAvg`` adds a server learning rate.
 
 The models that train together are the rows of a matrix ``w`` (rows, parameters), one row per client. Norms, clips and
 inner products are per row. A client's round is ``start``, local steps, ``finish``; the server's is ``aggregate``. A
@@ -60,8 +60,9 @@ class Algorithm:
 
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
-    weights only in sums, scalings, norms and inner products of whole rows. Not inherited: each class must declare it.
-    ``version``: increase it when results change.
+    weights only in sums, scalings, norms and inner products of whole rows, so the engine may leave out weights that
+    only meet padding. Each class must declare it for itself: a hook can break it. ``version``: increase it when results
+    change.
     """
 
     version: int = 1
@@ -99,7 +100,8 @@ class Algorithm:
         return bool(vars(type(self)).get("whole_rows"))
 
     def filled_scratch(self) -> tuple[str, ...]:
-        return ("previous",) * self.remembers + ("full_gradient",) * bool(self.full_passes)
+        vectors = {"previous": self.remembers, "full_gradient": self.full_passes}
+        return tuple(name for name, used in vectors.items() if used)
 
     def stored_vectors(self) -> int:
         """Return how many vectors of the model's size a client stores."""
@@ -116,7 +118,11 @@ class Algorithm:
         return getattr(self, "rho", 0.0)
 
     def start(self, w: Tensor, ctx: Context) -> Vectors:
-        """Before the first local step: ``w`` (rows, parameters) is the received model; return scratch vectors."""
+        """Before the first local step: return scratch vectors.
+
+        ``w`` (rows, parameters) is a copy of the received model: a change in place moves the start of the local steps,
+        but not ``ctx.received``.
+        """
         return {}
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
@@ -132,7 +138,7 @@ class Algorithm:
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
-        """Return ``w`` moved along ``d``."""
+        """Return ``w`` moved along ``d``; may change it in place."""
         return w.addcmul_(d, ctx.lr, value=-1)
 
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:

@@ -78,7 +78,7 @@ class ClientState:
         if not at_once:
             self._before |= {c: {name: self.copy(name, c) for name in self.store} for c in map(int, clients)}
         rows = self.gather(clients)
-        yield rows
+        yield rows  # not in a try block: after an exception, nothing is stored
         self._unwritten.append((clients, rows))
         if not at_once:
             self._write()

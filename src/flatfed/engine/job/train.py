@@ -57,11 +57,11 @@ def train(
 
     ``weights``: file of the pre-trained weights, if the run has some. ``stop_after``: stop after this number
     of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. ``since``: accept the run that another
-    process finished after this time. Returns whether the run is finished.
+    process finished after this time; by default none. Returns whether the run is finished.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
-    there: ``diverged_at`` in run.json, and no line of that round. SIGTERM or SIGINT stops it before the next local
-    step or evaluation batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it stops with a
+    there: ``diverged_at`` in run.json, and no line of that round. SIGTERM, SIGINT or SIGHUP stops it before the next
+    local step or batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it stops with a
     checkpoint; ``rows`` and ``state`` of the run may change before it resumes.
 
     :raises DataError: data or partition do not fit the run.
@@ -194,11 +194,13 @@ class Job:
         return size
 
     def _stop(self, reason: Exception) -> None:
+        cause = reason if isinstance(reason, interruption.Stopped) else "stopped for lack of memory"
         if not self.simulation.state.consistent:
+            text = "the round cannot be undone, the same command resumes from the last checkpoint"
+            print(f"{self.label}: {cause} within round {self.simulation.round + 1}; {text}", file=sys.stderr)
             return
         began = time.monotonic()
         size = self._write_state()
         written = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
         text = f"checkpoint written ({written}), the same command resumes from it"
-        cause = reason if isinstance(reason, interruption.Stopped) else "stopped for lack of memory"
         print(f"{self.label}: {cause} after round {self.simulation.round}; {text}", file=sys.stderr)
