@@ -78,6 +78,16 @@ MISTAKES = {
         "aggregate",
         rf"returned {ROWS}; expected: as 'w' a tensor \(1, \d+\)",
     ),
+    "start returns a vector of the engine": (
+        'remembers = True\n\n    def start(self, w, ctx):\n        return {"previous": w}',
+        "start",
+        "returned a vector 'previous', which scratch does not declare; declared: none",
+    ),
+    "aggregate returns no model": (
+        "def aggregate(self, server, uploads, ctx):\n        return {}",
+        "aggregate",
+        r"returned \[\]; expected: the next model 'w'",
+    ),
     "aggregate returns what is not declared": (
         'server_state = ("v",)\n\n    def aggregate(self, server, uploads, ctx):\n        return {"m": server["v"]}',
         "aggregate",
@@ -154,10 +164,11 @@ FUNCTIONAL = """
         return w - ctx.lr * d
 
     def finish(self, w, ctx):
-        return {"c": ctx.client["m"], "m": ctx.client["c"]}, {"m": ctx.client["m"], "w": 2 * w}
+        return {"c": ctx.client["m"], "m": ctx.client["c"]}, {"part": ctx.client["m"][:, 5:], "w": 2 * w}
 
     def aggregate(self, server, uploads, ctx):
-        return {"old": server["w"], "w": uploads["w"].mean(dim=0, keepdim=True) / 2 + 0.1 * server["old"]}
+        mean = uploads["w"].mean(dim=0, keepdim=True) / 2 + uploads["part"].mean()
+        return {"old": server["w"], "w": mean + 0.1 * server["old"]}
 """
 IN_PLACE = """
     def start(self, w, ctx):
@@ -177,11 +188,12 @@ IN_PLACE = """
 
     def finish(self, w, ctx):
         m, c = ctx.client["m"].clone(), ctx.client["c"].clone()
-        return {"c": ctx.client["c"].copy_(m), "m": ctx.client["m"].copy_(c)}, {"m": m, "w": w.mul_(2)}
+        return {"c": ctx.client["c"].copy_(m), "m": ctx.client["m"].copy_(c)}, {"part": m[:, 5:], "w": w.mul_(2)}
 
     def aggregate(self, server, uploads, ctx):
         old = server["w"].clone()
-        server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True) / 2 + 0.1 * server["old"])
+        mean = uploads["w"].mean(dim=0, keepdim=True) / 2 + uploads["part"].mean()
+        server["w"].copy_(mean + 0.1 * server["old"])
         return {"w": server["w"], "old": server["old"].copy_(old)}
 """
 DECLARED = '    client_state = ("m", "c")\n    server_state = ("old",)\n    scratch = ("first", "last")\n'
@@ -209,6 +221,15 @@ def test_a_corrected_gradient_that_is_a_clients_vector_is_clipped_in_a_copy(tmp_
     one, other = (simulation(tmp_path, description(name)) for name in ("fedsame", "fedcopy"))
     one.advance(), other.advance()
     assert torch.equal(one.state.store["m"], other.state.store["m"]) and one.state.store["m"].any()
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_corrected_gradient_may_repeat_one_number(tmp_path, outside, executor):
+    outside.write("fedmean", "class FedMean(FedAvg):\n    def correct(self, g, w, ctx):\n"
+        "        return g.mean(dim=1, keepdim=True).expand_as(g)\n")
+    run = simulation(tmp_path, description("fedmean", clip_norm=0.1), executor)
+    run.advance()
+    assert not torch.equal(run.server["w"][0], run.weights.initial)
 
 
 def test_a_hook_that_an_algorithm_sets_for_itself_is_called(tmp_path, outside):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -93,12 +94,18 @@ def test_a_run_stops_with_its_checkpoint_and_resumes_with_the_remedy(tmp_path, m
     assert "Traceback" not in said and "stopped for lack of memory after round 2; checkpoint written" in said
     last = said.strip().splitlines()[-1]
     assert last.startswith("flatfed train: round 3: not enough memory on cpu (") and "2.50 GiB more" in last
-    for words in ("`rows: 3`", "`state: file`", "`executor: sequential`", "`batch_size`", "`precision:"):
-        assert words in last
+    keys, restart = last.split("from the first round again")
+    assert all(key in keys for key in ("`rows: 3`", "`state: file`", "`batch_size` of `evaluation`"))
+    assert "`executor: sequential`" in restart
     assert not (tmp_path / "parts" / "run.json").exists()
     with monkeypatch.context() as patch:
+        patch.setattr("flatfed.engine.client_state.ClientState.load", Mock(side_effect=ERRORS["on a GPU"]))
+        assert command(tmp_path, "parts", **changes) == cli.REFUSED
+    assert "flatfed train: while resuming: not enough memory" in capsys.readouterr().err
+    remedies = {"rows": 3, "state": "file", "evaluation": {"every": 1, "sets": ["test"], "batch_size": 5}}
+    with monkeypatch.context() as patch:
         taken = lack(patch, most=3)
-        assert command(tmp_path, "parts", rows=3, state="file", **changes) == 0
+        assert command(tmp_path, "parts", **remedies, **changes) == 0
     said = capsys.readouterr().err
     assert max(taken) == 3 and "from round 2 of its checkpoint" in said and "client state is in a file" in said
     record, whole = (records.read_finished(tmp_path / out) for out in ("parts", "whole"))

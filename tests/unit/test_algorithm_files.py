@@ -49,6 +49,10 @@ SLIPS = {
         "def update(self, d, w, ctx):\n        return w.sub_(ctx.lr * d)",
         ["FedBad.update(self, d, w, ctx); expected: update(self, w, d, ctx), in this order"],
     ),
+    "a function in place of a value": (
+        "def proximal(self):\n        return 0.1",
+        ["FedBad.proximal: a function in place of a value; expected: @property"],
+    ),
     "no self": (
         "def correct(g, w, ctx):\n        return g",
         ["FedBad.correct(g, w, ctx); expected: correct(self, g, w, ctx)"],
@@ -72,6 +76,22 @@ def test_a_slip_in_a_building_block_names_the_blocks_file(outside):
     outside.write("fedbad", "from flatfed.algorithms._block import Block\n\n\nclass FedBad(Block, FedAvg):\n    pass\n")
     with pytest.raises(ConfigError, match=f"{block}: Block.corect: did you mean 'correct'"):
         algorithms.load("fedbad")
+
+
+def test_a_hook_behind_the_base_is_refused(outside):
+    """Python would call the base's."""
+    text = f"class Median:\n    def aggregate(self, server, uploads, ctx):\n        {AGGREGATE}\n\n\n"
+    path = outside.write("fedbad", f"{text}class FedBad(FedAvg, Median):\n    pass\n")
+    with pytest.raises(ConfigError, match=f"{path}: FedBad: Median.aggregate is never called.*; name Median first"):
+        algorithms.load("fedbad")
+
+
+def test_a_default_of_public_code_selects_its_class(outside):
+    imports = "from flatfed.algorithms import Choice\nfrom flatfed.algorithms.feddyn import FedDyn\n\n\n"
+    options = '    regulariser = Choice("FL-SAM@2c16149", ("paper", "FL-SAM@2c16149"), "the proximal term")\n'
+    outside.write("fedform", f"{imports}class FedForm(FedDyn):\n{options}")
+    assert algorithms.build("fedform", {}).proximal == 0
+    assert algorithms.build("fedform", {"regulariser": "paper"}).proximal > 0
 
 
 #: What is right, however near it is to a slip.

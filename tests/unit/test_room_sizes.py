@@ -17,15 +17,15 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
     "": 459,
-    "algorithms": 905,
+    "algorithms": 913,
     "analysis": 816,
     "config": 1191,
     "commands": 1244,
     "data": 1087,
-    "engine": 3311,
+    "engine": 3325,
     "figures": 796,
     "models": 442,
-    "plan": 2556,
+    "plan": 2558,
     "runs": 823,
     "tables": 1400,
     "snakemake_support": 227,

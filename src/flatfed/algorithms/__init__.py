@@ -67,7 +67,8 @@ def build(name: str, params: Mapping[str, Any]) -> Algorithm:
     The values of public code select classes of :mod:`flatfed.algorithms.as_published`.
     """
     kind = load(name)
-    chosen = {(key, str(value)) for key, value in params.items() if "@" in str(value)}
+    values = {key: params.get(key, parameter.default) for key, parameter in kind.parameters().items()}
+    chosen = {(key, value) for key, value in values.items() if "@" in str(value)}
     return (_as_published(kind, frozenset(chosen)) if chosen else kind)(**params)
 
 

@@ -21,6 +21,8 @@ def check(kind: type[Algorithm]) -> None:
         for name, value in vars(owner).items():
             if name in HOOKS and isinstance(value, FunctionType):
                 _check_arguments(name, value)
+            elif name in DECLARED and name not in HOOKS and isinstance(value, FunctionType):
+                raise ConfigError(f"{location(value)}: a function in place of a value; expected: @property before it")
             elif name[0] != "_" and name not in DECLARED:
                 names = DECLARED if isinstance(value, FunctionType | property) else DECLARED.keys() - HOOKS
                 for similar in difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR):
@@ -28,6 +30,10 @@ def check(kind: type[Algorithm]) -> None:
                         f"{inspect.getfile(owner)}: {owner.__name__}.{name}: did you mean {similar!r}? hooks: "
                         f"{', '.join(sorted(HOOKS))}; begin the name with an underscore if it is your own"
                     )
+    for owner in kind.__mro__[kind.__mro__.index(Algorithm) + 1 :]:
+        for name in HOOKS.keys() & vars(owner).keys():
+            problem = f"{owner.__name__}.{name} is never called, that of Algorithm comes first"
+            raise ConfigError(f"{inspect.getfile(kind)}: {kind.__name__}: {problem}; name {owner.__name__} first")
 
 
 def _check_arguments(name: str, function: FunctionType) -> None:
@@ -39,9 +45,9 @@ def _check_arguments(name: str, function: FunctionType) -> None:
         bound = {arguments[0]: None}
     if any(parameter in arguments and parameter != value for parameter, value in bound.items()):
         expected = f"{name}({', '.join(arguments)})"
-        raise ConfigError(f"{place(function)}{signature}; expected: {expected}, in this order")
+        raise ConfigError(f"{location(function)}{signature}; expected: {expected}, in this order")
 
 
-def place(function: Callable) -> str:
+def location(function: Callable) -> str:
     """Return file, class and name of a ``function``, for messages."""
     return f"{function.__code__.co_filename}: {function.__qualname__}"

@@ -8,15 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._base import VECTOR_KINDS
 from flatfed.algorithms._context import Context, Vectors
-from flatfed.algorithms._names import place
+from flatfed.algorithms._names import location
 from flatfed.errors import FlatFedError
 
 
 def refuse(hook: Callable, value: Any, expected: str) -> None:
     is_tensor = isinstance(value, Tensor)
     text = f"a tensor {tuple(value.shape)} of {value.dtype}" if is_tensor else " ".join(repr(value)[:80].split())
-    raise FlatFedError(f"{place(hook)}: returned {text}; expected: {expected}")
+    raise FlatFedError(f"{location(hook)}: returned {text}; expected: {expected}")
 
 
 def checked(hook: Callable, value: Any, like: Tensor, name: str = "") -> Tensor:
@@ -27,8 +28,9 @@ def checked(hook: Callable, value: Any, like: Tensor, name: str = "") -> Tensor:
 
 
 def apart(value: Tensor, vectors: Iterable[Tensor]) -> Tensor:
-    """Return ``value``, or a copy if it is the memory of one of ``vectors``, which may change first."""
-    return value.clone() if any(value.data_ptr() == vector.data_ptr() for vector in vectors) else value
+    """Return ``value``, or a copy if it repeats memory or shares that of ``vectors``, which may change first."""
+    shared = {vector.untyped_storage().data_ptr() for vector in vectors}
+    return value.clone() if 0 in value.stride() or value.untyped_storage().data_ptr() in shared else value
 
 
 def write(hook: Callable, values: Any, vectors: Vectors, kind: str) -> None:
@@ -40,11 +42,12 @@ def write(hook: Callable, values: Any, vectors: Vectors, kind: str) -> None:
     """
     if not isinstance(values, Mapping):
         refuse(hook, values, f"a dict of vectors of {kind}, {{}} if none changes")
+    names = [name for name in vectors if name == "w" or name not in VECTOR_KINDS[kind]]
     for name, value in values.items():
-        if name not in vectors:
-            declared = ", ".join(map(repr, vectors)) or "none"
+        if name not in names:
+            declared = ", ".join(map(repr, names)) or "none"
             problem = f"returned a vector {name!r}, which {kind} does not declare; declared: {declared}"
-            raise FlatFedError(f"{place(hook)}: {problem}")
+            raise FlatFedError(f"{location(hook)}: {problem}")
         checked(hook, value, vectors[name], name)
     changed = {name: value for name, value in values.items() if value is not vectors[name]}
     for name, value in {name: apart(value, vectors.values()) for name, value in changed.items()}.items():
@@ -61,6 +64,7 @@ def finish(algorithm: Algorithm, w: Tensor, ctx: Context) -> Vectors:
     for name, value in uploads.items():
         if not isinstance(value, Tensor) or value.ndim != 2 or len(value) != len(w):
             refuse(hook, value, f"as upload {name!r} a tensor ({len(w)}, any)")
+    checked(hook, uploads["w"], w[:, : ctx.layout.size], "w")
     uploads = {name: apart(value, ctx.client.values()) for name, value in uploads.items()}
     write(hook, returned[0], ctx.client, "client_state")
     return uploads

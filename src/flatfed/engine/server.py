@@ -18,5 +18,8 @@ class ServerSimulation(Simulation):
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
         aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
         with full_precision():
-            hooks.write(aggregate, aggregate(ctx.server, updates.uploads, ctx), self.server, "server_state")
+            changed = aggregate(ctx.server, updates.uploads, ctx)
+        hooks.write(aggregate, changed, self.server, "server_state")
+        if "w" not in changed:
+            hooks.refuse(aggregate, sorted(changed), "the next model 'w' among the server's vectors")
         updates.models = list(updates.uploads["w"])

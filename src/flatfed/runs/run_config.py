@@ -104,7 +104,7 @@ class RunConfig(RunSettings):
     }
     #: Those without effect on numbers and seconds.
     NEUTRAL: ClassVar = {"checkpoint_every", "emulate_bfloat16"}
-    #: Those that may change before a run resumes.
+    #: Those that, with the batch size of evaluations, may change before a run resumes.
     RESUMABLE: ClassVar = {*NEUTRAL, "rows", "state"}
 
     algorithm: str

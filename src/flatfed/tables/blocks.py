@@ -191,7 +191,7 @@ def _text(table: FilledTable, cell: Cell, rank: str) -> CellText:
     beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
     texts = {
         "ours": _ours(table, cell),
-        "beside": beside + f" {WARNED}" * is_warned(cell),
+        "beside": f"{beside} {WARNED}" if is_warned(cell) else beside,
         "paper": paper,
         "difference": "" if cell.difference is None else signed(cell.difference, unit, decimals),
     }

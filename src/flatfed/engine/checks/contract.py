@@ -21,14 +21,16 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
 from flatfed.runs.run_config import RunConfig
 
+#: Change of the training -> the cause of other results.
+HINTS = {"an interruption": ": state in an attribute is lost; declare a vector, which checkpoints contain"}
 SIZES, TEST, ROUNDS, TOLERANCE = [7, 12, 5, 9, 10, 6], 8, 4, 1e-12
 SETTINGS = {
-    **{"scale": "preview", "protocol": "toy", "split": "toy", "seed": 1, "precision": "float64"},
+    "scale": "preview", "protocol": "toy", "split": "toy", "seed": 1, "precision": "float64",
     "dataset": {"name": "toy", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
-    **{"model": {"name": "cnn_tiny", "options": {}}, "augmentation": "none", "clip_norm": 1.5, "weight_decay": 0.01},
-    **{"rounds": ROUNDS, "batch_size": 4, "local_epochs": 2, "learning_rate": 0.2, "learning_rate_decay": 0.9},
-    **{"evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": TEST}, "checkpoint_every": ROUNDS},
-    **{"executor": {"cpu": "sequential", "cuda": "sequential"}, "sampling": {"scheme": "all"}},
+    "model": {"name": "cnn_tiny", "options": {}}, "augmentation": "none", "clip_norm": 1.5, "weight_decay": 0.01,
+    "rounds": ROUNDS, "batch_size": 4, "local_epochs": 2, "learning_rate": 0.2, "learning_rate_decay": 0.9,
+    "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": TEST}, "checkpoint_every": ROUNDS,
+    "executor": {"cpu": "sequential", "cuda": "sequential"}, "sampling": {"scheme": "all"},
 }
 
 
@@ -39,7 +41,7 @@ def check(name: str) -> Iterator[str]:
     """
     run = trained(name, "sequential")
     file, results = inspect.getfile(type(run.algorithm)), vectors(run)
-    yield "hooks return declared vectors, draw no random numbers of their own and keep no other state"
+    yield "hooks return declared vectors and draw no random numbers of their own"
     if not all(values.isfinite().all() for values in results.values()):
         raise FlatFedError(f"{file}: not finite after {ROUNDS} rounds")
     if torch.equal(run.server["w"][0], run.weights.initial):
@@ -48,11 +50,11 @@ def check(name: str) -> Iterator[str]:
     for change, other in (
         ("all clients at once", trained(name, "stacked")),
         ("clients in another order", trained(name, "sequential", backwards=True)),
-        ("a round that is interrupted and repeated", trained(name, "sequential", interrupted=True)),
+        ("an interruption", trained(name, "sequential", interrupted=True)),
     ):
         for key, values in vectors(other).items():
             if (gap := float((values - results[key]).abs().max())) > TOLERANCE:
-                raise FlatFedError(f"{file}: {key} changes by {gap:.1e} with {change}")
+                raise FlatFedError(f"{file}: {key} changes by {gap:.1e} with {change}{HINTS.get(change, '')}")
         yield f"the same results with {change}"
     yield from (f"hint: {key} is declared and stays 0" for key, values in results.items() if not values.any())
 
@@ -63,9 +65,10 @@ def vectors(run: Simulation) -> dict[str, Tensor]:
 
 
 def trained(name: str, executor: str, backwards: bool = False, interrupted: bool = False) -> Simulation:
-    """Return a finished simulation; ``backwards``: reverse the clients that have equally many local steps.
+    """Return a finished simulation.
 
-    :raises FlatFedError: the algorithm keeps state that a checkpoint does not contain.
+    ``backwards``: reverse the clients that have equally many local steps. ``interrupted``: repeat a round and, as a
+    resumed run, build the algorithm again: state that is in no vector is lost.
     """
     algorithm, pauses, rng = algorithms.build(name, {}), itertools.count(), np.random.default_rng(1)
 
@@ -92,13 +95,11 @@ def trained(name: str, executor: str, backwards: bool = False, interrupted: bool
     if backwards:
         sample = run.sample
         run.sample = lambda ahead=0: batches.longest_first(sample(ahead)[::-1], run.sizes, run.schedule)
-    before = dict(vars(algorithm))
     with first_round.checked(run):
         run.advance()
     while run.round < ROUNDS:
+        if interrupted and run.round == 2:
+            run.algorithm = run.local_update.algorithm = algorithms.build(name, {})
         with suppress(InterruptedError):
             run.advance()
-    for key in (key for key, value in vars(algorithm).items() if before.get(key) is not value):
-        place = f"{inspect.getfile(type(algorithm))}: {type(algorithm).__name__}.{key}"
-        raise FlatFedError(f"{place}: changes in a round, but checkpoints contain only vectors; declare a vector")
     return run

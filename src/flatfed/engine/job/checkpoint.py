@@ -22,6 +22,7 @@ from torch import Tensor
 
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.inputs import Identity
+from flatfed.engine.memory.shortage import is_shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
 from flatfed.runs.identity import difference_texts
@@ -92,8 +93,7 @@ class Checkpoint(Callback):
         different = {key for key in {**identity, **self.identity} if identity.get(key) != self.identity.get(key)}
         words = []
         if "description_digest" in different:
-            settings = manifest["description"], config.as_json() if config else {}
-            words = difference_texts(*({k: v for k, v in s.items() if k not in RunConfig.RESUMABLE} for s in settings))
+            words = difference_texts(*map(_lasting, (manifest["description"], config.as_json() if config else {})))
             different.remove("description_digest")
         words = [*(f"another {key.removesuffix('_digest')}" for key in sorted(different)), *words]
         hardware = manifest.get("units"), self.units
@@ -127,7 +127,9 @@ class Checkpoint(Callback):
             for callback in self.callbacks:
                 if (name := type(callback).__name__) in self.manifest["callbacks"]:
                     callback.restore(self.manifest["callbacks"][name])
-        except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+        except (SafetensorError, FileNotFoundError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            if is_shortage(error):
+                raise
             raise Damaged(f"it cannot be read: {error}") from error
 
     def _load(self, key: str) -> dict[str, Tensor]:
@@ -208,3 +210,10 @@ class Checkpoint(Callback):
         (self.folder / MANIFEST).unlink(missing_ok=True)
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)
+
+
+def _lasting(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``settings`` of a run without those that may change before it resumes."""
+    lasting = {key: value for key, value in settings.items() if key not in RunConfig.RESUMABLE}
+    evaluation = settings.get("evaluation", {})
+    return lasting | {"evaluation": {key: value for key, value in evaluation.items() if key != "batch_size"}}

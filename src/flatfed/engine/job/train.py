@@ -156,8 +156,9 @@ class Job:
                 print(f"{self.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
                 outputs.diverged_at = simulation.round
                 break
-            for callback in callbacks:
-                callback.after_round(simulation, line)
+            with shortage.explained(self.device, f"after round {simulation.round}", self.remedies):
+                for callback in callbacks:
+                    callback.after_round(simulation, line)
 
     def _begin(self) -> None:
         """Make the simulation before its first round, and its callbacks."""
@@ -180,10 +181,12 @@ class Job:
         """Restore the checkpoint; return whether there was one."""
         if self.checkpoint.executor is not None:
             try:
-                self.checkpoint.restore(self.simulation)
+                with shortage.explained(self.device, "while resuming", self.remedies):
+                    self.checkpoint.restore(self.simulation)
                 return True
             except Damaged as reason:
                 self.checkpoint.set_aside(reason)
+                self.simulation, self.callbacks = None, []  # frees the memory for another one
                 self._begin()
         self.outputs.forget_so_far()
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import re
 from collections.abc import Iterator
 
@@ -43,20 +42,16 @@ def explained(device: torch.device, activity: str, remedies: str) -> Iterator[No
         raise Shortage(f"{message}. {remedies}") from None
 
 
-def release() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
 def remedies(device: torch.device, rows: int = 1, home: str | None = "memory") -> str:
     """Return the remedies for a training of ``rows`` clients at a time with client state, if any, in ``home``."""
     keys = [f"`rows: {-(-rows // 2)}`"] if rows > 1 else []
     keys += {"device": ["`state: memory` or `file`"], "memory": ["`state: file`"]}.get(home, [])
-    keys += ["`executor: sequential`", "a smaller `batch_size` (also of `evaluation`)", "`precision: float32`"]
+    keys += ["a smaller `batch_size` of `evaluation`"]
+    restart = "`executor: sequential`, " * (rows > 1) + "a smaller `batch_size`"
     cpu = ", `device: cpu`" if device.type == "cuda" else ""
     return (
-        f"What helps: in the protocol {', '.join(keys)}; or no other process on the device, one with more memory{cpu}"
+        f"What helps: no other process on the device, or in the protocol {', '.join(keys)}; from the first round "
+        f"again: {restart}, a device with more memory{cpu}"
     )
 
 

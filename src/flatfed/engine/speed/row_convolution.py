@@ -61,7 +61,7 @@ class Convolution(torch.autograd.Function):
         if not kernels[0].is_contiguous():
             kernels = kernels.contiguous()
         ctx.window, ctx.size, ctx.images_size = window, size, tuple(images.shape)
-        ctx.implicit = without_columns(images, kernels, window, size)
+        ctx.implicit = without_columns(images, kernels, size)
         if ctx.implicit:
             ctx.save_for_backward(kernels, images)
             return accelerated_for(images).implicit_product(images, kernels, window, size, backward=False)
@@ -94,7 +94,7 @@ class Convolution(torch.autograd.Function):
         return images_gradient, kernels_gradient, None, None
 
 
-def without_columns(images: Tensor, kernels: Tensor, window: Window, size: Sides) -> bool:
+def without_columns(images: Tensor, kernels: Tensor, size: Sides) -> bool:
     """Return whether a product without columns is faster: they would be larger than the ``kernels`` (R, O, T, C)."""
     outputs, taps, channels = kernels.shape[1:]
     implicit = taps > 1 and images.shape[1] * size[0] * size[1] > outputs
