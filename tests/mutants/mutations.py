@@ -76,7 +76,7 @@ VARIATE_N = (
     'alpha=1 / len(uploads["w"]))',
     "c averages changes over active instead of all clients",
 )
-VARIATE_STALE = ("algorithms/scaffold.py", 'ctx.client["c"] + delta', 'ctx.client["c"]', "c_i is never updated")
+VARIATE_STALE = ("algorithms/scaffold.py", 'ctx.client["c"].add_(delta)', 'ctx.client["c"]', "c_i is never updated")
 VARIATE_STEPS = ("algorithms/scaffold.py", "(self.step_count(ctx) * ctx.lr)", "ctx.lr", "the division by K is dropped")
 STEPS_LAST = ("engine/simulation.py", "self.sizes[0]", "self.sizes[-1]", "the official K is that of the last client")
 STEPS_SWAPPED = (
@@ -100,7 +100,7 @@ DUAL_N = (
     "h is averaged over active instead of all clients",
 )
 DUAL_SERVER = ("algorithms/feddyn.py", "mean + h,", "mean,", "the server leaves the mean h out")
-DUAL_STALE = ("algorithms/feddyn.py", 'ctx.client["h"] + (w - ctx.received)', 'ctx.client["h"]', "h_i is never updated")
+DUAL_STALE = ("algorithms/feddyn.py", ".add_(w - ctx.received)}, {}", "}, {}", "h_i is never updated")
 
 DELTA_SIGN = ("algorithms/fedcm.py", ".div_(-ctx.lr)", ".div_(ctx.lr)", "Delta has the wrong sign")
 DELTA_SWAP = (
