@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from flatfed.config.document import Content
+from flatfed.config import messages
 from flatfed.errors import DataError
 
 
@@ -22,13 +21,11 @@ class JsonDocument(BaseModel):
     @classmethod
     def of_json(cls, value: Any, where: str) -> Self:
         """Return the JSON ``value`` as a document; its DataError begins with ``where``."""
-        return _content(cls).check(value, where)
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise DataError(messages.message(error.errors(include_url=False), cls, where, ())) from None
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as JSON for :meth:`of_json`."""
         return self.model_dump(exclude_defaults=True, by_alias=True)
-
-
-@cache
-def _content(kind: type[JsonDocument]) -> Content:
-    return Content(kind, DataError)

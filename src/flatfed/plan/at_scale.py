@@ -42,7 +42,8 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
     """Return a table, or some of its columns, at ``scale``; ConfigError for an unknown id."""
     catalog, layout = experiment.catalog, experiment.table_at(scale, name, columns)
     of_cells = numbers.numbers(experiment, scale, name, columns)
-    column_by_column = sorted(of_cells, key=lambda number: list(layout.columns).index(number.column))
+    order = list(layout.columns)
+    column_by_column = sorted(of_cells, key=lambda number: order.index(number.column))
     runs = [run for number in column_by_column for run in (*number.runs, *filter(None, [number.timed]))]
     pairs = list(dict.fromkeys((run.protocol, run.split) for run in runs))
     return ShownTable(
