@@ -116,8 +116,9 @@ def test_where_the_server_cannot_start_a_job_starts_by_itself(folder, monkeypatc
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.setenv(warm.VARIABLE, f"{folder / 's'}:{os.getpid()}")
     assert warm.run(["train"]) is None and servers() == []
-    monkeypatch.setattr(subprocess, "Popen", None)
-    assert warm.run(["train"]) is None, "no other job starts it again"
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", None)
+        assert warm.run(["train"]) is None, "no other job starts it again"
 
 
 def test_a_server_ends_with_its_owner(folder):
