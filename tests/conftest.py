@@ -40,6 +40,14 @@ def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the files of tests/golden_output anew")
 
 
+@pytest.fixture(autouse=True)
+def planned_checkpoints(monkeypatch):
+    """Write all planned checkpoints, however slow the disk is."""
+    from flatfed.engine.job import checkpoint
+
+    monkeypatch.setattr(checkpoint, "SHORT", float("inf"))
+
+
 @pytest.fixture
 def golden_output(request):
     """Yield a function of (name, text) that compares a text with the file of that name in tests/golden_output."""

@@ -20,22 +20,23 @@ from typing import Any
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+from repository import ROOT
+
 sys.path.insert(0, str(ROOT / "src"))
 
-import made  # noqa: E402
-from flatfed import algorithms, plan  # noqa: E402
-from flatfed.data import dataset as datasets  # noqa: E402
-from flatfed.data import partition as partitions  # noqa: E402
-from flatfed.data import sources  # noqa: E402
-from flatfed.engine import versions  # noqa: E402
-from flatfed.engine.callbacks import Callback  # noqa: E402
-from flatfed.engine.job import assembly  # noqa: E402
-from flatfed.engine.probe import Probe  # noqa: E402
-from flatfed.engine.simulation import Simulation  # noqa: E402
-from flatfed.files import digest_json  # noqa: E402
-from flatfed.plan import Experiment, Run, at_scale, run_specs  # noqa: E402
-from flatfed.runs.run_config import RunConfig  # noqa: E402
+import made
+from flatfed import algorithms, plan
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
+from flatfed.data import sources
+from flatfed.engine import versions
+from flatfed.engine.callbacks import Callback
+from flatfed.engine.job import assembly
+from flatfed.engine.probe import Probe
+from flatfed.engine.simulation import Simulation
+from flatfed.files import digest_json
+from flatfed.plan import Experiment, Run, at_scale, run_specs
+from flatfed.runs.run_config import RunConfig
 
 FILE = Path(__file__).with_name("golden.json")
 COMMAND = "python tests/golden.py"

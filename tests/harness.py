@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import made
-from flatfed import algorithms, models
+from flatfed import algorithms, cli, models
 from flatfed.analysis.hessian.measure import KEYS, signs
 from flatfed.data import dataset as datasets
 from flatfed.data import manifest
@@ -251,3 +251,13 @@ def seeded(model: nn.Module) -> nn.Module:
 def draw_of_signs(products, purpose: str, seed: int = 0):
     """Return the random signs that an estimate of ``purpose`` draws for the Hessian of ``products``."""
     return signs(products, seed, KEYS[purpose])
+
+
+def train_command(tmp_path: Path, out: str, **changes) -> int:
+    """Train ``description("fedsmoo", **changes)`` by the command; return its exit status."""
+    if not (tmp_path / "data").exists():
+        write_problem(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", **changes)))
+    place = {"--run": tmp_path / "run.json", "--dataset": tmp_path / "data", "--partition": tmp_path / "partition.npz"}
+    words = [str(word) for pair in {**place, "--out": tmp_path / out}.items() for word in pair]
+    return cli.main(["train", *words, "--device", "cpu"])

@@ -25,9 +25,9 @@ from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
 from flatfed.tables.cell import Cell
+from repository import ROOT
 
 DIGEST = "0" * 64
-ROOT = Path(__file__).resolve().parents[1]
 
 
 #: Complete settings of some run.

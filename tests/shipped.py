@@ -1,7 +1,7 @@
 """The configuration of this repository, loaded once for all tests."""
 
-from pathlib import Path
 
 from flatfed import plan
+from repository import ROOT
 
-EXP = plan.load(Path(__file__).parents[1])
+EXP = plan.load(ROOT)

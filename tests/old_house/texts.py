@@ -86,8 +86,8 @@ def split(rule: str, output: str) -> tuple[str, str]:
 
 
 def messages(checkout: Path, step: int = 1) -> dict[str, dict[str, str]]:
-    """Return kind -> mistake -> message, for each ``step``-th entry of tests/unit/mistakes.py."""
-    sys.path[:0] = [str(checkout / "tests" / part) for part in ("unit", "")]
+    """Return kind -> mistake -> message, for each ``step``-th entry of tests/config/mistakes.py."""
+    sys.path[:0] = [str(checkout / "tests" / part) for part in ("config", "")]
     import mistakes
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -126,9 +126,9 @@ def message(call: Callable[..., Any], *arguments: Any) -> str:
 
 def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     """Return kind -> mistake -> the call, with its arguments, that makes the mistake in the current folder."""
-    import own_files
     from test_mistakes import fetch, partition
 
+    import own_files
     from flatfed import cli, plan
     from flatfed.config import strict_yaml
     from flatfed.data import sources

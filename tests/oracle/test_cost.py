@@ -16,11 +16,12 @@ from test_second_implementation import CASES
 
 from flatfed import algorithms
 from harness import SIZES, description, needs, simulation, sizes, write_problem
+from repository import ROOT
 from samples import sampled
 
 TOPOLOGIES = [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}]
 HOOKS = ("start", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
-REFERENCE = Path(__file__).parents[2] / "config" / "reference"
+REFERENCE = ROOT / "config" / "reference"
 
 
 class Reads(dict):

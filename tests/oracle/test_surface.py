@@ -33,8 +33,8 @@ from flatfed.files import digest_arrays
 from flatfed.runs.run_config import RunConfig
 from harness import ERRORS, Reference, description, write_problem
 from made import recorded
+from repository import SRC
 
-SRC = Path(__file__).parents[2] / "src"
 EVALUATION = {"every": 1, "sets": ["test", "train"], "batch_size": 7}
 SETTINGS = {"grid": 5, "range": 0.5, "set": "train", "images": None, "seed": 0}
 

@@ -6,19 +6,16 @@ weights and here the batches.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from workloads import ALGORITHMS, WORKLOADS
+from yardsticks import KINDS, YARDSTICKS
 
 from flatfed.engine import batches
 from flatfed.engine.sampling import active_clients
 from harness import SIZES, description, simulation, write_problem
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from workloads import ALGORITHMS, WORKLOADS
-from yardsticks import KINDS, YARDSTICKS
 
 RESNET = {"name": "resnet18_gn", "options": WORKLOADS["W1"].options}  # its taps are mostly dead, so ours are cropped
 

@@ -1,0 +1,162 @@
+"""An algorithm's file with a slip in a hook's name or parameters is refused when it is loaded, before any job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from flatfed import algorithms, models, user_files
+from flatfed.engine import versions
+from flatfed.errors import ConfigError
+from repository import ROOT
+
+AGGREGATE = 'return {"w": uploads["w"].median(dim=0, keepdim=True).values}'
+
+#: What is wrong -> (body of a class FedBad(FedAvg), the message after the file's name).
+SLIPS = {
+    "a letter left out": (
+        f"def agregate(self, server, uploads, ctx):\n        {AGGREGATE}",
+        ["FedBad.agregate: did you mean 'aggregate'?", "hooks: aggregate, begin, correct"],
+    ),
+    "two letters swapped": (
+        "def udpate(self, w, d, ctx):\n        return w.sub_(ctx.lr * d)",
+        ["FedBad.udpate: did you mean 'update'?"],
+    ),
+    "a capital": ("def Correct(self, g, ctx):\n        return 2 * g", ["FedBad.Correct", "did you mean 'correct'?"]),
+    "a misspelt property": (
+        "@property\n    def proximl(self):\n        return 0.1",
+        ["FedBad.proximl: did you mean 'proximal'?"],
+    ),
+    "a misspelt declaration": ("comunication = (2, 1)", ["FedBad.comunication: did you mean 'communication'?"]),
+    "a misspelt parameter of the base": (
+        'gossip_step = Whole(4, "Q", minimum=1)',
+        ["FedBad.gossip_step: did you mean 'gossip_steps'?"],
+    ),
+    "an argument left out": (
+        f"def aggregate(self, server, uploads):\n        {AGGREGATE}",
+        ["FedBad.aggregate(self, server, uploads); expected: aggregate(self, server, uploads, ctx), in this order"],
+    ),
+    "an argument too many": (
+        "def correct(self, g, w, ctx, more):\n        return g",
+        ["FedBad.correct(self, g, w, ctx, more); expected: correct(self, g, w, ctx)"],
+    ),
+    "arguments swapped": (
+        "def update(self, d, w, ctx):\n        return w.sub_(ctx.lr * d)",
+        ["FedBad.update(self, d, w, ctx); expected: update(self, w, d, ctx), in this order"],
+    ),
+    "a function in place of a value": (
+        "def proximal(self):\n        return 0.1",
+        ["FedBad.proximal: a function in place of a value; expected: @property"],
+    ),
+    "no self": (
+        "def correct(g, w, ctx):\n        return g",
+        ["FedBad.correct(g, w, ctx); expected: correct(self, g, w, ctx)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_refused_with_file_and_hook(outside, slip):
+    body, words = SLIPS[slip]
+    path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {body}\n")
+    with pytest.raises(ConfigError) as caught:
+        algorithms.load("fedbad")
+    assert str(caught.value).startswith(f"{path}: {words[0]}") and "\n" not in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_slip_in_a_building_block_names_the_blocks_file(outside):
+    block = outside.write("_block", "class Block(Algorithm):\n    def corect(self, g, ctx):\n        return 2 * g\n")
+    outside.write("fedbad", "from flatfed.algorithms._block import Block\n\n\nclass FedBad(Block, FedAvg):\n    pass\n")
+    with pytest.raises(ConfigError, match=f"{block}: Block.corect: did you mean 'correct'"):
+        algorithms.load("fedbad")
+
+
+def test_a_hook_behind_the_base_is_refused(outside):
+    """Python would call the base's."""
+    text = f"class Median:\n    def aggregate(self, server, uploads, ctx):\n        {AGGREGATE}\n\n\n"
+    path = outside.write("fedbad", f"{text}class FedBad(FedAvg, Median):\n    pass\n")
+    with pytest.raises(ConfigError, match=f"{path}: FedBad: Median.aggregate is never called.*; name Median first"):
+        algorithms.load("fedbad")
+
+
+def test_a_default_of_public_code_selects_its_class(outside):
+    imports = "from flatfed.algorithms import Choice\nfrom flatfed.algorithms.feddyn import FedDyn\n\n\n"
+    options = '    regulariser = Choice("FL-SAM@2c16149", ("paper", "FL-SAM@2c16149"), "the proximal term")\n'
+    outside.write("fedform", f"{imports}class FedForm(FedDyn):\n{options}")
+    assert algorithms.build("fedform", {}).proximal == 0
+    assert algorithms.build("fedform", {"regulariser": "paper"}).proximal > 0
+
+
+#: What is right, however near it is to a slip.
+RIGHT = {
+    "an underscore": "def _mixed(self, g):\n        return 2 * g",
+    "far from every hook": "def median(self, rows):\n        return rows.median(dim=0)",
+    "other names of arguments": "def correct(self, gradients, models, _):\n        return gradients",
+    "an argument more with a default": "def correct(self, g, w, ctx, factor=2):\n        return factor * g",
+    "all arguments at once": "def correct(self, *everything):\n        return super().correct(*everything)",
+    "a static method": "@staticmethod\n    def correct(g, w, ctx):\n        return g",
+    "a parameter in place of a property": 'proximal = Number(0.1, "mu")',
+    "a base's parameter": 'gossip_steps = Whole(2, "Q", minimum=1)',
+}
+
+
+@pytest.mark.parametrize("right", RIGHT)
+def test_what_is_right_is_loaded(outside, right):
+    outside.write("fedgood", f"class FedGood(FedAvg):\n    {RIGHT[right]}\n")
+    assert algorithms.load("fedgood").__name__ == "FedGood"
+
+
+def test_none_of_ours_is_refused():
+    assert len([algorithms.load(name) for name in algorithms.names()]) >= 24
+
+
+def test_check_says_so_in_one_line(outside):
+    path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {SLIPS['a letter left out'][0]}\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), algorithms.FILES.variable: str(outside.folder)}
+    words = [sys.executable, "-m", "flatfed", "check"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith(f"flatfed check: {path}: FedBad.agregate: did you mean")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("files", [algorithms.FILES, models.FILES], ids=lambda files: files.kind)
+def test_files_outside_git_are_not_shipped(files):
+    folder = ROOT / "src" / files.package.replace(".", "/")
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    in_git = {name.removesuffix(".py") for name in listed.split() if "/" not in name}
+    assert in_git | {"as_published"} & files.modules == files.modules - set(getattr(models, "TORCHVISION", ()))
+
+
+def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch):
+    (tmp_path / "inner").mkdir()
+    for name in ("fedmedian", "_median", "fedavg", "_base", "inner/__init__", "inner/part"):
+        text = "from . import _median, _base, fedavg\nfrom .inner import part\nfrom flatfed.models import extra\n"
+        (tmp_path / f"{name}.py").write_text(text)
+    networks = tmp_path.with_name(f"{tmp_path.name}-models")
+    networks.mkdir()
+    (networks / "extra.py").write_text("")
+    monkeypatch.setattr(algorithms, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(models, "__path__", [str(networks)])
+    monkeypatch.setattr(user_files, "NOT_LOCAL", (tmp_path.resolve(), networks.resolve()))
+    files = algorithms.FILES
+    assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
+    before = files.digest("fedmedian")
+    extra = f"../{networks.name}/extra"
+    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True), (extra, True)):
+        (tmp_path / f"{name}.py").write_text("more = 1\n")
+        files.digests.clear()
+        assert (files.digest("fedmedian") != before) is changes
+        before = files.digest("fedmedian")
+
+
+def test_a_raised_version_of_a_shipped_base_class_counts(outside, monkeypatch):
+    outside.write("fedmine", "class FedMine(FedAvg):\n    pass\n")
+    before = versions.of_algorithm("fedmine")
+    monkeypatch.setattr(algorithms.load("fedavg"), "version", 2)
+    assert versions.of_algorithm("fedmine") == f"FedAvg 2, {before}"

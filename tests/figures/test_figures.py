@@ -1,0 +1,227 @@
+"""Every figure of the configuration, of made-up inputs, is fit to print: nothing overlaps or is cut off.
+
+What a figure shows is tested in test_outputs.py; here only what a reader of the printed page would miss.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from test_style import VISION, seen
+
+import made
+from flatfed import figures
+from flatfed.analysis.landscape.landscape_file import Landscape, write
+from flatfed.figures import draw_histogram
+from flatfed.figures.style import MARGIN, WIDTH, frame
+from flatfed.plan import at_scale, run_specs
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figure_kinds import COLUMNS, PROBES
+from flatfed.plan.figures import Mark
+from flatfed.runs.run import Run
+from samples import sampled
+from shipped import EXP
+
+matplotlib.use("Agg")
+
+
+#: A figure of each kind.
+SAMPLE = (
+    *("dfedsam2023_F5", "dfedsam2023_F5a", "fedlesam2024_F1", "fedsmoo2023_F2"),
+    *("fedsmoo2023_F4", "fedsmoo2023_F5", "fedsmoo2023_F7"),
+)
+
+
+def make_inputs(figure: dict, root: Path) -> None:
+    """Write all that a figure reads, under ``root``: runs, partitions, surfaces and Hessians."""
+    analysed: dict[str, Run] = {}
+    for run in figure.runs.values():
+        analysed |= {run.hessian: run, run.surface(): run, run.surface("test"): run}
+    for place, run in enumerate(figure.runs):
+        folder = root / run
+        protocol = EXP.catalog.protocols[run.split("/")[3]]
+        rounds = protocol.scales[figure.scale].rounds
+        numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
+        values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
+        probe = {"images_sha256": made.DIGEST, "seconds": 1}
+        probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
+        _, scale, _, *ids, seed = run.split("/")
+        about = run_specs.run(EXP, scale, *ids, int(seed.removeprefix("seed"))).config.as_json()
+        columns = {"round": numbers, **dict.fromkeys(COLUMNS, values)}
+        made.run(folder, columns, settings=about, probes=probes, seconds=5.0)
+    for path in map(root.joinpath, figure.inputs):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name == "hessian.json":
+            run = analysed[str(path.relative_to(root))]
+            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0), run=run.name, scale=run.scale))
+        elif "analysis" in path.parts:
+            write(path, surface(analysed[str(path.relative_to(root))]))
+        elif path.suffix == ".npz":
+            made.partition(path, np.arange(300).reshape(30, 10) % 7)
+
+
+def surface(run: Run) -> Landscape:
+    """Return a bowl around the model of ``run``."""
+    along = np.linspace(-1, 1, 5)
+    loss = (along[:, None] ** 2 + along**2)[None]
+    about = made.landscape_about([made.landscape_model(run.algorithm, name=run.name, scale=run.scale)])
+    return Landscape(about, along, along, loss, loss)
+
+
+def without_data(mark: Mark) -> Mark:
+    """Return ``mark`` with runs whose partitions are not looked at."""
+    of_seeds = ((number, tuple(replace(run, partition=None) for run in number.runs)) for number in mark.numbers)
+    return replace(mark, numbers=[replace(number, runs=runs) for number, runs in of_seeds])
+
+
+def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[ShownFigure, Figure]:
+    """Return (specification, figure) of a declared figure of made-up inputs."""
+    monkeypatch.chdir(root)
+    found = at_scale.figure(EXP, scale, name)
+    make_inputs(found, root)
+    unchecked = [
+        replace(panel, **{key: list(map(without_data, getattr(panel, key))) for key in ("marks", "levels")})
+        for panel in found.panels
+    ]
+    found = replace(found, panels=unchecked)
+    with pyplot.rc_context(figures.STYLE):
+        return found, figures.draw(found)
+
+
+@pytest.mark.parametrize("name", sampled(EXP.figures, SAMPLE))
+def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, figure = drawn(name, tmp_path, monkeypatch)
+    try:
+        panels = [axis for axis in figure.axes if axis.get_visible()][: len(spec.panels)]
+        said = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+        assert spec.caption in said and "issing" not in said, "all of its runs are read"
+        check_overlaps(figure)
+        check_places(spec, figure, panels)
+    finally:
+        pyplot.close(figure)
+
+
+def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
+    with pyplot.rc_context(figures.STYLE):
+        figure = figures.draw(replace(spec, title=spec.title + f". {spec.document.title}" * 3))
+    try:
+        assert figure.get_suptitle().count("\n") == 3
+        check_overlaps(figure)
+    finally:
+        pyplot.close(once)
+        pyplot.close(figure)
+
+
+def check_overlaps(figure: Figure) -> None:
+    """Check that titles, axis labels and legends lie apart, and no legend on a panel."""
+    figure.draw_without_rendering()
+    axes = [axis for axis in figure.axes if axis.get_visible()]
+    legends = [*figure.legends, *(axis.get_legend() for axis in axes if axis.get_legend())]
+    flat = [axis for axis in axes if axis.name != "3d"]
+    texts = [text for axis in flat for text in (axis.title, axis.xaxis.label, axis.yaxis.label) if text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    boxes += [("legend", legend.get_window_extent()) for legend in legends]
+    boxes += [(text.get_text(), text.get_window_extent()) for text in figure.texts]
+    for axis in axes:
+        # Not get_ticklabels(), which puts the numbers back to where they stood in two dimensions.
+        around = [axis.xaxis, axis.yaxis, axis.zaxis] if axis.name == "3d" else []
+        texts = [text for one in around for text in (one.label, *(tick.label1 for tick in one.majorTicks))]
+        boxes += [(text.get_text(), text.get_window_extent()) for text in texts]
+    for (one, a), (other, b) in itertools.combinations(boxes, 2):
+        assert not overlap(a, b), f"{one!r} on {other!r}"
+    for legend, axis in itertools.product(legends, axes):
+        assert not overlap(legend.get_window_extent(), axis.get_window_extent()), "a legend covers a panel"
+    width = figure.bbox.width
+    beyond = [text for text, box in boxes if box.x0 < -0.02 * width or box.x1 > 1.02 * width]
+    assert not beyond, "beyond the printed width"
+
+
+def check_places(spec: ShownFigure, figure: Figure, panels: list) -> None:
+    """Check that a file has the printed width, that three panels stand side by side, and rows in the middle."""
+    assert 0.999 * WIDTH < frame(figure).width - 2 * MARGIN < 1.02 * WIDTH
+    rows: dict[float, list[float]] = {}
+    for axis in panels:
+        left, bottom, width, _ = axis.get_position().bounds
+        rows.setdefault(round(bottom, 3), []).append(left + width / 2)
+    assert len(panels) != 3 or len(rows) == 1
+    if spec.kind == "surface":
+        middles = [sum(places) / len(places) for places in rows.values()]
+        assert max(middles) - min(middles) < 0.01, "a row of fewer panels stands in the middle"
+
+
+def overlap(one, other) -> bool:
+    """Say whether two boxes share more than a pixel in both directions."""
+    return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
+
+
+def test_all_values_of_the_paper_find_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DFedSAM's F6 has nine radii at paper scale, and its F4 the longest labels."""
+    for name in ("dfedsam2023_F6", "dfedsam2023_F4"):
+        (tmp_path / name).mkdir()
+        _, figure = drawn(name, tmp_path / name, monkeypatch, "paper")
+        check_overlaps(figure)
+        pyplot.close(figure)
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
+    for (a, _), (b, _) in itertools.combinations(draw_histogram.OUTLINES, 2):
+        assert np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision])) > 10
+
+
+def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
+    """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
+    panels = at_scale.figure(EXP, "preview", "fedsmoo2023_F3").panels
+    assert len({panel.marks[1].files[0] for panel in panels}) == 1
+    for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
+        for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
+            assert entry.files[0].endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
+            assert [run.surface() for run in entry.runs] == entry.files
+
+
+def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
+    """Of one split and seed, they are drawn from the same images; of several, from the test images."""
+    for name, found in EXP.figures.items():
+        for scale in ("preview", "paper") if found.kind == "surface" else ():
+            files: dict[str, set[str]] = {}
+            for panel in at_scale.figure(EXP, scale, name).panels:
+                for file in [entry.files[0] for entry in panel.marks]:
+                    _, _, _, protocol, split, _, seed, surface_ = file.split("/")
+                    deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
+                    files.setdefault(protocol, set()).add("test" if ".test." in surface_ else deal.model_dump_json())
+            assert all(len(images) == 1 for images in files.values()), name
+
+
+def test_centralised_lines_are_of_the_federated_deal() -> None:
+    """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
+    for scale in ("preview", "paper"):
+        _, right = at_scale.figure(EXP, scale, "fedlesam2024_F2").panels
+        deals = {}
+        for line in right.marks:
+            protocol, split, _, seed = line.runs[0].path.split("/")[3:]
+            deals[line.algorithm] = run_specs.partition_spec(
+                EXP, scale, protocol, split, int(seed.removeprefix("seed"))
+            )
+        federated = deals.pop("fedavg")
+        for name, deal in deals.items():
+            if name.startswith("centralised"):
+                assert deal.pooled == federated.as_written()
+            else:
+                assert deal == federated
+        assert {"centralised_sgd", "centralised_sam"} < set(deals)
+
+
+def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
+    tables = {
+        run.path for table in EXP.all_at("preview").tables for run in made.table_runs(EXP, "preview", table)
+    }
+    for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
+        assert set(at_scale.figure(EXP, "preview", name).runs) <= tables

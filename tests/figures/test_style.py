@@ -1,0 +1,130 @@
+"""Figures: smoothing by hand, fixed colours that colour-blind readers can tell apart, lines of captions."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import typing
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextToPath
+
+from flatfed import algorithms
+from flatfed.config import figure as documents
+from flatfed.figures import draw_curves, palette
+from flatfed.figures import style as paper
+from flatfed.plan import figure_kinds
+
+#: The algorithms that one figure of a paper shows together.
+TOGETHER = {
+    "fedsam2022": ["fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"],
+    "fedsmoo2023": ["fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"],
+    "fedlesam2024": ["fedavg", "fedsam", "mofedsam", "fedgamma", "fedsmoo", "fedlesam", "centralised_sam"],
+    "dfedsam2023": ["fedavg", "fedsam", "dpsgd", "dfedavg", "dfedavgm", "dispfl", "dfedsam", "dfedsam_mgs"],
+}
+
+
+def test_hanning_by_hand():
+    # Three points, all of positive weight: 1/4, 1/2, 1/4 after normalising; two thirds and one third at the ends.
+    smooth = draw_curves.hanning(pd.Series([0.0, 4.0, 0.0, 0.0, 8.0]), 3)
+    np.testing.assert_allclose(smooth, [4 / 3, 2.0, 1.0, 2.0, 16 / 3])
+
+
+@pytest.mark.parametrize("window", [0, 1, 5, 51])
+def test_hanning_keeps_constants_and_length(window):
+    for length in (1, 2, 5, 6):
+        np.testing.assert_allclose(draw_curves.hanning(pd.Series(3.0, range(length)), window), np.full(length, 3.0))
+
+
+def test_every_algorithm_of_the_house_has_its_own_look():
+    assert sorted(palette.STYLES) == sorted(algorithms.names())
+    assert len({colour for colour, _ in palette.STYLES.values()}) == len(palette.STYLES)
+    assert palette.style("fedsmoo~rho0.05")[0] == palette.style("fedsmoo")[0]
+    assert palette.style("my_own") == palette.style("my_own")
+    assert palette.style("my_own")[0] not in {colour for colour, _ in palette.STYLES.values()}
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """Return CIE L*a*b* of linear RGB."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    f = np.cbrt(np.clip(xyz / [0.9505, 1.0, 1.089], 1e-9, None))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def seen(colour: str, blindness: np.ndarray) -> np.ndarray:
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return lab(np.clip(blindness @ linear, 0, 1))
+
+
+#: What full vision, deuteranopia and protanopia make of linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+VISION = {
+    "full": np.eye(3),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+}
+
+
+@pytest.mark.parametrize("paper", TOGETHER)
+@pytest.mark.parametrize("vision", VISION)
+def test_lines_drawn_together_can_be_told_apart(paper, vision):
+    for one, other in itertools.combinations(TOGETHER[paper], 2):
+        (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
+        distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
+        assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)
+
+
+@pytest.mark.parametrize("paper", TOGETHER)
+def test_lines_that_coincide_are_both_seen(paper):
+    """Every two of a figure, drawn over the same points: pixels of either colour are left."""
+    strokes = palette.strokes((name, palette.style(name)) for name in TOGETHER[paper])
+    for one, other in itertools.combinations(TOGETHER[paper], 2):
+        figure = Figure(figsize=(2, 0.1), dpi=800)  # as fine as a vector drawing
+        axis = figure.add_axes((0, 0, 1, 1))
+        axis.set_axis_off()
+        for name in (one, other):
+            axis.plot([0, 1], [0, 0], **strokes[palette.style(name)])
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        pixels = np.asarray(canvas.buffer_rgba())[..., :3] / 255
+        for name in (one, other):
+            near = np.abs(pixels - to_rgb(palette.STYLES[name][0])).max(axis=-1) < 0.12
+            assert near.sum() > 500, (one, other, name)
+
+
+def test_a_line_looks_the_same_in_all_panels_of_a_figure():
+    """FedLESAM's Figure 2 has FedAvg in its second panel only: it is the first of the house all the same."""
+    names = ["fedsmoo", "fedlesam", "fedavg", "fedsmoo", "fedlesam"]
+    strokes = palette.strokes((name, palette.style(name)) for name in names)
+    widths = [strokes[palette.style(name)]["linewidth"] for name in ("fedavg", "fedsmoo", "fedlesam")]
+    heights = [strokes[palette.style(name)]["zorder"] for name in ("fedavg", "fedsmoo", "fedlesam")]
+    assert widths == sorted(widths, reverse=True) and heights == sorted(heights) and len(set(widths)) == 3
+
+
+def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
+    text = "Here: " + "digits of 8x8, " * 40
+    for length in range(100, len(text), 7):
+        lines = paper.wrapped(text[:length], paper.CAPTION).split("\n")
+        assert " ".join(lines).split() == text[:length].split()
+        wide = [TextToPath().get_text_width_height_descent(line, paper.CAPTION, False)[0] / 72 for line in lines]
+        assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)
+
+
+def test_lines_of_one_algorithm_keep_its_hue_and_differ():
+    names = ["dfedsam", "dfedsam~rho0.1", "dfedsam~rho1"]
+    looks = palette.styles(["fedavg", *names])
+    assert looks[0] == palette.style("fedavg")
+    assert looks[-1] == palette.style("dfedsam")
+    assert len({colour for colour, _ in looks}) == 4
+
+
+def test_what_the_configuration_can_ask_for_can_be_drawn():
+    """A kind is in the document, is drawn by a function of its own."""
+    kinds = set(figure_kinds.KINDS)
+    assert kinds == set(typing.get_args(documents.FigureDocument.model_fields["kind"].annotation))
+    assert all(callable(importlib.import_module(f"flatfed.figures.draw_{kind}").draw) for kind in kinds)

@@ -1,0 +1,153 @@
+"""Pre-trained weights: from torchvision's checkpoint to a run's first row."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import made
+from flatfed import cli, models, plan
+from flatfed.algorithms._layout import Layout
+from flatfed.engine.weights import Weights, initial_model
+from flatfed.errors import ConfigError, DataError
+from flatfed.models import pretrained
+from flatfed.plan import run_specs
+from flatfed.runs.paths import Paths
+from repository import ROOT
+
+SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
+NAME = "vit_b32-small"
+
+
+@pytest.fixture
+def theirs(monkeypatch):
+    """torchvision's transformer with weights of the test's own, and those weights under a published name."""
+    from torchvision.models import VisionTransformer
+
+    monkeypatch.setitem(pretrained.PUBLISHED, NAME, pretrained.Published("vit_b32", "none", (3, 8, 8), 7, SMALL))
+    torch.manual_seed(3)
+    found = VisionTransformer(8, 4, num_layers=2, num_heads=3, hidden_dim=12, mlp_dim=20, num_classes=7)
+    with torch.no_grad():
+        found.heads.head.weight.normal_()
+    return found.eval()
+
+
+def built(classes=7, shape=(3, 8, 8)):
+    model = models.build("vit_b32", shape, classes, SMALL)
+    return model, models.initial_weights(model, torch.Generator().manual_seed(1))
+
+
+def old_names(state):
+    return {k.replace(".mlp.0.", ".mlp.linear_1.").replace(".mlp.3.", ".mlp.linear_2."): v for k, v in state.items()}
+
+
+@pytest.mark.parametrize("names", [dict, old_names])
+def test_a_checkpoint_becomes_the_first_row(theirs, tmp_path, names):
+    torch.save(names(theirs.state_dict()), tmp_path / "in.pth")
+    arguments = ["weights", "--name", NAME, "--checkpoint", str(tmp_path / "in.pth"), "--out", str(tmp_path / "out")]
+    assert cli.main(arguments) == 0
+    model, row = built()
+    views = Layout.of(model).views(pretrained.load(model, row, tmp_path / "out"))
+    model.load_state_dict(views)
+    x = torch.randn(2, 3, 8, 8)
+    assert torch.allclose(model(x), theirs(x), atol=1e-5)
+    assert {value.dtype for value in load_file(tmp_path / "out").values()} == {torch.float32}
+
+
+def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_path):
+    torch.save(theirs.state_dict(), tmp_path / "in.pth")
+    pretrained.make(NAME, tmp_path / "out.safetensors", tmp_path / "in.pth")
+    channels = {"mean": [0.5] * 3, "std": [0.25] * 3}
+    model = {"name": "vit_b32", "options": SMALL, "weights": NAME}
+    config = made.config({"dataset": {"shape": [3, 8, 8], "classes": 4, **channels}, "model": model})
+    rows, path = [], tmp_path / "out.safetensors"
+    for seed in (5, 5, 6):
+        weights = Weights(*initial_model(config.changed(seed=seed), path), torch.device("cpu"), torch.float64)
+        rows.append(weights.layout.views(weights.initial))
+    for name, value in theirs.state_dict().items():
+        if name.startswith("heads."):
+            assert len(rows[0][name]) == 4 and rows[0][name].any()
+            assert torch.equal(rows[0][name], rows[1][name]) and not torch.equal(rows[0][name], rows[2][name])
+        else:
+            assert torch.equal(rows[0][name], value.double()) and torch.equal(rows[2][name], value.double())
+
+
+def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_path):
+    state, path = theirs.state_dict(), tmp_path / "out.safetensors"
+    without = {k: v for k, v in state.items() if k != "encoder.ln.bias"}
+    for wrong, message in (
+        (without, r'Missing key.*"encoder\.ln\.bias"'),
+        ({**state, "encoder.ln.scale": torch.ones(1)}, r'Unexpected key.*"encoder\.ln\.scale"'),
+        ({**state, "class_token": torch.ones(1, 1, 13)}, r"class_token: .*\[1, 1, 13\].* is .*\[1, 1, 12\]"),
+        ({**state, "heads.head.bias": torch.ones(6)}, r"heads\.head\.bias: .*\[6\]"),
+        ([1, 2], "holds list, expected a mapping"),
+    ):
+        torch.save(wrong, tmp_path / "in.pth")
+        with pytest.raises(DataError, match=message):
+            pretrained.make(NAME, path, tmp_path / "in.pth")
+        assert not path.exists()
+    save_file(without, path)
+    with pytest.raises(DataError, match=r'Missing key.*"encoder\.ln\.bias"'):
+        pretrained.load(*built(), path)
+    save_file(state, path)
+    with pytest.raises(DataError, match=r"encoder\.pos_embedding: .*\[1, 5, 12\].* is .*\[1, 17, 12\]"):
+        pretrained.load(*built(shape=(3, 16, 16)), path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"out\.safetensors: cannot be read as weights"):
+        pretrained.load(*built(), path)
+
+
+def test_what_cannot_be_had_is_said(tmp_path, monkeypatch):
+    (tmp_path / "in.pth").write_bytes(b"not a checkpoint")
+    with pytest.raises(DataError, match=r"in\.pth cannot be read as a checkpoint"):
+        pretrained.make("vit_b32-imagenet", tmp_path / "out", tmp_path / "in.pth")
+    with pytest.raises(ConfigError, match="unknown weights 'vit-imagenet'; did you mean 'vit_b32-imagenet'"):
+        pretrained.make("vit-imagenet", tmp_path / "out")
+
+    def refused(*_args, **_kwargs):
+        raise OSError("network is unreachable")
+
+    monkeypatch.setattr("torch.hub.load_state_dict_from_url", refused)
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", refused)
+    with pytest.raises(DataError, match=r"could not download https://.*vit_b_32.*--checkpoint FILE --out \S+/out"):
+        pretrained.make("vit_b32-imagenet", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [tmp_path / "in.pth"]
+
+
+def test_names_are_checked_against_the_model():
+    assert pretrained.check("vit_b32-imagenet", "vit_b32", "model.weights") == "vit_b32-imagenet"
+    with pytest.raises(ConfigError, match="weights: unknown weights 'imagenet'"):
+        pretrained.check("imagenet", "vit_b32", "model.weights")
+    with pytest.raises(ConfigError, match="are weights of model 'vit_b32', not of 'cnn'"):
+        pretrained.check("vit_b32-imagenet", "cnn", "model.weights")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{name: vit_b32, options: {patch: 2}, weights: vit_b32-imagenet}", None),
+        (
+            "{name: vit_b32, options: {patch: 2}, weights: imagenet}",
+            "preview.model.weights: unknown weights 'imagenet'",
+        ),
+        ("{name: cnn_tiny, weights: vit_b32-imagenet}", "preview.model.weights: .* not of 'cnn_tiny'"),
+        ("{name: vit_b32}", "preview.model: vit_b32 takes images whose sides are multiples of patch, 32"),
+    ],
+)
+def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, model, message):
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    protocol = tmp_path / "config/protocols/fedsmoo-cifar10.yaml"
+    written = protocol.read_text(encoding="utf-8")
+    protocol.write_text(written.replace("model: {name: cnn_tiny}", f"model: {model}"), encoding="utf-8")
+    if message:
+        with pytest.raises(ConfigError, match=message):
+            plan.load(tmp_path).check()
+        return
+    found = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
+    run = run_specs.run(found, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+    assert run.config.model.weights == "vit_b32-imagenet"
+    assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"
+    assert run_specs.run(found, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.model.weights is None

@@ -1,0 +1,385 @@
+"""The errata: what each finding says of the printed numbers is recomputed from config/reference."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import shutil
+from itertools import pairwise
+from statistics import fmean
+
+import pandas
+import pytest
+
+from flatfed import algorithms, cli
+from flatfed.errors import ConfigError
+from flatfed.plan import reference
+from flatfed.plan.contradictions import Errata
+from flatfed.plan.metrics import METRICS, Reading
+from flatfed.plan.reference import comparable
+from repository import ROOT
+
+TABLES = {name: table.lines for name, table in reference.read_all(ROOT).items()}
+SETTING = ("dataset", "partition", "partition_param", "clients", "participation", "algorithm")
+NUMBER = ("metric", "unit", "variant", "target")
+HALF = 0.005 + 1e-9  # of the last of two decimals
+
+
+@pytest.fixture(scope="module")
+def errata():
+    return Errata(ROOT)
+
+
+def rows(table, **fields):
+    """Return the lines of a printed table with these fields."""
+    return [
+        line for line in TABLES[table] if all(comparable(getattr(line, k)) == comparable(v) for k, v in fields.items())
+    ]
+
+
+def number(table, **fields):
+    (line,) = rows(table, **fields)
+    return float(line.value)
+
+
+def where(line, *more):
+    """Return what a finding calls a line: algorithm, dataset, partition, clients, target."""
+    partition = f"{line.partition} {line.partition_param}".strip()
+    clients = f"{line.clients} clients at {float(line.participation):.0%}" if line.participation else ""
+    target = f"target {line.target} %" if line.target else ""
+    texts = [line.algorithm, line.dataset, partition, clients, target, *(getattr(line, name) for name in more)]
+    return ", ".join(text for text in texts if text)
+
+
+def printed(line):
+    return (line.value or "–") + (f" ± {line.std}" if line.std else "")
+
+
+def key(line, names):
+    return tuple(comparable(getattr(line, name)) for name in names)
+
+
+def rounded(value, line):
+    """Return whether ``value`` rounds half up to the printed number of a line."""
+    scale = 10 ** len(line.value.partition(".")[2])
+    return math.floor(value * scale + 0.5 + 1e-9) / scale == float(line.value)
+
+
+# Each check yields (whether the numbers fit, where, printed, against) for every number that it compares.
+
+
+def two_tables(first, second, **fields):
+    others = {key(line, SETTING + NUMBER): line for line in TABLES[second]}
+    for line in rows(first, **fields):
+        if other := others.get(key(line, SETTING + NUMBER)):
+            yield (
+                key(line, ("value", "std")) == key(other, ("value", "std")),
+                where(line, "metric"),
+                printed(line),
+                printed(other),
+            )
+
+
+def repeated(table):
+    seen = {}
+    for line in TABLES[table]:
+        other = seen.setdefault(key(line, ("dataset", "partition_param", "algorithm")), line)
+        if other is not line:
+            fits = key(line, ("value", "std")) != key(other, ("value", "std"))
+            yield fits, where(line), printed(line), f"{other.clients} clients: {printed(other)}"
+
+
+def targets(tables, reached, finals=None):
+    for table in tables:
+        accuracies = {key(line, SETTING): line for line in rows(finals or table, metric="test_accuracy")}
+        for line in rows(table, metric="rounds_to_target", unit="rounds"):
+            if final := accuracies.get(key(line, SETTING)):
+                fits = bool(line.value) != reached or (float(final.value) >= float(line.target)) == reached
+                shown = f"round {line.value}" if reached else "not reached"
+                yield fits, f"{table}: {where(line)}", shown, f"final {printed(final)}"
+
+
+def text(table, *sentences, **fields):
+    """Numbers of a paper's text: of one printed number, or of the first minus the second."""
+    for what, said, *selections in sentences:
+        lines = [line for selection in selections for line in rows(table, **fields, **selection)]
+        value = float(lines[0].value) - (float(lines[1].value) if len(lines) == 2 else 0)
+        assert len(lines) == len(selections)
+        shown = " − ".join(line.value for line in lines) + (f" = {value:.4g}" if len(lines) == 2 else "")
+        yield abs(value - said) <= 1e-9, what, f"{said:g}", shown
+
+
+def order(table, *names, **fields):
+    values = {name: number(table, **fields, metric="test_accuracy", algorithm=name) for name in names}
+    for better, worse in pairwise(names):
+        fits, place = values[better] > values[worse], ", ".join(map(str, (table, *fields.values())))
+        yield fits, place, f"{better} > {worse}", f"{values[better]:.2f} < {values[worse]:.2f}"
+
+
+def slower(tables, partition, **harder):
+    for table in tables:
+        for line in rows(table, metric="rounds_to_target", partition=partition):
+            (other,) = rows(table, metric="rounds_to_target", algorithm=line.algorithm, **harder)
+            if line.value and other.value:
+                fits = float(line.value) <= float(other.value)
+                yield fits, f"{table}: {where(line)}", line.value, f"{other.value} ({other.partition})"
+
+
+def second(table, *columns, **fields):
+    for partition, parameter, underlined in columns:
+        column = rows(table, **fields, partition=partition, partition_param=parameter)
+        best = sorted(column, key=lambda line: -float(line.value))[1]
+        (line,) = (line for line in column if line.algorithm == underlined)
+        yield line is best, where(line), line.value, f"{best.algorithm} {best.value}"
+
+
+def relative_rounds(table, line):
+    """Return the rounds of a row over FedAvg's, which a table prints as counts or as ratios."""
+    same = {"metric": "rounds_to_target", "target": line.target}
+    counts = {other.algorithm: float(other.value) for other in rows(table, **same, unit="rounds")}
+    if line.algorithm in counts:
+        return counts[line.algorithm] / counts["fedavg"]
+    return number(table, **same, unit="x", algorithm=line.algorithm)
+
+
+def counts(table):
+    for line in rows(table, metric="rounds_to_target", unit="rounds"):
+        if line.algorithm != "fedavg":
+            yield False, where(line), line.value, f"{relative_rounds(table, line):.2f}x"
+
+
+def wall_clock(tables, within, **fields):
+    """Seconds of a round by Table 8, against the same constant for all rows plus what computing takes by ``tables``."""
+    seconds = {line.algorithm: float(line.value) for line in rows("fedlesam2024_T8", unit="s")}
+    same = {"algorithm": "fedavg", "unit": "rounds", "metric": "rounds_to_target"}
+    computing = fmean(
+        60 * float(line.value) / number(table, target=line.target, **same)
+        for table in tables
+        for line in rows(table, metric="compute_time_to_target", unit="minutes", algorithm="fedavg")
+    )
+    for table in tables:
+        for line in rows(table, metric="compute_time_to_target", unit="x", **fields):
+            if line.algorithm in seconds and line.algorithm != "fedavg":
+                found = seconds[line.algorithm]
+                expected = seconds["fedavg"] + computing * (float(line.value) / relative_rounds(table, line) - 1)
+                yield abs(expected - found) <= within, f"{table}: {where(line)}", f"{found:.2f}", f"{expected:.2f}"
+
+
+def means(table, *sources):
+    for line in rows(table, metric="mean_test_accuracy"):
+        same = {"dataset": line.dataset, "algorithm": line.algorithm, "metric": "test_accuracy"}
+        values = [float(other.value) for source in sources for other in rows(source, **same)]
+        fits = abs(fmean(values) - float(line.value)) <= HALF
+        yield fits, where(line), line.value, f"{fmean(values):.4f} (of {len(values)})"
+
+
+def gains(table, **bases):
+    for line in rows(table, metric="mean_test_accuracy_gain"):
+        pair = (line.algorithm, bases[line.algorithm])
+        mean, base = (number(table, metric="mean_test_accuracy", dataset=line.dataset, algorithm=name) for name in pair)
+        yield abs(mean - base - float(line.value)) <= HALF, where(line), line.value, f"{mean - base:.2f}"
+
+
+def costs(table):
+    same = {"metric": "rounds_to_target", "unit": "rounds"}
+    for line in rows(table, metric="communication_cost"):
+        if line.value:
+            mine, base = (number(table, algorithm=name, **same) for name in (line.algorithm, "fedavg"))
+            cost = max(algorithms.load(line.algorithm).communication) * mine / base
+            yield rounded(cost, line), where(line), line.value, f"{cost:.3f}"
+
+
+def declared(table):
+    for line in rows(table):
+        metric = METRICS[line.metric].function
+        mine, base = (metric(Reading(algorithm=algorithms.load(name)())) for name in (line.algorithm, "fedavg"))
+        yield mine / base == float(line.value), where(line, "metric"), line.value, f"{mine / base:g}"
+
+
+def ratios(table):
+    for line in rows(table, unit="x"):
+        same = {"metric": line.metric, "target": line.target}
+        same["unit"] = "rounds" if line.metric == "rounds_to_target" else "s"
+        pair = (line.variant.removeprefix("speedup_vs_"), line.algorithm)
+        base, mine = (number(table, algorithm=name, **same) for name in pair)
+        yield rounded(base / mine, line), where(line, "metric"), line.value, f"{base / mine:.4f}"
+
+
+def products(table):
+    for line in rows(table, metric="total_seconds", unit="s"):
+        if line.value:
+            seconds = number(table, metric="seconds_per_round", unit="s", algorithm=line.algorithm)
+            total = seconds * number(table, metric="rounds_to_target", unit="rounds", algorithm=line.algorithm)
+            yield rounded(total, line), where(line), line.value, f"{total:.2f}"
+
+
+def differences(table):
+    for line in rows(table, metric="generalization_error"):
+        same = {
+            name: getattr(line, name) for name in ("dataset", "partition", "partition_param", "algorithm", "variant")
+        }
+        train, test = (number(table, metric=f"{name}_accuracy", **same) for name in ("train", "test"))
+        fits = abs(train - test - float(line.value)) <= 0.005
+        yield fits, where(line), line.value, f"{train:.2f} − {test:.2f} = {train - test:.2f}"
+
+
+def lead(metric, better, worse, **fields):
+    return [{"metric": metric, "algorithm": name, **fields} for name in (better, worse)]
+
+
+IID, D06, D03 = {"partition": "iid"}, {"partition_param": 0.6}, {"partition_param": 0.3}
+ACCURACY = ("test_accuracy", "mofedsam", "mimelite")
+ROUNDS = ("rounds_to_target", "mimelite", "mofedsam")
+
+#: Erratum -> the check of its finding.
+CHECKS = {
+    "A1": two_tables("fedsam2022_T1", "fedsam2022_T4", dataset="emnist"),
+    "A2": two_tables("fedsam2022_T1", "fedsam2022_T5", dataset="cifar100"),
+    "A3": text(
+        "fedsam2022_T2",
+        ("FedSAM, CIFAR-10, Dirichlet 0.6 (F.1)", 82.55, {"metric": "test_accuracy", "algorithm": "fedsam", **D06}),
+    ),
+    "A4": text(
+        "fedsam2022_T2",
+        ("accuracy gained, IID", 0.43, *lead(*ACCURACY, **IID)),
+        ("accuracy gained, Dirichlet 0.6", 1.24, *lead(*ACCURACY, **D06)),
+        ("accuracy gained, Dirichlet 0.3", 1.52, *lead(*ACCURACY, **D03)),
+        ("rounds saved, IID", 7, *lead(*ROUNDS, **IID)),
+        ("rounds saved, Dirichlet 0.6", 40, *lead(*ROUNDS, **D06)),
+        ("rounds saved, Dirichlet 0.3", 59, *lead(*ROUNDS, **D03)),
+    ),
+    "A5": text(
+        "fedsam2022_T1",
+        ("FedCM, train", 85.26, {"algorithm": "fedcm", "metric": "train_accuracy"}),
+        ("FedCM, validation", 54.09, {"algorithm": "fedcm", "metric": "test_accuracy"}),
+        ("MoFedSAM, train", 86.02, {"algorithm": "mofedsam", "metric": "train_accuracy"}),
+        ("MoFedSAM, validation", 55.13, {"algorithm": "mofedsam", "metric": "test_accuracy"}),
+        dataset="cifar100",
+    ),
+    "A6": order("fedsam2022_T2", "mofedsam", "mimelite", "fedcm", **D06),
+    "A7": targets(["fedsam2022_T1", "fedsam2022_T2", "fedsam2022_T4", "fedsam2022_T5"], reached=True),
+    "A16": slower(["fedsam2022_T2", "fedsam2022_T4", "fedsam2022_T5"], "iid", **D06),
+    "B1": targets(["fedsmoo2023_T6"], reached=False, finals="fedsmoo2023_T1"),
+    "B2": costs("fedsmoo2023_T3"),
+    "B3": targets(["fedsmoo2023_T6"], reached=True, finals="fedsmoo2023_T1"),
+    "B4": ratios("fedsmoo2023_T7"),
+    "B12": two_tables("fedsmoo2023_T3", "fedsmoo2023_T6", unit="rounds"),
+    "B13": products("fedsmoo2023_T7"),
+    "C1": repeated("fedlesam2024_T3"),
+    "C2": means("fedlesam2024_T4", "fedlesam2024_T2", "fedlesam2024_T3"),
+    "C3": two_tables("fedlesam2024_T5", "fedsmoo2023_T6", unit="rounds"),
+    "C4": counts("fedlesam2024_T9"),
+    "C5": wall_clock(["fedlesam2024_T5"], 2.0, algorithm="fedlesam_d"),
+    "C6": wall_clock(["fedlesam2024_T5", "fedlesam2024_T9"], 2.0),
+    "C8": second(
+        "fedlesam2024_T2",
+        ("dirichlet", 0.1, "fedlesam_s"),
+        ("pathological", 6, "fedsmoo"),
+        ("pathological", 3, "fedsmoo"),
+        dataset="cifar10",
+        clients=100,
+    ),
+    "C11": two_tables("fedlesam2024_T2", "fedsmoo2023_T1"),
+    "C12": gains("fedlesam2024_T4", fedlesam="fedavg", fedlesam_s="scaffold", fedlesam_d="feddyn"),
+    "C13": declared("fedlesam2024_T7"),
+    "D1": differences("dfedsam2023_T1"),
+    "D2": text(
+        "dfedsam2023_T1",
+        ("FedSAM, Dirichlet 0.3", 17.26, {"algorithm": "fedsam", **D03}),
+        ("DFedSAM, IID", 14.10, {"algorithm": "dfedsam", **IID}),
+        ("FedAvg, IID", 15.27, {"algorithm": "fedavg", **IID}),
+        dataset="cifar10",
+        metric="generalization_error",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_finding_is_what_the_printed_numbers_say(errata, name):
+    finding, compared = errata.entries[name].finding, list(CHECKS[name])
+    assert finding.compared == len(compared)
+    assert [(one.where, one.printed, one.against) for one in finding.contradictions] == [
+        tuple(texts) for fits, *texts in compared if not fits
+    ]
+
+
+def test_computing_inside_the_wall_clock_by_hand(errata):
+    """20.34 s of FedAvg are 60 (28/259 + 88/786 + 27/246 + 80/723) / 4 = 6.607 s of computing, and 13.733 s."""
+    tables = ["fedlesam2024_T5", "fedlesam2024_T9"]
+    computing = 60 * (28 / 259 + 88 / 786 + 27 / 246 + 80 / 723) / 4
+    shares = [1.70 / 0.76, 0.96 / 0.44, 1.57 / (176 / 246), 1.28 / (422 / 723)]
+    every = list(wall_clock(tables, 0.0, algorithm="fedgamma"))
+    assert [against for *_, against in every] == [f"{20.34 + computing * (share - 1):.2f}" for share in shares]
+    assert {printed for *_, printed, _ in every} == {"29.88"}
+    assert errata.entries["C6"].finding.against.startswith("13.7 s and 6.6 s times")
+    assert all(fits for fits, *_ in wall_clock(tables, 1.8, algorithm="fedgamma"))
+
+
+def test_every_finding_is_checked_and_an_agreement_alone_finds_nothing(errata):
+    findings = {name: one for name, one in errata.entries.items() if one.finding}
+    assert findings.keys() == CHECKS.keys()
+    assert {name for name, one in findings.items() if not one.finding.contradictions} == {
+        name for name, one in findings.items() if one.kind == "agreement"
+    }
+
+
+def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
+    seen = set()
+    for table in TABLES:
+        for name, line in errata.flags(table).items():
+            assert table in errata.entries[name].tables, (table, name)
+            assert line[-1] == "."
+            seen.add(name)
+    assert seen == {"A1", "A2", "A3", "A7", "B1", "B2", "B3", "C1", "C2", "C3", "C4", "C5", "D1"}
+    assert errata.flags("fedsmoo2023_T6").keys() == {"B1", "B3"}
+    assert [line.split(":")[0] for line in errata.notes("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
+
+
+def test_no_public_code_made_fedsmoos_numbers_wherever_they_stand(errata):
+    """The history of its code stands under each of its tables, and under FedLESAM's, which repeats its cells."""
+    tables = [name for name in TABLES if any(line[:4] == "B14:" for line in errata.notes(name))]
+    smoo = [
+        name
+        for name, lines in TABLES.items()
+        if name.startswith("fedsmoo2023") and any(line.algorithm == "fedsmoo" for line in lines)
+    ]
+    assert sorted(tables) == sorted([*smoo, "fedlesam2024_T2"])
+
+
+def copy(tmp_path, old, new):
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / "config" / "errata.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return tmp_path
+
+
+def test_a_flag_without_an_entry_is_named(tmp_path):
+    root = copy(tmp_path, "\nB3:\n", "\nB33:\n")
+    with pytest.raises(ConfigError, match=r"fedsmoo2023_T6\.csv: flag: unknown erratum 'B3'"):
+        Errata(root).flags("fedsmoo2023_T6")
+
+
+def test_the_page_holds_every_entry_and_every_number(errata, tmp_path):
+    assert cli.main(["errata", "--out", str(tmp_path / "errata.html")]) == 0
+    page = html.unescape((tmp_path / "errata.html").read_text(encoding="utf-8"))
+    for name, one in errata.entries.items():
+        assert f'id="{name}"' in page and one.says[1:] in page
+    assert "<td>632.91</td><td>99.68 − 36.77 = 62.91</td>" in page and "5 of 48 recomputed numbers do not fit" in page
+    assert page.count("<section") == page.count("</section>") == len(errata.entries)
+    assert not re.search(r"<script [^>]*src|<link|https?://", page), "self-contained"
+
+
+def test_another_suffix_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["errata", "--out", str(tmp_path / "errata.pdf")])
+    assert "errata.pdf': expected a file that ends in .html" in capsys.readouterr().err
+
+
+def test_the_printed_spreads_of_t1_are_not_deviations_of_two_repeats():
+    """B15: the deviation of two draws is half-normal, with a coefficient of variation of sqrt(pi / 2 - 1) = 0.76."""
+    spreads = pandas.read_csv(ROOT / "config/reference/fedsmoo2023_T1.csv")["std"]
+    assert (len(spreads), spreads.min(), spreads.max()) == (128, 0.10, 0.38)
+    assert round(spreads.std() / spreads.mean(), 2) == 0.27

@@ -1,0 +1,73 @@
+"""What no training can do is refused in its settings, and not found out in the middle of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flatfed.errors import DataError
+from flatfed.plan import run_specs
+from flatfed.runs.run_config import RunConfig
+from repository import ROOT
+from shipped import EXP
+
+ABOUT = run_specs.run(EXP, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
+MISSPELT = {key: value for key, value in ABOUT.items() if key != "rounds"} | {"rouns": 3}
+
+
+def text(settings: dict) -> str:
+    return json.dumps(settings, sort_keys=True)
+
+
+def on(*sets: str) -> dict:
+    return {"evaluation": {**ABOUT["evaluation"], "sets": list(sets)}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (MISSPELT, "--run: key 'rounds' is missing; is it named 'rouns'? present: algorithm, augmentation, "),
+        (
+            {**ABOUT, **on("test", "client")},
+            "evaluation.sets[1]: unknown value 'client'; did you mean 'clients'?",
+        ),
+        ({**ABOUT, **on("validation")}, "evaluation.sets: [\"validation\"] is not allowed; it has 'validation' if, "),
+        ({**ABOUT, "validation": 0.2}, "it has 'validation' if, and only if, `validation` is a share"),
+        ({**ABOUT, "sampling": {**ABOUT["sampling"], "sampler": "offical"}}, "did you mean 'official'?"),
+        ({**ABOUT, "rounds": 0}, "--run: rounds: 0 is not allowed; expected at least 1"),
+        ({**ABOUT, "rounds": True}, "--run: rounds: true is true or false; expected a whole number"),
+        ({**ABOUT, "learning_rate": float("nan")}, "--run: learning_rate: NaN is not allowed"),
+        ({**ABOUT, "learning_rate": "0.1"}, '--run: learning_rate: "0.1" is a text; expected a number'),
+        (
+            {**ABOUT, "dataset": {**ABOUT["dataset"], "mean": [1, 2]}},
+            "mean: [1, 2] is not allowed; 2 numbers for 1 channels",
+        ),
+        ({**ABOUT, "model": []}, "--run: model: [] is a list; expected a mapping"),
+        ({**ABOUT, "topology": None}, "--run: topology: null is nothing (null); expected a mapping"),
+        ([], "--run: [] is a list; expected a mapping"),
+    ],
+)
+def test_settings_that_cannot_be_trained_are_refused(settings, said):
+    with pytest.raises(DataError) as refused:
+        RunConfig.of_json(settings, "--run")
+    assert str(refused.value).startswith("--run") and said in str(refused.value)
+
+
+def test_a_part_that_is_held_out_is_evaluated():
+    RunConfig.of_json({**ABOUT, **on("validation"), "validation": 0.2}, "--run")
+
+
+def test_json_stays_as_it_is():
+    """Also a number without a point, and a key that this version does not know."""
+    settings = {**ABOUT, "learning_rate": 1, "unknown": {"key": [1.0]}}
+    settings["dataset"] = {**ABOUT["dataset"], "mean": [1], "unknown": 1}
+    assert text(RunConfig.of_json(settings, "--run").as_json()) == text(settings)
+
+
+def test_the_settings_of_published_runs_stay_as_they_are():
+    paths = list((ROOT / "results/published").rglob("run*.json"))
+    for path in paths:
+        settings = json.loads(path.read_text())["description"]
+        assert text(RunConfig.of_json(settings, "x").as_json()) == text(settings), path
+    assert paths

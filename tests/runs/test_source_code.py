@@ -1,0 +1,54 @@
+"""The commit in records: of a new run, and of the published runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flatfed.runs import record as records
+from flatfed.runs import source_code
+from repository import ROOT
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy of FlatFed with one file, outside git."""
+    (tmp_path / "src/flatfed").mkdir(parents=True)
+    (tmp_path / "src/flatfed/a.py").write_text("a = 1\n")
+    monkeypatch.setattr(source_code, "PACKAGE", tmp_path / "src/flatfed")
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> str:
+    author = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    done = subprocess.run(["git", *author, *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_is_marked_if_the_sources_differ(copy):
+    git(copy, "init", "-q")
+    assert source_code.commit() is None, "no commit yet"
+    git(copy, "add", ".")
+    git(copy, "commit", "-qm", "one")
+    commit = git(copy, "rev-parse", "HEAD")[:12]
+    (copy / "config.yaml").write_text("")
+    assert source_code.commit() == commit
+    (copy / "src/flatfed/b.py").write_text("")
+    assert source_code.commit() == f"{commit} and changes since"
+
+
+def test_without_git_there_is_no_commit(copy, monkeypatch):
+    assert source_code.commit() is None
+    git(copy, "init", "-q")
+    monkeypatch.setenv("PATH", str(copy))
+    assert source_code.commit() is None
+
+
+def test_every_published_run_names_its_commit():
+    files = [path for name in ("run", "run.so-far") for path in (ROOT / "results/published").rglob(f"{name}.json")]
+    assert len(files) > 96
+    for path in files:
+        assert re.fullmatch("[0-9a-f]{12}", records.read(path).commit or ""), path

@@ -1,0 +1,199 @@
+"""Tables, figures and reports of a small project (tests/small_project) equal the texts in tests/golden_output.
+
+Their inputs are files and their calls are the commands, so that the tests do not depend on what is between.
+`pytest --update-golden` writes the texts again; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from jinja2 import Environment, StrictUndefined
+from matplotlib.figure import Figure
+
+import drawn
+import small_results
+from flatfed import cli
+from flatfed.figures import interactive
+from repository import ROOT
+from small_results import flatfed
+
+#: Table -> the scales at which it is shown; the table of ``ELSEWHERE`` is of the runs in a folder, too.
+TABLES = {path.stem: ["paper"] for path in sorted(small_results.PROJECT.glob("config/tables/*.yaml"))}
+TABLES |= {name: ["paper", "preview"] for name in ("accuracy", "costs", "own", "two")}
+ELSEWHERE = "costs"
+
+FIGURES = {path.stem: ["paper"] for path in sorted(small_results.PROJECT.glob("config/figures/*.yaml"))}
+FIGURES |= {name: ["paper", "preview"] for name in ("curves", "curves_same", "surface")}
+KINDS = sorted({name.partition("_")[0] for name in FIGURES})
+
+#: Report -> its configuration and scale.
+REPORTS = {
+    "paper": ({}, "paper"),
+    "preview": ({"tables": [{"table": "costs", "columns": ["*rounds*"]}]}, "preview"),
+    "own": ({"tables": ["own"], "figures": []}, "paper"),
+    "empty": ({"tables": [], "figures": []}, "paper"),
+}
+
+
+@pytest.fixture(scope="module")
+def tables(small_project):
+    """The files of all tables, in folders by scale."""
+    for table, scales in TABLES.items():
+        for scale in scales:
+            flatfed("table", table, "--scale", scale, "--out", f"made/{scale}")
+    flatfed("table", ELSEWHERE, "--runs", "elsewhere", "--so-far", "--out", "made/so-far")
+    return small_project / "made"
+
+
+def report(name: str, *pictures: bytes) -> str:
+    """Write a report with the ``pictures`` of its first figures; return its text."""
+    config, scale = REPORTS[name]
+    out = Path(f"results/{scale}/report.html")
+    shutil.rmtree(out.with_name("figures"), ignore_errors=True)
+    for figure, picture in zip(("curves", "surface"), pictures, strict=False):
+        path = out.with_name("figures") / f"{figure}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture)
+    words = [word for key, value in config.items() for word in ("--config", f"{key}={json.dumps(value)}")]
+    flatfed("report", "--scale", scale, *words, "--out", out)
+    return out.read_text(encoding="utf-8")
+
+
+def unstyled(page: str) -> str:
+    return re.sub(r"<(style|script)[^>]*>.*?</\1>", r"<\1></\1>", page, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("ending", ["csv", "md", "tex", "html"])
+def test_tables(tables, ending, golden_output):
+    paths = sorted(tables.glob(f"*/*.{ending}"))
+    texts = {path.relative_to(tables): unstyled(path.read_text(encoding="utf-8")) for path in paths}
+    golden_output(f"tables.{ending}", "\n".join(f"==== {name} ====\n{text}" for name, text in texts.items()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures(small_project, kind, monkeypatch, golden_output):
+    """A picture differs between machines, its content does not."""
+    shown = {}
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: shown.update({name: drawn.text_of(figure)}))
+    for figure, scales in FIGURES.items():
+        for name in (f"{scale}/{figure}" for scale in scales if figure.partition("_")[0] == kind):
+            flatfed("figure", figure, "--scale", name.partition("/")[0], "--out", "drawn")
+    golden_output(f"{kind}.txt", "\n".join(f"==== {name} ====\n{text}" for name, text in shown.items()))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_reports(small_project, name, golden_output):
+    text = report(name, b"\x89PNG picture")
+    text = re.sub(r"<script[^>]*>[^<]*Bokeh.*?</script>", "<script>Bokeh</script>", text, flags=re.DOTALL)
+    text = re.sub(r"<dt>FlatFed</dt><dd>[^<]*", "<dt>FlatFed</dt><dd>VERSION", text)
+    golden_output(f"report-{name}.html", text if name == "paper" else unstyled(text))
+
+
+def test_verification(small_project, golden_output):
+    """`--strict` passes a table of which every cell agrees and every claim holds."""
+    calls = [(table, "--scale", scale) for table, scales in TABLES.items() for scale in scales]
+    golden_output("verify.txt", "\n".join(flatfed("verify", *call) for call in calls))
+    strict = [("declared",), ("accuracy",), ("accuracy", "--scale", "preview")]
+    assert [cli.main(["verify", *call, "--strict"]) for call in strict] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("scale", ["preview", "paper"])
+@pytest.mark.parametrize("printed", [True, False])
+def test_captions_of_snakemakes_report(scale, printed, golden_output):
+    """Rendered as by Snakemake, with its objects' attributes."""
+    texts = []
+    for name, kind in (("workflow", "curves"), ("table", "results"), ("figure", "curves"), ("figure", "surface")):
+        wildcards = {"scale": scale, "table": "accuracy", "figure": kind}
+        params = {"caption": [kind, "digits {digits}, 30 clients; turned {t}"], "printed": printed}
+        about = {"wildcards": wildcards, "params": params, "config": {"scale": scale}}
+        text = (ROOT / f"workflow/report/{name}.rst").read_text(encoding="utf-8")
+        texts.append(Environment(undefined=StrictUndefined).from_string(text).render(snakemake=about))
+    golden_output(f"captions-{scale}{'' if printed else '-own'}.txt", "\n====\n".join(texts) + "\n")
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that tags nest; ``fetched``: addresses that a browser would load; ``links``, ``ids``: of the page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open, self.fetched, self.links, self.ids = [], [], set(), set()
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        about = dict(attributes)
+        self.ids.add(about.get("id"))
+        self.fetched += [about["src"]] if not about.get("src", "data:").startswith("data:") else []
+        if (address := about.get("href", "")).startswith("#"):
+            self.links.add(address[1:])
+        if tag not in {"meta", "img", "br", "link", "input"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_pages_nest_fetch_nothing_and_their_links_lead_somewhere(tables):
+    for text in (*(path.read_text(encoding="utf-8") for path in tables.glob("*/*.html")), *map(report, REPORTS)):
+        page = Page(text)
+        assert page.fetched == [] and page.links <= page.ids
+
+
+def test_a_report_links_the_pictures_that_do_not_fit(small_project):
+    """With the script of the curves and the second picture, it has 4 MB."""
+    text = report("paper", *(b"\x89PNG" + bytes(size) for size in (3_000_000, 2_000_000)))
+    assert len(text) < 5e6 and Page(text).fetched == ["figures/curves.png"]
+
+
+def test_the_curves_need_no_network_and_little_room():
+    curves = {"fedavg": ("FedAvg </script>", pd.DataFrame({1: {1: 0.25, 2: 0.75}, 2: {1: 0.5}}))}
+    text = interactive.embedded("test accuracy", curves)
+    assert len(text) < 1.5e6 and not re.findall(r"<(script|link)[^>]+(src|href)=", text)
+    script = text.rpartition("<script>")[2]
+    assert "FedAvg \\u003c/script>" in script and script.count("</script>") == 1
+    drawn = json.loads(script.removeprefix("Bokeh.embed.embed_item(").removesuffix(");</script>"))
+    assert drawn["target_id"] == "curves" and '"click_policy": "hide"' in json.dumps(drawn)
+    assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
+
+
+def test_an_unknown_table_is_named(small_project, capsys):
+    for command in ("table", "verify"):
+        assert cli.main([command, "acuracy"]) == 2
+        assert "unknown table 'acuracy'; did you mean 'accuracy'?" in capsys.readouterr().err
+
+
+def test_a_report_of_a_damaged_run_is_refused(small_project, capsys):
+    record = Path(small_results.folder("small/iid/fedavg", 1), "run.json")
+    content = record.read_text()
+    record.write_text("[]")
+    assert cli.main(["report", "--out", "refused.html"]) == 2
+    record.write_text(content)
+    assert "run.json: not the record of a run" in capsys.readouterr().err and not Path("refused.html").exists()
+
+
+@pytest.mark.parametrize("name", ["curves", "partition", "surface"])
+def test_the_same_inputs_give_the_same_bytes(small_project, name):
+    for folder in ("one", "two"):
+        flatfed("figure", name, "--out", folder)
+    for ending, magic in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        one, two = (Path(folder, f"{name}.{ending}").read_bytes() for folder in ("one", "two"))
+        assert one == two and one.startswith(magic) and b"CreationDate" not in one
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no LaTeX (Debian: apt-get install texlive-latex-recommended)")
+@pytest.mark.parametrize("table", TABLES)
+def test_latex_compiles(tables, table, tmp_path):
+    shutil.copy(tables / f"paper/{table}.tex", tmp_path / "table.tex")
+    head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs}\begin{document}\scriptsize\noindent"
+    (tmp_path / "doc.tex").write_text(head + r"\input{table.tex}\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "doc.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,0 +1,56 @@
+"""The size of each room of the package in lines of code: neither blank nor comment nor docstring.
+
+A change that needs more lines raises the number of its room here, in its own commit.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+
+import pytest
+
+from repository import ROOT
+
+PACKAGE = ROOT / "src/flatfed"
+
+#: Room -> the most lines of code; "" holds the modules outside of any room.
+LIMITS = {
+    "": 459,
+    "algorithms": 913,
+    "analysis": 816,
+    "config": 1190,
+    "commands": 1244,
+    "data": 1087,
+    "engine": 3325,
+    "figures": 796,
+    "models": 442,
+    "plan": 2559,
+    "runs": 823,
+    "tables": 1400,
+    "snakemake_support": 227,
+}
+
+#: Tokens that are no code.
+BLANK = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def lines_of_code(text: str) -> int:
+    """Return the number of lines of ``text`` that hold code."""
+    documentation: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            documentation |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in BLANK]
+    return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documentation)
+
+
+def test_the_rooms_are_those_of_the_package():
+    assert sorted(LIMITS) == sorted({"", *(path.name for path in PACKAGE.iterdir() if list(path.glob("*.py")))})
+
+
+@pytest.mark.parametrize("room", LIMITS)
+def test_a_room_keeps_to_its_size(room):
+    files = (PACKAGE / room).rglob("*.py") if room else PACKAGE.glob("*.py")
+    assert sum(lines_of_code(path.read_text(encoding="utf-8")) for path in files) <= LIMITS[room]

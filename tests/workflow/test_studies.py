@@ -1,0 +1,160 @@
+"""Scripts of studies/: made data with known answers, and the published pages."""
+
+from __future__ import annotations
+
+import csv
+
+import pandas as pd
+import pytest
+import yaml
+
+import algorithms as algorithm_pages
+import disputed
+import effects
+from flatfed import plan
+from flatfed.plan import number, numbers
+from repository import ROOT
+
+PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
+HEAD = "metric,unit,dataset,model,partition,partition_param,clients,participation,algorithm,variant,value"
+
+
+def cells_of(folder, sources, **numbers):
+    """Return the cells of sources from made reference files; ``numbers``: table -> {algorithm: accuracy}."""
+    for table, of_table in numbers.items():
+        lines = [f"test_accuracy,percent,cifar10,cnn,iid,,100,0.1,{row},,{value}" for row, value in of_table.items()]
+        (folder / f"{table}.csv").write_text("\n".join([HEAD, *lines]))
+    return disputed.printed(sources, folder)
+
+
+SOURCES = {"one": {"tables": ["one"]}, "two": {"tables": ["two"]}}
+
+
+def test_disputed_cells_and_their_ranking(tmp_path):
+    """One of the six pairs of four rows is in the other order: tau = (5 - 1) / 6."""
+    one, two = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "only": 9.0}, {"a": 1.5, "b": 3.0, "c": 2.0, "d": 4.0}
+    cells = cells_of(tmp_path, SOURCES, one=one, two=two)
+    assert disputed.disputed(cells).apart.droplevel("column").to_dict() == {"a": 0.5, "b": 1.0, "c": 1.0, "d": 0.0}
+    (ranking,) = disputed.rankings(cells).itertuples()
+    assert ranking.column == "CIFAR-10, cnn, IID, 10 % of 100 clients"
+    assert ranking.tau == pytest.approx(4 / 6) and ranking.rows == 4 and ranking.same_best
+    assert disputed.rankings(cells, least=5).empty
+    tied = cells_of(tmp_path, SOURCES, one={**one, "c": 4.0}, two=two)
+    assert not disputed.rankings(tied).same_best.any()
+    assert disputed.rankings(cells_of(tmp_path, SOURCES, one=dict.fromkeys("abcd", 1.0), two=two)).empty
+
+
+def test_the_interval_of_tau():
+    """Eight rows: 1.96 sqrt(0.437 / 4) = 0.6478 around atanh(0.5) = 0.5493."""
+    assert disputed.interval(0.5, 8) == pytest.approx((-0.0982, 0.8327), abs=1e-4)
+    assert disputed.interval(1.0, 8) is None and disputed.interval(0.5, 4) is None
+
+
+def test_the_best_of_several_algorithms(tmp_path):
+    best_of = {"best": ["x", "y"]}
+    cells = cells_of(tmp_path, SOURCES, one={"x": 70.0, "y": 75.0}, two={"best": 71.0})
+    found = disputed.disputed(disputed.with_best(cells, best_of)).loc[(slice(None), "best"), :].iloc[0]
+    assert found.to_dict() == {"one": 75.0, "two": 71.0, "apart": 4.0}
+    few = cells_of(tmp_path, SOURCES, one={"x": 70.0}, two={"best": 71.0})
+    assert disputed.disputed(disputed.with_best(few, best_of)).empty
+
+
+def test_two_tables_of_a_source_that_differ_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="one: its tables print different numbers for"):
+        cells_of(tmp_path, {"one": {"tables": ["one", "two"]}}, one={"a": 1.0}, two={"a": 2.0})
+
+
+def test_disputed_cells_equal_those_counted_by_another_program():
+    """The counts and correlations of the notes with which the sources were gathered."""
+    sources = yaml.safe_load((ROOT / "studies/sources.yaml").read_text())
+    best_of = sources["fedwmsam2025"]["best_of"]
+    cells = disputed.with_best(disputed.printed(sources, ROOT / "config/reference"), best_of)
+    several = disputed.disputed(cells)
+    assert (len(several), sum(several.apart > 5), sum(several.apart > 10)) == (90, 41, 12)
+    both = cells[["fedsmoo2023", "fedwmsam2025"]].dropna()
+    assert len(both) == 64
+    largest = (both.fedsmoo2023 - both.fedwmsam2025).abs().idxmax()
+    assert (largest[1], *both.loc[largest]) == ("fedgamma", 43.24, 1.98)
+    found = disputed.rankings(both)
+    assert found.tau.round(2).tolist() == [0.57, 0.5, 0.57, 0.21, 0.29, 0.14, 0.07, -0.14]
+    assert found.same_best.sum() == 1
+
+
+def test_docs_disputed_is_what_the_script_writes(tmp_path, monkeypatch):
+    for folder in ("studies", "config"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(disputed, "ROOT", tmp_path)
+    disputed.main()
+    assert (tmp_path / "docs/disputed.md").read_text() == (ROOT / "docs/disputed.md").read_text(), "make results-page"
+
+
+def lines_of(**rows):
+    """Return the lines of a table's CSV; ``rows``: row -> its values in each column, seed by seed; none: missing."""
+    lines = [
+        {"table": "made", "scale": "preview", "row": row, "label": row.capitalize(), "column": f"column{place}"}
+        | {"status": "ok" if values else "missing", "seeds": ";".join(str(seed + 1) for seed, _ in enumerate(values))}
+        | {"values": ";".join(map(str, values))}
+        for row, columns in rows.items()
+        for place, values in enumerate(columns)
+    ]
+    return pd.DataFrame(lines)
+
+
+def test_the_effect_of_a_choice_by_hand():
+    """Each seed has one point on average: 2 of 2^6 patterns of signs are as extreme. Holm: twice that."""
+    plain = [0.5] * 6
+    up, down = [0.52, 0.53, 0.5, 0.51, 0.52, 0.51], [0.5, 0.49, 0.52, 0.51, 0.5, 0.51]
+    lines, pairs = (
+        lines_of(plain=[plain, plain], worse=[up, down], none=[plain, plain]),
+        {"worse": "plain", "none": "plain"},
+    )
+    found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
+    assert [*found["worse"].mean(axis=1)] == pytest.approx([1.0] * 6)
+    assert p == {"worse": 2 / 64, "none": 1.0} and corrected == {"worse": 4 / 64, "none": 1.0}
+    worse, none = (line for line in effects.section(lines, pairs, "Made").splitlines() if "| Plain |" in line)
+    assert worse.endswith("| +1.00 [+1.00, +1.00] | 0.031 | 0.062 | open |")
+    assert none.endswith("| +0.00 [+0.00, +0.00] | 1.000 | 1.000 | less than half a point |")
+
+
+def test_a_pair_that_lacks_runs_counts_among_the_tests():
+    plain, ten = [0.5] * 10, [0.51 + 0.001 * seed for seed in range(10)]
+    for lacking in ([ten, []], [ten, ten[:9]]):
+        lines, pairs = lines_of(plain=[plain, plain], a=[ten, ten], b=lacking), {"a": "plain", "b": "plain"}
+        found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
+        assert list(found) == ["a"] and corrected["a"] == 2 * p["a"] == 4 / 1024
+        text = effects.section(lines, pairs, "Made")
+        assert "| differs |" in text and "| B | Plain | – | – | – | – | – | missing |" in text
+        assert "Verdicts: differs: 1, missing: 1." in text
+
+
+def test_docs_effects_is_what_the_script_writes():
+    page = (ROOT / "docs/effects.md").read_text()
+    assert effects.page(ROOT / file for file in effects.PUBLISHED) == page, "make results-page"
+
+
+@pytest.mark.parametrize("table", PAIRS)
+def test_published_tables_are_those_of_the_configuration(table):
+    declared = plan.load(ROOT).tables[table]
+    lines = list(csv.DictReader((ROOT / f"results/published/effects/{table}.csv").open()))
+    cells = [(row, column) for row in declared.rows for column in declared.columns]
+    assert [(line["row"], line["column"]) for line in lines] == cells
+    assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.rows}
+
+
+def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
+    cells = number.by_cell(numbers.numbers(plan.load(ROOT), "preview", "effects"))
+    for (column, row), cell in cells.items():
+        assert len(cell) == 10
+        base_cell = cells[column, PAIRS["effects"].get(row, row)]
+        for run, other in ((ours.runs[0], base.runs[0]) for ours, base in zip(cell, base_cell, strict=True)):
+            one, base = run.config.as_json(), other.config.as_json()
+            assert (one["seed"], one["partition"]) == (base["seed"], base["partition"])
+            one, base = one["update"]["params"], base["update"]["params"]
+            differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]
+            assert len(differing) == (row in PAIRS["effects"])
+
+
+def test_the_pages_of_the_algorithms_are_what_the_script_writes():
+    pages = algorithm_pages.pages()
+    assert pages == {path.stem: path.read_text(encoding="utf-8") for path in algorithm_pages.PAGES.glob("*.md")}
