@@ -22,7 +22,7 @@ from snakemake.settings.enums import Quietness
 from flatfed import data, plan, files, gpus
 from flatfed.config import strict_yaml
 from flatfed.analysis import hessian, landscape
-from flatfed.commands import configuration
+from flatfed.commands import configuration, run_folders
 from flatfed.data import schemes
 from flatfed.engine import versions
 from flatfed.plan import (
@@ -46,11 +46,21 @@ PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "re
 config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
+
+
+def call_has(argument):
+    """Return the values of an argument of the command line, which Snakemake knows only after it has read the rules."""
+    words = sys.argv[1:] if workflow.is_main_process and "snakemake" in sys.argv[0] else []
+    return getattr(get_argument_parser().parse_args(words), argument) or ()
+
+
+FORCED = call_has("forcerun") if config.get("published") else ()
 EXPERIMENT = reports_errors(plan.load)(ROOT, config, PATHS)
+EXPERIMENT = reports_errors(run_folders.with_published)(EXPERIMENT, FORCED)
 os.environ.update(EXPERIMENT.environment)
 # Trainings accept runs that finish after this time: jobs of a killed Snakemake may still train. Jobs inherit the variable.
 os.environ.setdefault(lock.CALLED, str(time.time()))
-reports_errors(configuration.write_effective)(config, PATHS)
+reports_errors(configuration.write_effective)(config, EXPERIMENT)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # Short jobs rerun after any change of the package.
 CODE = source_code.package_digest()
@@ -184,13 +194,11 @@ def columns_of(table):
 def check_targets(*rule_names):
     """Refuse a target of the command line that no rule produces; skip this if another workflow uses this one as a module.
 
-    Snakemake knows its targets only after it has read the rules, and suggests no nearest match: parse its arguments here.
+    Snakemake suggests no nearest match.
     """
     if not workflow.is_main_process or not Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         return
-    for target in (
-        get_argument_parser().parse_args(sys.argv[1:]).targets if "snakemake" in sys.argv[0] else ()
-    ):
+    for target in call_has("targets"):
         produced = target in rule_names or any(entry.is_producer(target) for entry in workflow.rules)
         if not produced and not Path(target).exists():
             requested.refuse(EXPERIMENT, target, rule_names)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from flatfed import plan
+from flatfed.commands import run_folders
 from flatfed.commands.kinds import is_value
 from flatfed.config import strict_yaml
 from flatfed.errors import ConfigError, os_error_message
@@ -33,13 +35,17 @@ def load(parts: Parts) -> plan.Experiment:
     """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the effective configuration."""
     if VARIABLE in os.environ and not parts:
         effective = read_json(os.environ[VARIABLE])
-        return plan.load(HOME, effective["config"], Paths(**effective["paths"]))
-    return plan.load(HOME, read(parts))
+        loaded = plan.load(HOME, effective["config"], Paths(**effective["paths"]))
+        return replace(loaded, published=effective["published"])
+    return run_folders.with_published(plan.load(HOME, read(parts)))
 
 
-def write_effective(config: dict[str, Any], paths: Paths) -> None:
-    """Write the effective configuration of a call of Snakemake for its jobs; ConfigError if that fails."""
-    effective = {"config": config, "paths": vars(paths)}
+def write_effective(config: dict[str, Any], loaded: plan.Experiment) -> None:
+    """Write the effective configuration of a call of Snakemake for its jobs; ConfigError if that fails.
+
+    Jobs read the published runs that the call chose, also if trainings of the call end before them.
+    """
+    effective = {"config": config, "paths": vars(loaded.paths), "published": loaded.published}
     path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
     os.environ[VARIABLE] = str(path)
     try:

@@ -56,6 +56,8 @@ def run(options: argparse.Namespace) -> None:
                 copy(folder, target, record)
                 accepted.append(target)
                 print(f"{target}: accepted" + ("" if record.versions else ", versions unknown"))
+                if record.changed_sources:
+                    print(f"{target}: warning: its sources are {record.changed_sources}", file=sys.stderr)
             elif not is_same(target, record):
                 conflicts.append(f"{target} exists already ({folder})")
         except Held as training:

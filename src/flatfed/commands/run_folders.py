@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from flatfed.errors import DataError
+from flatfed.plan import Experiment
 from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_history
+
+#: Label of the protocol variant in bfloat16.
+BFLOAT16 = "~bfloat16"
 
 
 def find(top: Path, so_far: bool = False) -> list[Path]:
@@ -39,10 +46,28 @@ def read_with_metrics(folder: Path, *fields: str) -> RunRecord:
     return record
 
 
+def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Experiment:
+    """Return ``experiment`` with the finished runs in ``published:`` of config.yaml that results/ lacks.
+
+    A run in bfloat16 also serves the protocol in float32. ``trained``: rules and files after -R of Snakemake, which
+    trains their runs.
+
+    :raises DataError: a record is damaged.
+    """
+    folders = [folder for top in experiment.request.published for folder in find(Path(top))]
+    ended = {folder: record.config.ids for folder in folders if (record := records.read_finished(folder)).ended}
+    runs = {experiment.paths.run(ids): str(folder) for folder, ids in reversed(ended.items())}
+    runs = {place.replace(f"{BFLOAT16}/", "/"): folder for place, folder in runs.items()} | runs
+    missing = {place for place in runs if not Path(place, RECORD).exists()} - {*map(os.path.dirname, trained)}
+    published = {place: folder for place, folder in runs.items() if place in missing and "train" not in trained}
+    return replace(experiment, published=published)
+
+
 def state(run: Run, analysed: bool = False) -> str:
     """Return the state of a run: "finished", "begun", "stale", "damaged" or "missing".
 
-    "stale": of other settings; "damaged": run.json is not a record. An ``analysed`` run without model is missing.
+    "stale": of other settings; "damaged": run.json is not a record. An ``analysed`` run without model is missing,
+    except a published one, which has its analyses.
     """
     try:
         record = records.read(run.record)
@@ -51,7 +76,7 @@ def state(run: Run, analysed: bool = False) -> str:
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
     except DataError:
         return "damaged"
-    if analysed and not Path(run.model).exists():
+    if analysed and run.path == run.in_results.path and not Path(run.model).exists():
         return "missing"
     if identity.deciding_differences(record.config, run.config):
         return "stale"

@@ -84,7 +84,7 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
     if state_on_disk == "finished":
         finished = record.read_finished(folder)
         texts = [f"in round {finished.diverged_at}"] if finished.diverged_at else []
-        texts += filter(None, [versions.changes(finished.config, finished.versions)])
+        texts += filter(None, [versions.remarks(finished)])
         return State("diverged" if finished.diverged_at else "done", f"{run.path}: {'; '.join(texts)}" if texts else "")
     position = progress.read(folder)
     begun, words = position is not None, f"{position.run}: {position}" if position else f"{run.path}: begins"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
+from flatfed.commands.run_folders import BFLOAT16
 from flatfed.errors import DataError
 from flatfed.plan import Experiment, at_scale, lookup, run_specs
 from flatfed.plan.metrics import METRICS
@@ -23,9 +24,6 @@ from flatfed.runs.record import RunRecord, read_again
 from flatfed.runs.run import Run
 from flatfed.tables import blocks
 from flatfed.tables.blocks import TypesetTable
-
-#: Label of the protocol variant in bfloat16.
-BFLOAT16 = "~bfloat16"
 
 
 def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:

@@ -40,6 +40,9 @@ class Request(Document):
     data: dict[str, Annotated[Source, Field(description="a source of data, as in config/datasets.yaml")]] = (
         optional("sources of datasets on this machine, instead of those in config/datasets.yaml", {})
     )
+    published: Annotated[
+        list[Annotated[str, Field(pattern=r"^[^{}]+$", description="the path of a folder, without braces")]], Different
+    ] = optional("folders with finished runs, which tables and figures take in place of a training", [])
     algorithm_folders: Folders = optional("folders with your algorithms, one file each", [])
     model_folders: Folders = optional("folders with your models, one file each", [])
     table_folders: Folders = optional("folders with your tables, a YAML file each", [])

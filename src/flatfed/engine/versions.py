@@ -81,6 +81,12 @@ def changes(config: RunConfig, recorded: Versions | None) -> str:
     return "; ".join(texts)
 
 
+def remarks(record: RunRecord) -> str:
+    """Return :func:`changes` and the sources of a run that no commit has, in words, or ""."""
+    sources = record.changed_sources and f"sources are {record.changed_sources}"
+    return "; ".join(filter(None, [changes(record.config, record.versions), sources]))
+
+
 def check_same(records: Iterable[RunRecord], where: str) -> None:
     """Raise DataError if seeds of a run were trained by different versions of the code.
 

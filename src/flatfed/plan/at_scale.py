@@ -5,10 +5,11 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, run_specs, set_ups, tuning
+from flatfed.plan import footnotes, numbers, published, run_specs, set_ups, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.figure_kinds import KINDS, PROBED_LOSS, PROBES
@@ -17,7 +18,7 @@ from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
-from flatfed.runs.run import Run
+from flatfed.runs.run import HESSIAN, Run
 from flatfed.runs.tuning_choice import Search
 
 
@@ -109,6 +110,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     runs = [run for panel in panels for mark in panel.shown(scale) for run in mark.runs]
     if layout.kind == "sweep":
         panels = [replace(panel, marks=_points(experiment, panel)) for panel in panels]
+    panels = [_located(experiment, layout, panel) for panel in panels]
     pairs = list(dict.fromkeys(pair for mark in layout.shown(scale) for pair in mark.pairs))
     trains = KINDS[layout.kind].reads != "partitions"
     settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
@@ -217,13 +219,24 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
     label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
     mark = replace(mark, label=label, numbers=numbers)
-    if figure.kind == "eigenvalues":
-        return replace(mark, files=[run.hessian for run in mark.runs])
-    if figure.kind == "surface":
-        return replace(mark, files=[mark.runs[0].surface(document.set)])
     if document.across == "communications":
         return replace(mark, steps=mark.runs[0].config.update.params.get("gossip_steps", 1))
     return mark
+
+
+def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
+    """Return a ``panel`` at a scale with the folders of published runs and the files of analyses."""
+    surface = Path(panel.marks[0].runs[0].surface(figure.document.set)).name if figure.kind == "surface" else ""
+    analysis = {"eigenvalues": HESSIAN, "surface": surface}.get(figure.kind, "")
+
+    def located(mark: Mark) -> Mark:
+        runs = [[published.shown(experiment, run.ids, analysis) for run in number.runs] for number in mark.numbers]
+        numbers = [replace(number, runs=tuple(of)) for number, of in zip(mark.numbers, runs, strict=True)]
+        variants = {run.config.precision for of in runs for run in of if run.config.protocol != run.protocol}
+        mark = replace(mark, numbers=numbers, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))
+        return replace(mark, files=[f"{run.analysis_folder}/{analysis}" for run in mark.runs]) if analysis else mark
+
+    return replace(panel, marks=[*map(located, panel.marks)], levels=[*map(located, panel.levels)])
 
 
 def _points(experiment: Experiment, panel: Panel) -> list[Mark]:

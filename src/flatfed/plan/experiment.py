@@ -34,8 +34,9 @@ class Experiment:
     """The declarations of config/ and the requests of config.yaml.
 
     ``request``: config.yaml with command-line overrides. ``environment``: variables that pass the folders
-    of the user's files to jobs. ``runs``: cache of resolved runs. A protocol without ``preview:`` has the paper scale
-    alone, and so have its tables and figures.
+    of the user's files to jobs. ``published``: folder of a run in results/ -> folder of a published run that serves in
+    its place. ``runs``: cache of resolved runs. A protocol without ``preview:`` has the paper scale alone, and so have
+    its tables and figures.
     """
 
     root: Path
@@ -47,6 +48,7 @@ class Experiment:
     figures: Entries[Figure]
     requested: Requested
     environment: Mapping[str, str]
+    published: Mapping[str, str] = field(default_factory=dict)
     runs: dict[RunIds, Run] = field(default_factory=dict, init=False, repr=False)
 
     @property

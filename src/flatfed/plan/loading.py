@@ -14,7 +14,7 @@ from flatfed.config.datasets import DatasetDocument, LocalDataset
 from flatfed.config.request import REQUEST, Request
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import catalog as catalogs
-from flatfed.plan import figures, lookup, protocols, reference, tables, tuning
+from flatfed.plan import figures, lookup, protocols, published, reference, tables, tuning
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
@@ -49,7 +49,9 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     lookup.raise_errors([*catalog.sections, declared, shown], missing=False)
     requested = Requested(_tables(request, declared), _figures(request, shown))
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
-    counted = replace(catalog, datasets=_counted(request, catalog.datasets))
+    counted = _counted(request, catalog.datasets)
+    sources = published.ordered(request.published, paths, counted, catalog.sources)
+    counted = replace(catalog, datasets=counted, sources=sources)
     return Experiment(root, request, paths, counted, references, declared, shown, requested, environment)
 
 
@@ -67,7 +69,7 @@ def check_file(path: Path) -> None:
 
 def _user_folders(request: Request) -> dict[str, str]:
     """Register the user's files; return the environment variables for jobs."""
-    for key in ("algorithm_folders", "model_folders", "table_folders"):
+    for key in ("algorithm_folders", "model_folders", "table_folders", "published"):
         for folder in getattr(request, key):
             if not Path(folder).is_dir():
                 absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"

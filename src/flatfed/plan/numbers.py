@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 from flatfed import algorithms as registry
-from flatfed.plan import lookup, protocols, run_specs
+from flatfed.plan import lookup, protocols, published, run_specs
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import METRICS, RELATIVES
@@ -15,7 +15,7 @@ from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
 from flatfed.plan.reference import FLAG, Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
 from flatfed.runs.paths import RunIds, without_label
-from flatfed.runs.run import Run
+from flatfed.runs.run import HESSIAN, Run
 
 
 def numbers(
@@ -44,14 +44,17 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         values = [part and _declared(catalog, scale, column, part) for part in (row, base)]
         return [replace(number, value=values[0], base_value=values[1])]
 
+    analysis = HESSIAN if metric.source == "analysis" else ""
+
     def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
         splits = table.trained_on[column.id, part.id] if part else ()
         ids = (RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits)
-        return tuple(run_specs.resolved(experiment, id_) for id_ in ids)
+        return tuple(published.shown(experiment, id_, analysis) for id_ in ids)
 
     seeds = run_specs.seeds(experiment, scale, column.protocol, table.document.seeds)
     if metric.source == "timing":  # all seeds share the file
-        timed, base_timed = (next(iter(runs(part, seeds[0])), None) for part in (row, base))
+        first = (next(iter(runs(part, seeds[0])), None) for part in (row, base))
+        timed, base_timed = (run and run_specs.resolved(experiment, run.ids) for run in first)
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]

@@ -15,6 +15,7 @@ from flatfed.config.json_document import JsonDocument
 from flatfed.config.values import Count, Device, Natural, Number, Version
 from flatfed.errors import DataError, missing_message
 from flatfed.files import digest_file, misread, read_sealed, write_sealed
+from flatfed.runs import source_code
 from flatfed.runs.run_config import RunConfig
 
 Result = TypeVar("Result")
@@ -99,6 +100,12 @@ class RunRecord(JsonDocument):
     def image_counts(self) -> dict[str, dict[str, int]]:
         """{dataset: {"train": images, "test": images}}, empty if the record lacks them."""
         return {self.config.dataset.name: self.images} if self.images else {}
+
+    @property
+    def changed_sources(self) -> str:
+        """The commits of sessions whose sources differ from them, "abc and changes since", or ""."""
+        commits = dict.fromkeys([self.commit, *(session.get("commit") for session in self.sessions)])
+        return " and ".join(commit for commit in commits if commit and commit.endswith(source_code.CHANGED))
 
     def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
         """Refuse a record without one of the optional fields ``names``; raises DataError."""

@@ -15,14 +15,16 @@ from flatfed.runs.record import METRICS, MODEL, RECORD, AnalysedModel, Digests, 
 from flatfed.runs.run_config import RunConfig
 from flatfed.runs.timing import TIMING
 
+HESSIAN = "hessian.json"
+
 
 @dataclass(frozen=True)
 class Run(RunIds):
     """A run: protocol x split x algorithm x seed, one folder, one training job.
 
     ``path`` is its folder, ``analysis_folder`` that of its Hessian and surfaces, ``config`` all that the trainer
-    reads. ``partition`` and ``weights`` (of pre-training) are files; ``partition`` is None for published
-    runs, whose data are not checked. ``absent``: not in the folder of runs that a table reads, so no file is read.
+    reads. ``partition`` and ``weights`` (of pre-training) are files; ``partition`` is None in ``table --runs``, which
+    does not check data. ``absent``: not in the folder of runs that a table reads, so no file is read.
     """
 
     path: str
@@ -33,6 +35,10 @@ class Run(RunIds):
     weights: str | None = None
     absent: bool = False
     paths: Paths = field(default=DEFAULT, repr=False)
+
+    @property
+    def ids(self) -> RunIds:
+        return RunIds(self.scale, self.protocol, self.split, self.algorithm, self.seed)
 
     @property
     def manifest(self) -> str:
@@ -57,7 +63,7 @@ class Run(RunIds):
 
     @property
     def hessian(self) -> str:
-        return f"{self.analysis_folder}/hessian.json"
+        return f"{self.analysis_folder}/{HESSIAN}"
 
     @property
     def timing(self) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
+#: Mark of a commit from which the sources differ.
+CHANGED = " and changes since"
+
 
 def commit() -> str | None:
     """Return the commit of this copy of FlatFed, marked if files in src changed since; None outside git.
@@ -24,7 +27,7 @@ def commit() -> str | None:
         run = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
         commit = run(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
         changes = run(["git", "--no-optional-locks", "status", "--porcelain", "--", "src"]).stdout
-        return f"{commit} and changes since" if changes else commit
+        return commit + CHANGED * bool(changes)
     return None
 
 

@@ -17,7 +17,7 @@ from flatfed.tables import cells, claims, compare
 from flatfed.tables.cell import Cell
 from flatfed.tables.cells import FilledTable
 from flatfed.tables.image_counts import doubts, with_counts
-from flatfed.tables.notes import WARNED, flags, gather, is_warned, warnings
+from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision, warnings
 
 #: Status of a red cell -> its meaning.
 RED = {
@@ -150,13 +150,13 @@ def _by_metric(columns: list[Column]) -> list[list[Column]]:
 def _block(table: FilledTable, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]) -> TableBlock:
     levels = list(zip_longest(*(column.headers for column in columns), fillvalue=""))
     shared = [names[0] for names in takewhile(lambda names: len({*names}) == 1, levels[:-1])]
-    cells = [(table.by_column[column.id], ranks[column.id]) for column in columns]
+    cells = [(column, table.by_column[column.id], ranks[column.id]) for column in columns]
     return TableBlock(
         heading=", ".join(filter(None, (columns[0].part, *shared))),
         headers=list(zip(*levels[len(shared) :], strict=True)),
         under=[_under(table, column) for column in columns],
         rows=[
-            (row.label, [_text(table, by_row[row.id], rank.get(row.id, "")) for by_row, rank in cells])
+            (row.label, [_text(table, column, by_row[row.id], rank.get(row.id, "")) for column, by_row, rank in cells])
             for row in table.shown.rows.values()
         ],
     )
@@ -183,14 +183,14 @@ def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(ours)), f" at {100 * printed:g}%"
 
 
-def _text(table: FilledTable, cell: Cell, rank: str) -> CellText:
+def _text(table: FilledTable, column: Column, cell: Cell, rank: str) -> CellText:
     unit, decimals, estimate = cell.printed_unit, cell.paper_decimals, cell.beside
     paper = as_printed(cell.paper_value, compare.spread_over_seeds(cell), unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
     beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
     texts = {
-        "ours": _ours(table, cell),
+        "ours": _ours(table, cell) + f" {OTHER_PRECISION}" * bool(other_precision(column, cell)),
         "beside": f"{beside} {WARNED}" if is_warned(cell) else beside,
         "paper": paper,
         "difference": "" if cell.difference is None else signed(cell.difference, unit, decimals),

@@ -124,9 +124,9 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         hessians = [run.reading.analysis for run in readings if number.analysed]
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
-    sources = [made for run in readings for made in (run.record, run.timing) if made]
-    changes = ((made.config.ids.name, versions.changes(made.config, made.versions)) for made in sources)
-    outdated = {name: text for name, text in changes if text}
+    remarks = [(timing.config.ids.name, versions.changes(timing.config, timing.versions)) for timing in timings]
+    remarks += [(record.name, versions.remarks(record)) for record in records]
+    outdated = {name: text for name, text in remarks if text}
     complete = all(run.reading is not None for run in readings)
     seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
     reached = f"{len(values) - values.count(None)}/{len(values)}"

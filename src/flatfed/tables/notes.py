@@ -19,12 +19,16 @@ from flatfed.tables.cells import FilledTable
 #: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"
 
+#: Mark of a number of runs in another precision than that of the column's protocol.
+OTHER_PRECISION = "†"
+
 
 def gather(table: FilledTable, has_marks: bool) -> list[str]:
     """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
     shown, cells = table.shown, table.cells
     notes = [_reading(table), *_symbols(cells, shown.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
-    notes += [*_negative(table), *_compared(table), *_absences(table), *_roundings(cells), *outdated(cells)]
+    notes += [*_negative(table), *_compared(table), *_absences(table), *_precisions(table)]
+    notes += [*_roundings(cells), *outdated(cells)]
     ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [*shown.notes, *(f"{flag}: {shown.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
@@ -226,6 +230,22 @@ def _absences(table: FilledTable) -> list[str]:
     counts = table.statuses
     texts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
     return [f"Of {counts.total()} cells: {', '.join(texts)}."] if texts else []
+
+
+def other_precision(column: Column, cell: Cell) -> str:
+    """Return the precision and device, "bfloat16 on cpu", of runs of a variant of the column's protocol, or ""."""
+    variants = [parts for run, parts in cell.roundings.items() if run.partition("/")[0] != column.protocol]
+    return " and ".join(sorted({f"{precision} on {device}" for _, precision, _, device, *_ in variants}))
+
+
+def _precisions(table: FilledTable) -> Iterator[str]:
+    """Yield the note on the numbers marked :data:`OTHER_PRECISION`."""
+    rows: dict[str, dict[str, None]] = defaultdict(dict)
+    for column, row, cell in table.labelled_cells:
+        rows[other_precision(column, cell)][row.label] = None
+    texts = [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]
+    if texts:
+        yield f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}."
 
 
 def _roundings(cells: list[Cell]) -> list[str]:

@@ -54,7 +54,7 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str] 
     papers = bool(spec.figures) or not tables or printed
     figures = [replace(f, setting=with_counts(f.setting, f.datasets, counts)) for f in spec.figures]
     groups = reported_runs.groups(runs)
-    groups_of_runs = {run.run.path: group for group in groups for run in group.runs}
+    groups_of_runs = {run.run.in_results.path: group for group in groups for run in group.runs}
     column, accuracy, curves = next(filter(None, (first_curves(t, groups_of_runs) for t in tables)), ("", "", {}))
     commit = source_code.commit()
 

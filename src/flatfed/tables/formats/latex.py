@@ -18,7 +18,7 @@ SPECIAL = {
     "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "×": r"$\times$", "≥": r"$\ge$", "≤": r"$\le$", "ρ": r"$\rho$",
     "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "η": r"$\eta$", "λ": r"$\lambda$", "…": r"\dots{}",
     "’": "'", "‘": "`", "“": "``", "”": "''", "\u00a0": "~", "√": r"$\surd$", "→": r"$\to$", "·": r"$\cdot$",
-    "⚠": r"\textbf{!}", "`": r"{\textasciigrave}",
+    "⚠": r"\textbf{!}", "†": r"$\dagger$", "`": r"{\textasciigrave}",
 }  # fmt: skip
 
 #: An opening straight quote: at the start, or after a space, a bracket or another quote.
