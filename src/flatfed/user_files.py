@@ -7,6 +7,7 @@ of the file, and of all files that it imports, is its version.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -39,13 +40,15 @@ class UserFiles:
     """The modules of a ``kind``, "algorithm" or "model", in ``package``: ``shipped`` and the user's.
 
     ``parts``: other shipped modules. ``setting``: the key of config.yaml for the user's folders; ``variable``: the
-    environment variable for jobs. ``digests``: user's file -> :meth:`digest`.
+    environment variable for jobs. ``shared``: folders that also hold other kinds. ``digests``: user's file ->
+    :meth:`digest`.
     """
 
     def __init__(self, kind: str, package: str, shipped: Iterable[str], parts: Iterable[str]):
         self.kind, self.package, self.shipped = kind, package, frozenset(shipped)
         self.modules = {*self.shipped, *parts, "__init__"}
         self.setting, self.variable = f"{kind}_folders", f"FLATFED_{kind.upper()}S"
+        self.shared: set[str] = set()
         self.digests: dict[Path, str] = {}
         ROOMS.append(self)
 
@@ -54,8 +57,8 @@ class UserFiles:
         """The package's folder, then the user's folders."""
         return sys.modules[self.package].__path__
 
-    def look_in(self, folders: Iterable[str | Path], where: str) -> list[str]:
-        """Add the files of ``folders``; return the absolute paths of the folders.
+    def look_in(self, folders: Iterable[str | Path], where: str, shared: bool = False) -> list[str]:
+        """Add the files of ``folders``; return their absolute paths. ``shared``: with files of other kinds.
 
         :raises ConfigError: a folder does not exist, or a file has the name of an existing module.
         """
@@ -64,9 +67,11 @@ class UserFiles:
             path = Path(folder).resolve()
             if not path.is_dir():
                 raise ConfigError(f"{where}: {str(folder)!r} is not a folder; expected a folder of {self.kind} files")
+            if shared:
+                self.shared.add(str(path))
             if str(path) not in self.path:
                 module_names = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
-                for module in pkgutil.iter_modules([str(path)]):
+                for module in filter(self._holds, pkgutil.iter_modules([str(path)])):
                     if module.name in module_names:
                         file = f"{where}: {path / module.name}.py"
                         raise ConfigError(f"{file}: {self.package} has {module.name!r} already; rename the file")
@@ -79,9 +84,14 @@ class UserFiles:
         self.look_in(filter(None, folders), f"environment variable {self.variable}")
 
     def names(self) -> list[str]:
-        infos = pkgutil.iter_modules(self.path)
+        infos = filter(self._holds, pkgutil.iter_modules(self.path))
         files = {info.name for info in infos if not (info.ispkg or info.name.startswith("_"))}
         return sorted(self.shipped | (files - self.modules))
+
+    def _holds(self, module: pkgutil.ModuleInfo) -> bool:
+        """Return whether a ``module`` is not of another kind than its folder's others."""
+        folder = module.module_finder.path
+        return folder not in self.shared or kind_of(Path(folder, f"{module.name}.py")) == self.kind
 
     def own_file(self, name: str) -> Path | None:
         """Return the user's file of ``name``; None for a module of FlatFed."""
@@ -138,6 +148,15 @@ class UserFiles:
         except Exception as error:  # a user's file can raise anything
             problem = f"this {self.kind} cannot be imported: {type(error).__name__}: "
             raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else problem}{error}") from error
+
+
+@functools.cache
+def kind_of(file: Path) -> str:
+    """Return "model" for a file that defines ``build``, "algorithm" for one that defines a class, or ""."""
+    nodes = syntax_tree(file).body if file.is_file() else []
+    if any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in nodes):
+        return "model"
+    return "algorithm" if any(isinstance(node, ast.ClassDef) for node in nodes) else ""
 
 
 def imported_names(module: str, file: Path) -> Iterator[str]:

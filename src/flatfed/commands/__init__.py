@@ -10,6 +10,7 @@ FOR_YOU = {
     "table": ("make_table", "write a table in four formats, also from a folder of runs"),
     "rerun": ("rerun", "reproduce a run from its run.json and compare"),
     "describe": ("describe", "print the settings of runs, the input of `train`"),
+    "new": ("new", "write a folder with an algorithm, a table and figures of your own"),
     "schema": ("schema", "write JSON schemas of the YAML files for editors"),
     "import": ("import_runs", "accept runs that were trained on another machine"),
 }

@@ -43,6 +43,7 @@ class Request(Document):
     published: Annotated[
         list[Annotated[str, Field(pattern=r"^[^{}]+$", description="the path of a folder, without braces")]], Different
     ] = optional("folders with finished runs, which tables and figures take in place of a training", [])
+    folders: Folders = optional("folders with your algorithms, models, tables and figures together", [])
     algorithm_folders: Folders = optional("folders with your algorithms, one file each", [])
     model_folders: Folders = optional("folders with your models, one file each", [])
     table_folders: Folders = optional("folders with your tables, a YAML file each", [])

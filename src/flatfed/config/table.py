@@ -110,6 +110,8 @@ NEEDED_IN_COLUMNS = {
 }
 ROW_EXAMPLES = {"datasets": "{row: FedAvg, protocol: ID}", "search": "{row: rho, key: rho, metric: searched}"}
 
+KINDS = ("results", "datasets", "search")
+
 #: Key of rows or columns -> the kinds of tables that have it; others are for all.
 ONLY_IN_ROWS = {"protocol": ("datasets",), **dict.fromkeys(("key", "metric", "reciprocal"), ("search",))}
 ONLY_IN_COLUMNS = {
@@ -147,7 +149,7 @@ class Declarations(Document):
 
 class TableDocument(Declarations):
     title: Line = required("what the table shows, in a few words")
-    kind: Literal["results", "datasets", "search"] = optional(
+    kind: Literal[*KINDS] = optional(
         "results (the default), datasets (rows are described datasets) or search (rows are hyper-parameters)", "results"
     )
     paper: Line = optional("the printed table, such as Sun et al., ICML 2023, Table 1; absent for your own table")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL, Settings
 from flatfed.config.split import SPLITS, Split
 from flatfed.config.strict_yaml import read
-from flatfed.config.table import DECLARATIONS, TABLE, TableDocument
+from flatfed.config.table import DECLARATIONS, KINDS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData
 from flatfed.plan import checks, data_sources, lookup, partitions
 from flatfed.plan.lookup import Declared, Entries
@@ -73,15 +73,17 @@ class Catalog:
         return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row], chosen)
 
 
-def load(root: Path, table_folders: Iterable[str], data: Mapping[str, Source], where: str) -> Catalog:
-    """Return the catalog of ``root``/config and of the files in ``table_folders``.
+def load(
+    root: Path, table_folders: Iterable[str], shared: Collection[str], data: Mapping[str, Source], where: str
+) -> Catalog:
+    """Return the catalog of ``root``/config, of tables in ``table_folders``, and of tables and figures in ``shared``.
 
     ``data``: dataset -> its source on this machine, set in ``where``. An invalid entry raises its error when used.
 
     :raises ConfigError: datasets.yaml, splits.yaml or algorithms.yaml is not a mapping, or ``data`` is unknown.
     """
     declared = {section: _section(root, section) for section in SECTIONS}
-    tables = _add(root, table_folders, declared)
+    tables = _add(root, [*table_folders, *shared], shared, declared)
     for name in registry.names():
         checks.check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
@@ -112,7 +114,8 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, Source], w
             lookup.check("protocol", without_label(name), protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
     files = {name: entry.where for name, entry in declared["splits"].items()}
-    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", FIGURE), sources, files)
+    figures = _files(root, "figures", FIGURE, shared)
+    return Catalog(datasets, splits, algorithms, protocols, tables, figures, sources, files)
 
 
 def _section(root: Path, section: str) -> Entries[Declared]:
@@ -130,18 +133,23 @@ def _section(root: Path, section: str) -> Entries[Declared]:
     return valid
 
 
-def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
+def _add(
+    root: Path, table_folders: Iterable[str], shared: Collection[str], declared: Mapping[str, Entries[Declared]]
+) -> Entries[Declared]:
     """Add the declarations of table files to ``declared``, by section, and return the tables by id.
 
     A file with a mistake, or with an id that another file declares differently, is refused with all its ids.
     """
     tables: Entries[Declared] = Entries()
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
-    for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
+    for folder, path in [(folder, path) for folder, at in folders.items() for path in _yaml_files(at)]:
         ids: list[tuple[str, str]] = []
+        where = f"{folder}/{path.name}"
         try:
             checks.check_id(path.stem, where)
             content = read(path, where)
+            if folder in shared and _is_figure(content):
+                continue
             sections = {name: content[name] for name in SECTIONS if isinstance(content, dict) and name in content}
             ids = [(section, name) for section, part in sections.items() if isinstance(part, dict) for name in part]
             kind = DECLARATIONS if sections and sections.keys() == content.keys() else TABLE
@@ -193,14 +201,26 @@ def _dataset(name: str, declared: Declared, override: Source | None, where: str)
     return dataset, Source(**source.model_dump(exclude_unset=True, exclude={"images"}))
 
 
-def _files(root: Path, folder: str, kind: Content) -> Entries[Declared]:
+def _files(root: Path, folder: str, kind: Content, shared: Collection[str] = ()) -> Entries[Declared]:
+    """Return the files of config/``folder``, and the figures in ``shared``."""
     valid: Entries[Declared] = Entries()
-    for path in _yaml_files(root / "config" / folder):
-        where = f"config/{folder}/{path.name}"
+    folders = {f"config/{folder}": root / "config" / folder, **{name: Path(name) for name in shared}}
+    for place, path in [(place, path) for place, at in folders.items() for path in _yaml_files(at)]:
+        where = f"{place}/{path.name}"
         with valid.refusing(path.stem):
+            content = read(path, where)
+            if place in shared and not _is_figure(content):
+                continue
             checks.check_id(path.stem, where)
-            valid[path.stem] = Declared(kind.check(read(path, where), where), where)
+            if path.stem in valid.declared:
+                raise ConfigError(f"{where}: there is a figure {path.stem!r} already, {valid[path.stem].file}")
+            valid[path.stem] = Declared(kind.check(content, where), where)
     return valid
+
+
+def _is_figure(content: Any) -> bool:
+    """Return whether the content of a user's YAML file has the key ``kind``, and that of no table."""
+    return isinstance(content, dict) and content.get("kind", KINDS[0]) not in KINDS
 
 
 def _yaml_files(folder: Path) -> list[Path]:

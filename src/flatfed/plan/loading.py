@@ -39,7 +39,7 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     request = check(in_file, FILE)
     request = request if config is None else check(config)
     environment = _user_folders(request)
-    catalog = catalogs.load(root, request.table_folders, request.data, WHERE)
+    catalog = catalogs.load(root, request.table_folders, request.folders, request.data, WHERE)
     for name, protocol in list(catalog.protocols.items()):
         with catalog.protocols.refusing(name):
             tuning.check(protocol, catalog)
@@ -69,14 +69,15 @@ def check_file(path: Path) -> None:
 
 def _user_folders(request: Request) -> dict[str, str]:
     """Register the user's files; return the environment variables for jobs."""
-    for key in ("algorithm_folders", "model_folders", "table_folders", "published"):
+    for key in ("folders", "algorithm_folders", "model_folders", "table_folders", "published"):
         for folder in getattr(request, key):
             if not Path(folder).is_dir():
                 absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
                 raise ConfigError(f"{absent}; create it, or correct or remove this entry")
     environment = {}
     for files in (algorithms.FILES, models.FILES):
-        if folders := files.look_in(getattr(request, files.setting), f"{WHERE}: {files.setting}"):
+        shared = files.look_in(request.folders, f"{WHERE}: folders", shared=True)
+        if folders := shared + files.look_in(getattr(request, files.setting), f"{WHERE}: {files.setting}"):
             environment[files.variable] = os.pathsep.join(folders)
     return environment
 

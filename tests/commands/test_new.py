@@ -1,0 +1,59 @@
+"""``flatfed new``, and folders with all kinds of a user's files."""
+
+import pytest
+
+from flatfed import algorithms, cli, models, plan
+from flatfed.errors import ConfigError
+from repository import ROOT
+
+MODEL = """from torch import nn
+
+class Little(nn.Sequential):
+    pass
+
+def build(shape, classes):
+    return Little(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], classes))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A new folder, whose files are forgotten after the test."""
+    for package in (algorithms, models):
+        monkeypatch.setattr(package, "__path__", list(package.__path__))
+    assert cli.main(["new", str(tmp_path / "mine")]) == 0
+    return tmp_path / "mine"
+
+
+def load(folder):
+    request = {"scale": "preview", "tables": [], "figures": [], "folders": [str(folder)]}
+    return plan.load(ROOT, request)
+
+
+def test_a_new_folder_is_read_by_content(folder, capsys):
+    assert "mine --" not in (folder / "README.md").read_text() and str(folder) in (folder / "README.md").read_text()
+    (folder / "little.py").write_text(MODEL)
+    loaded = load(folder)
+    assert "my_table" in loaded.tables and {"my_curves", "my_sweep"} <= loaded.figures.keys()
+    assert "my_method~rho0.2" in loaded.catalog.algorithms
+    assert [name for name in algorithms.names() if algorithms.own_file(name)] == ["my_method"]
+    assert "little" in models.names() and not {"my_method", "test_my_method"} & {*models.names()}
+    assert cli.main(["new", str(folder)]) == cli.REFUSED
+    assert f"{folder}: exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("mine.yaml", "kind: curvs\ntitle: T\n", ["mine.yaml: kind: unknown value 'curvs'; did you mean 'curves'"]),
+        ("mine.yaml", "titel: T\n", ["mine.yaml: unknown key 'titel'; did you mean 'title'"]),
+        ("my_table.yaml", "kind: curves\n", ["my_table.yaml: ", "'title' is missing"]),
+        ("fedsmoo2023_F3.yaml", "kind: curves\n", ["there is a figure 'fedsmoo2023_F3' already, config/figures"]),
+        ("fedavg.py", "class FedAvg:\n    pass\n", ["fedavg.py: flatfed.algorithms has 'fedavg' already; rename"]),
+    ],
+)
+def test_mistakes_are_named(folder, name, text, words):
+    (folder / name).write_text(text)
+    with pytest.raises(ConfigError) as refusal:
+        load(folder)
+    assert all(word in str(refusal.value) for word in words), refusal.value
