@@ -233,6 +233,16 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "the paper's server goes uphill (Qu et al., appendix D.1)",
         ),
     ),
+    "fedwmsam": (
+        ("algorithms/fedwmsam.py", "mul_(alpha / (1 - alpha))", "mul_(alpha)", "the correction has another weight"),
+        ("algorithms/fedwmsam.py", "(ctx.received - w)", "(w - ctx.received)", "delta points along the step"),
+        ("algorithms/fedwmsam.py", ", ctx.step), ctx)", ", ctx.steps), ctx)", "delta is of the last step"),
+        ("algorithms/fedwmsam.py", "g.mul_(alpha)", "g.mul_(self.alpha)", "the gradient keeps the first alpha"),
+        ("algorithms/fedwmsam.py", "a = a + server", "a = a - server", "alpha follows the cosine minus one"),
+        ("algorithms/fedwmsam.py", "a.clamp(0.1, 0.9)", "a", "alpha's target has no bounds"),
+        ("algorithms/fedwmsam.py", "1 / ctx.client_count", "1 / len(uploads['w'])", "c is a mean over active clients"),
+        ("algorithms/fedwmsam.py", '.add_(server["change"])', "", "alpha forgets earlier rounds"),
+    ),
     "mimelite": (
         NO_CLIP,
         ("algorithms/mimelite.py", ", self.alpha)", ", 1 - self.alpha)", "the server's momentum swaps its weights"),

@@ -81,6 +81,7 @@ CLAIMS = {
     ),
     "fedsmoo": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
     "fedspeed": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
+    "fedwmsam": Claims(ends_at="optimum", per_rho=4.0),
     "mimelite": Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point"),
     "mofedsam": Claims(
         (

@@ -41,6 +41,7 @@ class Server(Reference):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
+        self.alpha = p.get("alpha")
         for t in range(rounds):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
             active = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
@@ -63,13 +64,15 @@ class Server(Reference):
             if name == "fedrobust":
                 x = self.robust_client(p, i, x, index_list, eta)
                 index_list = []
-            for index in index_list:
-                e, g = self.perturbed(name, p, t, i, x, w_t, index)
+            for k, index in enumerate(index_list):
+                e, g = self.perturbed(name, p, t, i, x, w_t, index, k)
                 if name in VARIANCE_REDUCED:
                     factor = 0.1 if p.get("correction") == "official_code" else 1.0
                     g = g + factor * (self.c - self.c_i[i])
                 if name in MOMENTUM:
                     g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
+                if name == "fedwmsam":
+                    g = self.alpha * (g + self.c - self.c_i[i]) + (1 - self.alpha) * self.delta
                 if name == "mimelite":
                     g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
                 quadratic = self.spec["weight_decay"]
@@ -81,7 +84,7 @@ class Server(Reference):
                     quadratic += p["mu"]
                 x = x - eta * (self.clipped(g) + quadratic * x)
             local[i] = x
-            if name in VARIANCE_REDUCED:
+            if name in (*VARIANCE_REDUCED, "fedwmsam"):
                 fresh[i] = self.c_i[i] - self.c + (w_t - x) / (count[i] * eta)
             if name in DYNAMIC:
                 self.h_i[i] = self.h_i[i] + (x - w_t)
@@ -92,7 +95,7 @@ class Server(Reference):
             self.old[i] = w_t
         self.step = self.w - w_t
 
-    def perturbed(self, name, p, t, i, x, w_t, index):
+    def perturbed(self, name, p, t, i, x, w_t, index, k):
         """Return (perturbation or None, gradient at the perturbed point)."""
         if name in LESAM:
             if p["direction"] == "server_step":
@@ -107,6 +110,9 @@ class Server(Reference):
         elif name == "fedsmoo":
             e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - self.s)
             self.mu_i[i] = self.mu_i[i] + e - self.s
+        elif name == "fedwmsam":
+            momentum = self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])
+            e = p["rho"] * unit(w_t + k * momentum - x)
         else:
             return None, self.gradient(x, index)
         return e, self.gradient(x + e, index)
@@ -149,6 +155,12 @@ class Server(Reference):
             self.w = w_t - eta_g * direction
         else:
             self.w = w_t + eta_g * change
+        if name == "fedwmsam" and self.delta.any():
+            cosines = [torch.cosine_similarity(x - w_t, self.delta, dim=0) for x in local.values()]
+            a = float(sum(cosines)) / n + (p["target"] == "official_code")
+            self.alpha = (1 - p["adaptation"]) * self.alpha + p["adaptation"] * min(max(a, 0.1), 0.9)
+        elif name == "fedwmsam":
+            self.alpha = (1 - p["adaptation"]) * self.alpha + p["adaptation"] * 0.1
         self.delta = direction
         for i, new in fresh.items():
             self.c = self.c + (new - self.c_i[i]) / self.m

@@ -29,6 +29,7 @@ PARAMS = {
     "fedadam": {"server_learning_rate": 2.0, "beta1": 0.5, "beta2": 0.9, "tau": 2.0},
     "fedcm": {"alpha": 0.7},
     "mofedsam": {"alpha": 0.7},
+    "fedwmsam": {"alpha": 0.7, "adaptation": 0.0},
     "mimelite": {"alpha": 0.7},
     "fedprox": {"mu": 0.5},
     "dfedavgm": {"momentum": 0.5},

@@ -31,6 +31,7 @@ from flatfed.errors import ConfigError
 VECTOR_KINDS = {
     "client_state": ("model", "private"),
     "server_state": ("w",),
+    "server_scalars": ("w",),
     "scratch": ("previous", "full_gradient"),
 }
 
@@ -49,9 +50,9 @@ class Algorithm:
 
     Vectors are zero at first; a class also has those of its bases. If two bases declare one name independently, the
     class must repeat it, and they share the vector. ``client_state``: kept by each client between rounds:
-    ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``. ``scratch``: row matrices from
-    ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``: ``ctx.scratch["previous"]`` is the model that the
-    client received last.
+    ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``; ``server_scalars``: likewise, of
+    shape (1, 1). ``scratch``: row matrices from ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``:
+    ``ctx.scratch["previous"]`` is the model that the client received last.
 
     ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
     link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
@@ -68,6 +69,7 @@ class Algorithm:
     version: int = 1
     client_state: tuple[str, ...] = ()
     server_state: tuple[str, ...] = ()
+    server_scalars: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     remembers: bool = False
     communication: tuple[float, float] = (1, 1)

@@ -102,6 +102,7 @@ class Simulation(ABC):
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
+        self.server |= {name: self.server["w"].new_zeros(1, 1) for name in algorithm.server_scalars}
         sizes = self.state_sizes()
         row_size = sum(sizes.values()) + self.layout.size * algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
@@ -203,6 +204,7 @@ class Simulation(ABC):
             client=rows,
             scratch={},
             lr=torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device),
+            step=torch.zeros((), dtype=self.dtype, device=self.device),
             steps=column([self.schedule.count(count) for count in self.sizes[clients].tolist()]),
             nominal_steps=column([self.schedule.nominal(int(self.sizes[0]))] * len(clients)),
             round=round_,
