@@ -233,6 +233,14 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "the paper's server goes uphill (Qu et al., appendix D.1)",
         ),
     ),
+    "fedgmt": (
+        ("algorithms/fedgmt.py", 'ctx.received + ctx.server["lead"]', "ctx.received", "e is the received model"),
+        ("algorithms/fedgmt.py", "(target - ours)", "(ours - target)", "the divergence has the wrong sign"),
+        ("algorithms/fedgmt.py", "target.exp()", "ours.exp()", "the divergence is of the other direction"),
+        ("algorithms/fedgmt.py", "self.distillation * tau**2", "self.distillation", "tau^2 is dropped"),
+        ("algorithms/fedgmt.py", ") * self.average", ") * (1 - self.average)", "the average swaps its weights"),
+        ("algorithms/fedgmt.py", "return 0.0", "return self.penalty", "FedDyn's quadratic is there"),
+    ),
     "fedwmsam": (
         ("algorithms/fedwmsam.py", "mul_(alpha / (1 - alpha))", "mul_(alpha)", "the correction has another weight"),
         ("algorithms/fedwmsam.py", "(ctx.received - w)", "(w - ctx.received)", "delta points along the step"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, kl_div
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from flatfed import algorithms
@@ -19,7 +19,7 @@ from harness import Reference
 SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
 LESAM = ("fedlesam", "fedlesam_s", "fedlesam_d")
 VARIANCE_REDUCED = ("scaffold", "fedgamma", "fedlesam_s")
-DYNAMIC = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d")
+DYNAMIC = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d", "fedgmt")
 MOMENTUM = ("fedcm", "mofedsam")
 
 
@@ -41,7 +41,7 @@ class Server(Reference):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
-        self.alpha = p.get("alpha")
+        self.alpha, self.average = p.get("alpha"), self.w
         for t in range(rounds):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
             active = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
@@ -77,8 +77,9 @@ class Server(Reference):
                     g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
                 quadratic = self.spec["weight_decay"]
                 if name in DYNAMIC:
-                    g = g + p["penalty"] * (self.h_i[i] - w_t)
-                    quadratic += p["penalty"]
+                    proximal = 0.0 if name == "fedgmt" else p["penalty"]
+                    g = g + p["penalty"] * self.h_i[i] - proximal * w_t
+                    quadratic += proximal
                 if name == "fedprox":
                     g = g - p["mu"] * w_t
                     quadratic += p["mu"]
@@ -113,9 +114,24 @@ class Server(Reference):
         elif name == "fedwmsam":
             momentum = self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])
             e = p["rho"] * unit(w_t + k * momentum - x)
+        elif name == "fedgmt":
+            return None, self.distilled(p, x, index)
         else:
             return None, self.gradient(x, index)
         return e, self.gradient(x + e, index)
+
+    def distilled(self, p, x, index):
+        """FedGMT's gradient, with torch's own losses."""
+        tau, images = p["temperature"], self.x[index]
+        vector_to_parameters(self.average, self.model.parameters())
+        target = torch.softmax(self.model(images).detach() / tau, dim=1)
+        vector_to_parameters(x, self.model.parameters())
+        for parameter in self.model.parameters():
+            parameter.requires_grad_()
+        logits = self.model(images)
+        divergence = kl_div(torch.log_softmax(logits / tau, dim=1), target, reduction="batchmean")
+        loss = cross_entropy(logits, self.y[index]) + p["distillation"] * tau**2 * divergence
+        return parameters_to_vector(torch.autograd.grad(loss, list(self.model.parameters()))).detach()
 
     def robust_client(self, p, i, x, index_list, eta):
         """FedRobust's client: simultaneous descent in the model and ascent in scale and shift."""
@@ -161,6 +177,8 @@ class Server(Reference):
             self.alpha = (1 - p["adaptation"]) * self.alpha + p["adaptation"] * min(max(a, 0.1), 0.9)
         elif name == "fedwmsam":
             self.alpha = (1 - p["adaptation"]) * self.alpha + p["adaptation"] * 0.1
+        if name == "fedgmt":
+            self.average = p["average"] * self.average + (1 - p["average"]) * self.w
         self.delta = direction
         for i, new in fresh.items():
             self.c = self.c + (new - self.c_i[i]) / self.m

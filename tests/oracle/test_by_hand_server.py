@@ -143,17 +143,18 @@ def test_fedrobust(executor):
 
 
 @EXECUTORS
-@pytest.mark.parametrize(("name", "rho"), [("feddyn", None), ("fedspeed", 0.3)])
-def test_feddyn_and_fedspeed_in_the_papers_dual_form(executor, name, rho):
+@pytest.mark.parametrize(("name", "rho"), [("feddyn", None), ("fedspeed", 0.3), ("fedgmt", None)])
+def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(executor, name, rho):
     """lambda_i <- lambda_i - (x_i - w) / beta, w <- mean x - beta mean lambda: the code's h_i is -beta lambda_i."""
     w, dual, beta = W0, np.zeros((2, 2)), 5.0
+    proximal = 0.0 if name == "fedgmt" else 1 / beta
     for _ in range(2):
         x = [w, w]
         for i in range(2):
             for _ in range(2):
                 e = rho * unit(grad(i, x[i])) if rho else 0
-                linear = -dual[i] - w / beta
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + 1 / beta) * x[i])
+                linear = -dual[i] - proximal * w
+                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + proximal) * x[i])
             dual[i] = dual[i] - (x[i] - w) / beta
         w = (x[0] + x[1]) / 2 - beta * (dual[0] + dual[1]) / 2
     same(engine(name, executor, penalty=1 / beta, **({"rho": rho} if rho else {})), w)

@@ -34,6 +34,7 @@ PARAMS = {
     "fedprox": {"mu": 0.5},
     "dfedavgm": {"momentum": 0.5},
     "feddyn": {"penalty": 1.0},
+    "fedgmt": {"penalty": 1.0},
     "fedspeed": {"penalty": 1.0},
     "fedsmoo": {"penalty": 1.0},
     "fedlesam_d": {"penalty": 1.0},

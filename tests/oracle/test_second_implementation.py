@@ -45,6 +45,8 @@ CASES = [
     ("fedlesam_d", {**LESAM, "penalty": 0.2}),
     ("fedlesam_d", {**LESAM, "penalty": 0.2, "direction": "server_step"}),
     ("fedlesam_d", {**LESAM, "penalty": 0.2, "first": "paper"}),
+    ("fedgmt", {"penalty": 0.2, "average": 0.7}),
+    ("fedgmt", {"distillation": 0.4, "temperature": 1.5}),
     ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4}),
     ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4, "target": "paper", "steps": "official_code"}),
     ("centralised_sgd", {}),

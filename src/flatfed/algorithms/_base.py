@@ -6,7 +6,7 @@ local step, in the order of the official code:
 
     e = perturbation(w, gradient, ctx)             None, or the gradient is taken at w + e
     mu = update_dual(e, ctx)                       dual variables of the perturbation, if there is one
-    g = gradient(w + e)                            mean cross-entropy of the step's batch, per row
+    g = gradient(w + e)                            mean cross-entropy, or ``loss``, of the step's batch, per row
     G = correct(g, w, ctx)                         linear corrections: control variates, duals, momentum
     d = clip(G) + (weight_decay + proximal) * w    the clip excludes decay and proximal quadratic
     w = update(w, d, ctx)                          w - lr d
@@ -56,8 +56,9 @@ class Algorithm:
 
     ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
     link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
-    of these. ``gradients_per_step``: gradients of a local step. ``full_passes``: 1 if ``ctx.scratch["full_gradient"]``
-    is the unaugmented gradient on all of the client's data at the received model.
+    of these. ``gradients_per_step``: gradients of a local step; ``forward_passes``: further forward passes.
+    ``full_passes``: 1 if ``ctx.scratch["full_gradient"]`` is the unaugmented gradient on all of the client's data at
+    the received model.
 
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
@@ -75,6 +76,7 @@ class Algorithm:
     communication: tuple[float, float] = (1, 1)
     counted: float | None = None
     gradients_per_step: int = 1
+    forward_passes: int = 0
     full_passes: int = 0
     central: bool = False
     decentralised: bool = False
@@ -126,6 +128,14 @@ class Algorithm:
         but not ``ctx.received``.
         """
         return {}
+
+    def second_model(self, ctx: Context) -> Tensor | None:
+        """Return the model (1, parameters) whose logits :meth:`loss` sees, or None for cross-entropy."""
+        return None
+
+    def loss(self, logits: Tensor, labels: Tensor, second: Tensor) -> Tensor:
+        """Return the loss of each image (B,) from the ``logits`` (B, classes) of a row and of the ``second`` model."""
+        raise NotImplementedError
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
         """Return e (rows, parameters) to take the step's gradient at w + e, or None."""
