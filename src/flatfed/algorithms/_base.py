@@ -57,8 +57,8 @@ class Algorithm:
     ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
     link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
     of these. ``gradients_per_step``: gradients of a local step; ``forward_passes``: further forward passes.
-    ``full_passes``: 1 if ``ctx.scratch["full_gradient"]`` is the unaugmented gradient on all of the client's data at
-    the received model.
+    ``counts_steps``: hooks of a local step read ``ctx.step``. ``full_passes``: 1 if ``ctx.scratch["full_gradient"]`` is
+    the unaugmented gradient on all of the client's data at the received model.
 
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
@@ -77,6 +77,7 @@ class Algorithm:
     counted: float | None = None
     gradients_per_step: int = 1
     forward_passes: int = 0
+    counts_steps: bool = False
     full_passes: int = 0
     central: bool = False
     decentralised: bool = False

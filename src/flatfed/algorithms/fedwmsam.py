@@ -39,6 +39,8 @@ class FedWMSAM(FedCM):
     server_state = ("c",)
     server_scalars = ("change",)  # of alpha, since the first round
     scratch = ("momentum",)
+    communication = (3, 2)
+    counts_steps = True
     whole_rows = True
 
     def fresh_weight(self, ctx: Context) -> Tensor:
@@ -62,14 +64,14 @@ class FedWMSAM(FedCM):
         return g.mul_(alpha).addcmul_(ctx.scratch["momentum"], 1 - alpha)
 
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
-        """Upload c_i^+ - c_i, and the cosine of w_i - w^t and Delta (rows, 1)."""
-        update, direction = w - ctx.received, ctx.server["direction"]
-        cosine = (unit(update) * unit(direction)).sum(dim=1, keepdim=True)
-        difference = -ctx.server["c"] - update / (self.step_count(ctx) * ctx.lr)
-        return {"c": ctx.client["c"].add_(difference)}, {"difference": difference, "cosine": cosine}
+        """Upload c_i^+ - c_i."""
+        difference = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
+        return {"c": ctx.client["c"].add_(difference)}, {"difference": difference}
 
     def aggregate(self, server: Vectors, uploads: Vectors, ctx: Context) -> Vectors:
-        a = uploads["cosine"].mean(dim=0, keepdim=True)
+        updates = (model - server["w"] for model in uploads["w"])  # one at a time: their matrix could be large
+        cosines = [(unit(update) * unit(server["direction"])).sum(dim=1, keepdim=True) for update in updates]
+        a = sum(cosines) / len(cosines)
         if self.target == "official_code":
             a = a + server["direction"].any(dim=1, keepdim=True)  # 0 in the first round
         change = (a.clamp(0.1, 0.9) - self.fresh_weight(ctx)).mul_(self.adaptation).add_(server["change"])

@@ -44,7 +44,8 @@ class LocalUpdate:
         for step in range(plan.length):
             self.pause()
             rows = plan.rows(step)
-            ctx.step.fill_(step)
+            if ctx.step is not None:
+                ctx.step.fill_(step)
             width = None if self.executor.full_width else int(plan.width[step])
             batch = self.feed.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))

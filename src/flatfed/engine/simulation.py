@@ -204,7 +204,7 @@ class Simulation(ABC):
             client=rows,
             scratch={},
             lr=torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device),
-            step=torch.zeros((), dtype=self.dtype, device=self.device),
+            step=self.server["w"].new_zeros(()) if self.algorithm.counts_steps else None,
             steps=column([self.schedule.count(count) for count in self.sizes[clients].tolist()]),
             nominal_steps=column([self.schedule.nominal(int(self.sizes[0]))] * len(clients)),
             round=round_,
