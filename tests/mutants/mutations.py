@@ -243,7 +243,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "fedwmsam": (
         ("algorithms/fedwmsam.py", "mul_(alpha / (1 - alpha))", "mul_(alpha)", "the correction has another weight"),
-        ("algorithms/fedwmsam.py", "scaled((ctx.received - w)", "scaled((w - ctx.received)", "delta points along the step"),
+        ("algorithms/fedwmsam.py", "scaled((ctx.received - w)", "scaled((w - ctx.received)", "delta is negated"),
         ("algorithms/fedwmsam.py", ", ctx.step), ctx)", ", ctx.steps), ctx)", "delta is of the last step"),
         ("algorithms/fedwmsam.py", "g.mul_(alpha)", "g.mul_(self.alpha)", "the gradient keeps the first alpha"),
         ("algorithms/fedwmsam.py", "a = a + server", "a = a - server", "alpha follows the cosine minus one"),

@@ -1,4 +1,4 @@
-"""FedGMT (ICML 2025): clients stay near the predictions of an average of the server's models.
+"""FedGMT (Li et al. 2025): clients stay near the predictions of an average of the server's models.
 
     client: w <- w - eta grad [CE(f(w)) + gamma tau^2 KL(softmax(f(e) / tau) || softmax(f(w) / tau))] - eta h_i / beta
             h_i <- h_i + (w_i - w^t)

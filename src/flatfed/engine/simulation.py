@@ -253,7 +253,7 @@ class Simulation(ABC):
         if round_ == self.round + ahead and np.array_equal(clients, planned_clients):
             return plan
         keyed = {"seed": self.seed, "round_": self.round + ahead, "masks": len(self.model.dropout)}
-        return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
+        return batches.plan(clients, self.members, self.schedule, augmentation=self.data.scheme, **keyed)
 
     def plan_ahead(self) -> None:
         """Make the plan of the next round, if its clients train together: meanwhile, a GPU still trains this round."""
