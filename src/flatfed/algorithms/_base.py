@@ -96,9 +96,9 @@ class Algorithm:
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Number | Whole | Choice]:
-        """Return name -> declaration of all hyper-parameters, including inherited ones."""
-        attributes = ((name, value) for base in reversed(cls.__mro__) for name, value in vars(base).items())
-        return {name: value for name, value in attributes if isinstance(value, Number | Whole | Choice)}
+        """Return name -> declaration of all hyper-parameters, also inherited ones that no class sets to a value."""
+        attributes = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+        return {name: value for name, value in attributes.items() if isinstance(value, Number | Whole | Choice)}
 
     def keeps_rows_whole(self) -> bool:
         """Return whether the class itself declares ``whole_rows``."""

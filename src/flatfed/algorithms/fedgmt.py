@@ -17,6 +17,7 @@ from flatfed.algorithms.feddyn import FedDyn
 
 
 class FedGMT(FedDyn):
+    regulariser = "paper"  # it has no quadratic
     average = Number(0.95, "alpha: share of e that each round keeps", minimum=0, maximum=1)
     distillation = Number(1.0, "gamma: weight of the divergence from the predictions of e", minimum=0)
     temperature = Number(3.0, "tau: divides the logits in the divergence", exclusive_minimum=0)
