@@ -16,7 +16,7 @@ from scipy.stats import ttest_1samp
 from flatfed.tables.significance import LEVEL, holm, sign_flip
 
 ROOT = Path(__file__).resolve().parents[1]
-PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_ours", "_cifar100", "_cnn")]
+PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_newer", "_ours", "_cifar100", "_cnn")]
 
 #: Half-width of the region of equivalence, a fraction of the test images.
 REGION = 0.005

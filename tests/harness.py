@@ -215,7 +215,7 @@ class Reference:
             batches.Schedule(self.spec["batch_size"], self.spec["local_epochs"], self.spec.get("local_steps")),
             seed=self.spec["seed"],
             round_=round_,
-            augmented=False,
+            augmentation="none",
         )
         return [dealt.index[0, k][dealt.weight[0, k] > 0] for k in range(dealt.length)]
 

@@ -25,7 +25,7 @@ def slow(image: np.ndarray, draws: np.ndarray) -> np.ndarray:
 def test_equals_the_slow_implementation_on_every_image():
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (6, 50, 3, 10, 12)).astype(np.uint8)
-    draws = augment.draw(rng, 300).reshape(6, 50, 4)
+    draws = augment.draw(rng, 6, 50, "crop_flip_half")
     out = augment.batch(
         torch.from_numpy(images), MEAN, STD, torch.from_numpy(draws), "crop_flip_half", torch.float64
     ).numpy()
@@ -42,10 +42,16 @@ def test_without_draws_only_normalises():
 
 
 def test_draws_have_the_official_frequencies():
-    draws = augment.draw(np.random.default_rng(2), 90_000)
+    draws = augment.draw(np.random.default_rng(2), 1, 90_000, "crop_flip_half")[0]
     assert np.abs(draws[:, :2].mean(axis=0) - 0.5).max() < 0.01
     assert [np.bincount(draws[:, k], minlength=9).min() > 9_600 for k in (2, 3)] == [True, True]
     assert draws.max() == 8
+
+
+def test_a_batch_has_one_crop_and_one_flip():
+    draws = augment.draw(np.random.default_rng(3), 2_000, 5, "crop_flip_batch")
+    assert (draws == draws[:, :1]).all() and (draws[..., 1] == 1).all()
+    assert abs(draws[..., 0].mean() - 0.5) < 0.05 and np.bincount(draws[:, 0, 2]).min() > 150
 
 
 def test_channels_last_in_memory_also_for_images_of_one_channel():

@@ -11,7 +11,7 @@ SIZES = np.array([7, 12, 5])
 
 
 def make(clients, **changes):
-    values = dict(schedule=Schedule(4, 3), seed=1, round_=2, augmented=True)
+    values = dict(schedule=Schedule(4, 3), seed=1, round_=2, augmentation="crop_flip_half")
     return plan(np.array(clients), DATA, **{**values, **changes})
 
 
@@ -57,7 +57,7 @@ def test_a_clients_plan_does_not_depend_on_its_neighbours():
 
 def test_rounds_differ():
     assert not np.array_equal(make([0]).index, make([0], round_=3).index)
-    assert make([0], augmented=False).draws is None
+    assert make([0], augmentation="none").draws is None
 
 
 def test_with_steps_given_epochs_go_on_from_round_to_round():

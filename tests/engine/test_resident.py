@@ -52,7 +52,7 @@ def test_the_index_of_images_on_the_host_stays_there(mapped):
     data.dtype = torch.float32
     feed = Feed(data, None)
     one = np.arange(1)
-    plan = batches.plan(one, [np.arange(7)], batches.Schedule(4, 1), seed=1, round_=0, augmented=True)
+    plan = batches.plan(one, [np.arange(7)], batches.Schedule(4, 1), seed=1, round_=0, augmentation="crop_flip_half")
     inputs = feed.inputs(plan, device)
     assert np.array_equal(inputs.pop("index"), plan.index)
     assert all(values.device == device for values in inputs.values())

@@ -68,6 +68,7 @@ CLAIMS = {
     "fedgamma": Claims(
         (Reduction({"rho": 0.0}, "scaffold"),), one_client="centralised_sam", ends_at="optimum", per_rho=4.0
     ),
+    "fedgmt": Claims(ends_at="optimum"),
     "fedlesam": Claims((Reduction({"rho": 0.0}, "fedavg"),), ends_at="fixed point", per_rho=4.0),
     "fedlesam_d": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
     "fedlesam_s": Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0),
@@ -81,6 +82,7 @@ CLAIMS = {
     ),
     "fedsmoo": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
     "fedspeed": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
+    "fedwmsam": Claims(ends_at="optimum", per_rho=4.0),
     "mimelite": Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point"),
     "mofedsam": Claims(
         (

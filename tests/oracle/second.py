@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, kl_div
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from flatfed import algorithms
@@ -19,7 +19,7 @@ from harness import Reference
 SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
 LESAM = ("fedlesam", "fedlesam_s", "fedlesam_d")
 VARIANCE_REDUCED = ("scaffold", "fedgamma", "fedlesam_s")
-DYNAMIC = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d")
+DYNAMIC = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d", "fedgmt")
 MOMENTUM = ("fedcm", "mofedsam")
 
 
@@ -41,6 +41,7 @@ class Server(Reference):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
+        self.alpha, self.average = p.get("alpha"), self.w
         for t in range(rounds):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
             active = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
@@ -63,25 +64,28 @@ class Server(Reference):
             if name == "fedrobust":
                 x = self.robust_client(p, i, x, index_list, eta)
                 index_list = []
-            for index in index_list:
-                e, g = self.perturbed(name, p, t, i, x, w_t, index)
+            for k, index in enumerate(index_list):
+                e, g = self.perturbed(name, p, t, i, x, w_t, index, k)
                 if name in VARIANCE_REDUCED:
                     factor = 0.1 if p.get("correction") == "official_code" else 1.0
                     g = g + factor * (self.c - self.c_i[i])
                 if name in MOMENTUM:
                     g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
+                if name == "fedwmsam":
+                    g = self.alpha * (g + self.c - self.c_i[i]) + (1 - self.alpha) * self.delta
                 if name == "mimelite":
                     g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
                 quadratic = self.spec["weight_decay"]
                 if name in DYNAMIC:
-                    g = g + p["penalty"] * (self.h_i[i] - w_t)
-                    quadratic += p["penalty"]
+                    proximal = 0.0 if name == "fedgmt" else p["penalty"]
+                    g = g + p["penalty"] * self.h_i[i] - proximal * w_t
+                    quadratic += proximal
                 if name == "fedprox":
                     g = g - p["mu"] * w_t
                     quadratic += p["mu"]
                 x = x - eta * (self.clipped(g) + quadratic * x)
             local[i] = x
-            if name in VARIANCE_REDUCED:
+            if name in (*VARIANCE_REDUCED, "fedwmsam"):
                 fresh[i] = self.c_i[i] - self.c + (w_t - x) / (count[i] * eta)
             if name in DYNAMIC:
                 self.h_i[i] = self.h_i[i] + (x - w_t)
@@ -92,7 +96,7 @@ class Server(Reference):
             self.old[i] = w_t
         self.step = self.w - w_t
 
-    def perturbed(self, name, p, t, i, x, w_t, index):
+    def perturbed(self, name, p, t, i, x, w_t, index, k):
         """Return (perturbation or None, gradient at the perturbed point)."""
         if name in LESAM:
             if p["direction"] == "server_step":
@@ -107,9 +111,27 @@ class Server(Reference):
         elif name == "fedsmoo":
             e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - self.s)
             self.mu_i[i] = self.mu_i[i] + e - self.s
+        elif name == "fedwmsam":
+            momentum = self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])
+            e = p["rho"] * unit(w_t + k * momentum - x)
+        elif name == "fedgmt":
+            return None, self.distilled(p, x, index)
         else:
             return None, self.gradient(x, index)
         return e, self.gradient(x + e, index)
+
+    def distilled(self, p, x, index):
+        """FedGMT's gradient, with torch's own losses."""
+        tau, images = p["temperature"], self.x[index]
+        vector_to_parameters(self.average, self.model.parameters())
+        target = torch.softmax(self.model(images).detach() / tau, dim=1)
+        vector_to_parameters(x, self.model.parameters())
+        for parameter in self.model.parameters():
+            parameter.requires_grad_()
+        logits = self.model(images)
+        divergence = kl_div(torch.log_softmax(logits / tau, dim=1), target, reduction="batchmean")
+        loss = cross_entropy(logits, self.y[index]) + p["distillation"] * tau**2 * divergence
+        return parameters_to_vector(torch.autograd.grad(loss, list(self.model.parameters()))).detach()
 
     def robust_client(self, p, i, x, index_list, eta):
         """FedRobust's client: simultaneous descent in the model and ascent in scale and shift."""
@@ -149,6 +171,14 @@ class Server(Reference):
             self.w = w_t - eta_g * direction
         else:
             self.w = w_t + eta_g * change
+        if name == "fedwmsam" and self.delta.any():
+            cosines = [torch.cosine_similarity(x - w_t, self.delta, dim=0) for x in local.values()]
+            a = float(sum(cosines)) / n + (p["target"] == "official_code")
+            self.alpha = (1 - p["adaptation"]) * self.alpha + p["adaptation"] * min(max(a, 0.1), 0.9)
+        elif name == "fedwmsam":
+            self.alpha = (1 - p["adaptation"]) * self.alpha + p["adaptation"] * 0.1
+        if name == "fedgmt":
+            self.average = p["average"] * self.average + (1 - p["average"]) * self.w
         self.delta = direction
         for i, new in fresh.items():
             self.c = self.c + (new - self.c_i[i]) / self.m

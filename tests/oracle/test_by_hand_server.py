@@ -143,17 +143,18 @@ def test_fedrobust(executor):
 
 
 @EXECUTORS
-@pytest.mark.parametrize(("name", "rho"), [("feddyn", None), ("fedspeed", 0.3)])
-def test_feddyn_and_fedspeed_in_the_papers_dual_form(executor, name, rho):
+@pytest.mark.parametrize(("name", "rho"), [("feddyn", None), ("fedspeed", 0.3), ("fedgmt", None)])
+def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(executor, name, rho):
     """lambda_i <- lambda_i - (x_i - w) / beta, w <- mean x - beta mean lambda: the code's h_i is -beta lambda_i."""
     w, dual, beta = W0, np.zeros((2, 2)), 5.0
+    proximal = 0.0 if name == "fedgmt" else 1 / beta
     for _ in range(2):
         x = [w, w]
         for i in range(2):
             for _ in range(2):
                 e = rho * unit(grad(i, x[i])) if rho else 0
-                linear = -dual[i] - w / beta
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + 1 / beta) * x[i])
+                linear = -dual[i] - proximal * w
+                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + proximal) * x[i])
             dual[i] = dual[i] - (x[i] - w) / beta
         w = (x[0] + x[1]) / 2 - beta * (dual[0] + dual[1]) / 2
     same(engine(name, executor, penalty=1 / beta, **({"rho": rho} if rho else {})), w)
@@ -239,3 +240,25 @@ def test_fedlesam_d(executor):
             dual[i] = dual[i] - (x[i] - w) / beta
         old, w = w, (x[0] + x[1]) / 2 - beta * (dual[0] + dual[1]) / 2
     same(engine("fedlesam_d", executor, rho=rho, penalty=1 / beta), w)
+
+
+@EXECUTORS
+def test_fedwmsam(executor):
+    w, delta, alpha, rho, share = W0, np.zeros(2), 0.4, 0.3, 0.5
+    c, c_i = np.zeros(2), np.zeros((2, 2))
+    for _ in range(2):
+        x, new, cosines = [w, w], np.zeros((2, 2)), np.zeros(2)
+        for i in range(2):
+            momentum = delta + alpha / (1 - alpha) * (c - c_i[i])
+            for k in range(2):
+                e = rho * unit(w + k * momentum - x[i])
+                g = alpha * grad(i, x[i] + e) + (1 - alpha) * momentum
+                x[i] = x[i] - ETA * (clip(g) + DECAY * x[i])
+            moved = x[i] - w
+            new[i] = c_i[i] - c - moved / (2 * ETA)
+            cosines[i] = moved @ delta / (np.linalg.norm(moved) * np.linalg.norm(delta)) if delta.any() else -1
+        alpha = (1 - share) * alpha + share * np.clip(1 + cosines.mean(), 0.1, 0.9)
+        c = c + ((new[0] - c_i[0]) + (new[1] - c_i[1])) / 2
+        delta = -((x[0] + x[1]) / 2 - w) / (2 * ETA)
+        w, c_i = (x[0] + x[1]) / 2, new
+    same(engine("fedwmsam", executor, alpha=0.4, rho=rho, adaptation=share), w)

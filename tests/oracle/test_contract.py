@@ -43,9 +43,9 @@ def rho(name: str) -> dict:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_claims_something(name):
-    """FedDyn and FedAdam are no other algorithm's special case: theirs is where they end (test_contract_quadratic)."""
+    """Four are no other algorithm's special case: theirs is where they end (test_contract_quadratic)."""
     claims = CLAIMS[name]
-    assert claims.reductions or name in ("fedavg", "feddyn", "fedadam")
+    assert claims.reductions or name in ("fedavg", "feddyn", "fedadam", "fedgmt", "fedwmsam")
     assert claims.one_client or name not in ("fedavg", "scaffold", "fedsam", "fedgamma")
 
 

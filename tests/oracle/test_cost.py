@@ -20,19 +20,20 @@ from repository import ROOT
 from samples import sampled
 
 TOPOLOGIES = [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}]
-HOOKS = ("start", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
+HOOKS = ("start", "second_model", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 REFERENCE = ROOT / "config" / "reference"
 
 
 class Reads(dict):
-    """A dictionary that notes which of its keys were read."""
+    """A dictionary that notes which of its keys were read, but for ``scalars``."""
 
-    def __init__(self, values: dict, seen: set[str]):
+    def __init__(self, values: dict, seen: set[str], scalars: tuple[str, ...] = ()):
         super().__init__(values)
-        self.seen = seen
+        self.seen, self.scalars = seen, scalars
 
     def __getitem__(self, name):
-        self.seen.add(name)
+        if name not in self.scalars:
+            self.seen.add(name)
         return super().__getitem__(name)
 
 
@@ -45,7 +46,8 @@ class Watched:
     def __getattr__(self, name):
         value = getattr(self._ctx, name)
         if name in ("server", "client"):
-            return Reads(value, self._count.seen[name])
+            scalars = self._count.run.algorithm.server_scalars if name == "server" else ()
+            return Reads(value, self._count.seen[name], scalars)
         if name == "scratch" and "previous" in value:
             self._count.remembered = True
         return value
@@ -64,7 +66,7 @@ class Counted:
         self.spec = description(name, params, **{**needs(name), "rounds": 3, **changes})
         self.run = simulation(folder, self.spec, executor)
         self.seen, self.remembered = {"server": set(), "client": set()}, False
-        self.gradients, self.full, self.sent, self.mixes = 0, [], 0, 0
+        self.gradients, self.second_models, self.full, self.sent, self.mixes = 0, 0, [], 0, 0
         for hook in HOOKS:
             setattr(self.run.algorithm, hook, self._watched(getattr(self.run.algorithm, hook), hook))
         self._count_gradients()
@@ -78,11 +80,11 @@ class Counted:
         return self.full_gradient(w, members)
 
     def _watched(self, hook, name):
-        def watched(w, *rest):
-            *between, ctx = rest
-            found = hook(w, *between, Watched(ctx, self))
+        def watched(*arguments):
+            *others, ctx = arguments
+            found = hook(*others, Watched(ctx, self))
             if name == "finish":
-                uploads = {"w": w[:, : self.run.layout.size], **found[1]}
+                uploads = {"w": others[0][:, : self.run.layout.size], **found[1]}
                 self.sent += sum(value.numel() for value in uploads.values())
             return found
 
@@ -94,6 +96,7 @@ class Counted:
 
         def counted(w, batch):
             self.gradients += len(w)
+            self.second_models += 0 if batch.second is None else len(w)
             return compute(w, batch)
 
         local.losses_and_gradients = counted
@@ -132,6 +135,7 @@ def test_gradients_are_as_many_as_declared(tmp_path, name, executor):
     kind, counts = algorithms.load(name), found.run.cost.counts
     assert counts["local_steps"] == found.steps > 0
     assert found.gradients == kind.gradients_per_step * found.steps
+    assert found.second_models == kind.forward_passes * found.steps
     whole = [len(found.run.members[c]) for round_ in range(3) for c in active(found.run, round_)]
     assert sorted(found.full) == sorted(whole * kind.full_passes)
     batches = sum(-(-size // found.spec["batch_size"]) for size in found.full)

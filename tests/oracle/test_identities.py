@@ -67,6 +67,45 @@ def test_fedadam_first_step_and_no_moments(tmp_path):
     assert gap(run.server["w"] - start, 0.1 * mean / (mean.abs() + 0.01)) < TOLERANCE
 
 
+def test_fedwmsam_without_corrections_is_fedcm(tmp_path, outside):
+    text = """from flatfed.algorithms.fedwmsam import FedWMSAM
+
+
+class Uncorrected(FedWMSAM):
+    def finish(self, w, ctx):
+        state, uploads = super().finish(w, ctx)
+        return {"c": state["c"] * 0}, {**uploads, "difference": uploads["difference"] * 0}
+"""
+    outside.write("uncorrected", text)
+    params = {"alpha": 0.3, "rho": 0.0, "adaptation": 0.0}
+    ours = weights(tmp_path, description("uncorrected", params))
+    assert gap(ours, weights(tmp_path, description("fedcm", {"alpha": 0.3}))) < TOLERANCE
+
+
+def test_fedgmt_without_divergence_is_feddyn_without_the_quadratic(tmp_path, outside):
+    text = """from flatfed.algorithms.feddyn import FedDyn
+
+
+class Linear(FedDyn):
+    proximal = 0.0
+
+    def start(self, w, ctx):
+        return {"pull": self.penalty * ctx.client["h"]}
+"""
+    outside.write("linear", text)
+    ours = weights(tmp_path, description("fedgmt", {"distillation": 0.0, "penalty": 0.3}))
+    assert gap(ours, weights(tmp_path, description("linear", {"penalty": 0.3}))) < TOLERANCE
+
+
+def test_fedgmt_with_the_first_model_for_ever(tmp_path):
+    """alpha = 1: e stays w^0."""
+    run = simulation(tmp_path, description("fedgmt", {"average": 1.0}))
+    start = run.server["w"].clone()
+    for _ in range(3):
+        run.advance()
+        assert gap(run.server["w"] + run.server["lead"], start) < TOLERANCE
+
+
 def test_one_full_batch_step_of_fedavg_is_gradient_descent_on_the_union(tmp_path):
     """Equal clients, all active, K = 1: the mean of the clients' gradients is the gradient on all data."""
     from harness import Reference, write_problem

@@ -27,7 +27,7 @@ def distance(folder: Path, name: str, kind: str, rounds: int = 3, **changes) -> 
     schedule = batches.Schedule(spec["batch_size"], spec["local_epochs"])
 
     def order(client: int, round_: int) -> list[torch.Tensor]:
-        dealt = batches.plan([client], ours.members, schedule, seed=spec["seed"], round_=round_, augmented=False)
+        dealt = batches.plan([client], ours.members, schedule, seed=spec["seed"], round_=round_, augmentation="none")
         parts = zip(dealt.index[0], dealt.weight[0], strict=True)
         return [torch.from_numpy(index[weight > 0]) for index, weight in parts]
 

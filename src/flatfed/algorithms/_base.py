@@ -6,7 +6,7 @@ local step, in the order of the official code:
 
     e = perturbation(w, gradient, ctx)             None, or the gradient is taken at w + e
     mu = update_dual(e, ctx)                       dual variables of the perturbation, if there is one
-    g = gradient(w + e)                            mean cross-entropy of the step's batch, per row
+    g = gradient(w + e)                            mean cross-entropy, or ``loss``, of the step's batch, per row
     G = correct(g, w, ctx)                         linear corrections: control variates, duals, momentum
     d = clip(G) + (weight_decay + proximal) * w    the clip excludes decay and proximal quadratic
     w = update(w, d, ctx)                          w - lr d
@@ -31,6 +31,7 @@ from flatfed.errors import ConfigError
 VECTOR_KINDS = {
     "client_state": ("model", "private"),
     "server_state": ("w",),
+    "server_scalars": ("w",),
     "scratch": ("previous", "full_gradient"),
 }
 
@@ -49,14 +50,15 @@ class Algorithm:
 
     Vectors are zero at first; a class also has those of its bases. If two bases declare one name independently, the
     class must repeat it, and they share the vector. ``client_state``: kept by each client between rounds:
-    ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``. ``scratch``: row matrices from
-    ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``: ``ctx.scratch["previous"]`` is the model that the
-    client received last.
+    ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``; ``server_scalars``: likewise, of
+    shape (1, 1). ``scratch``: row matrices from ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``:
+    ``ctx.scratch["previous"]`` is the model that the client received last.
 
     ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
     link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
-    of these. ``gradients_per_step``: gradients of a local step. ``full_passes``: 1 if ``ctx.scratch["full_gradient"]``
-    is the unaugmented gradient on all of the client's data at the received model.
+    of these. ``gradients_per_step``: gradients of a local step; ``forward_passes``: further forward passes.
+    ``counts_steps``: hooks of a local step read ``ctx.step``. ``full_passes``: 1 if ``ctx.scratch["full_gradient"]`` is
+    the unaugmented gradient on all of the client's data at the received model.
 
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
@@ -68,11 +70,14 @@ class Algorithm:
     version: int = 1
     client_state: tuple[str, ...] = ()
     server_state: tuple[str, ...] = ()
+    server_scalars: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     remembers: bool = False
     communication: tuple[float, float] = (1, 1)
     counted: float | None = None
     gradients_per_step: int = 1
+    forward_passes: int = 0
+    counts_steps: bool = False
     full_passes: int = 0
     central: bool = False
     decentralised: bool = False
@@ -91,9 +96,9 @@ class Algorithm:
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Number | Whole | Choice]:
-        """Return name -> declaration of all hyper-parameters, including inherited ones."""
-        attributes = ((name, value) for base in reversed(cls.__mro__) for name, value in vars(base).items())
-        return {name: value for name, value in attributes if isinstance(value, Number | Whole | Choice)}
+        """Return name -> declaration of all hyper-parameters, also inherited ones that no class sets to a value."""
+        attributes = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
+        return {name: value for name, value in attributes.items() if isinstance(value, Number | Whole | Choice)}
 
     def keeps_rows_whole(self) -> bool:
         """Return whether the class itself declares ``whole_rows``."""
@@ -124,6 +129,14 @@ class Algorithm:
         but not ``ctx.received``.
         """
         return {}
+
+    def second_model(self, ctx: Context) -> Tensor | None:
+        """Return the model (1, parameters) whose logits :meth:`loss` sees, or None for cross-entropy."""
+        return None
+
+    def loss(self, logits: Tensor, labels: Tensor, second: Tensor) -> Tensor:
+        """Return the loss of each image (B,) from the ``logits`` (B, classes) of a row and of the ``second`` model."""
+        raise NotImplementedError
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
         """Return e (rows, parameters) to take the step's gradient at w + e, or None."""

@@ -34,11 +34,12 @@ class Context:
     """State and constants of the rows that train together.
 
     ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). With a server it is
-    ``server["w"]`` itself; in ``aggregate``, ``client`` and ``scratch`` are empty. ``server``: name -> (1, parameters).
-    ``client``, ``scratch``: name -> (rows, parameters). The mappings are read-only. ``lr``: 0-d tensor.
-    ``steps`` (rows, 1): K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of
-    ``rounds``. ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape
-    (rows, *shape), keyed by seed, round, client and ``draw``; not in a local step.
+    ``server["w"]`` itself; in ``aggregate``, ``client`` and ``scratch`` are empty. ``server``: name -> (1, parameters),
+    scalars (1, 1). ``client``, ``scratch``: name -> (rows, parameters). The mappings are read-only. ``lr``: 0-d tensor.
+    ``step``: 0-d tensor, the number of the local step from 0, if the algorithm declares ``counts_steps``. ``steps``
+    (rows, 1): K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``.
+    ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by
+    seed, round, client and ``draw``; not in a local step.
     """
 
     received: Tensor
@@ -46,6 +47,7 @@ class Context:
     client: Vectors
     scratch: Vectors
     lr: Tensor
+    step: Tensor | None
     steps: Tensor
     nominal_steps: Tensor
     round: int
@@ -77,6 +79,7 @@ class Context:
             client={name: rows(values) for name, values in self.client.items()},
             scratch={name: rows(values) for name, values in self.scratch.items()},
             lr=shared(self.lr),
+            step=None if self.step is None else shared(self.step),
             steps=rows(self.steps),
             nominal_steps=rows(self.nominal_steps),
             uniform=no_draws,

@@ -103,8 +103,9 @@ class Changes(Document):
     learning_rate_decay: Share = optional("the learning rate's factor from round to round, above 0 and at most 1")
     weight_decay: NotNegative = optional("coefficient of w added to the direction after the clip")
     clip_norm: Positive | None = optional("the direction's largest norm, above 0; null for no clip")
-    augmentation: Literal["none", "crop_flip_half"] = optional(
-        "none, or crop_flip_half (crop with probability 1/2, flip with probability 1/2)"
+    augmentation: Literal["none", "crop_flip_half", "crop_flip_batch"] = optional(
+        "none, crop_flip_half (crop with probability 1/2, flip with probability 1/2) or crop_flip_batch (one crop and "
+        "one flip with probability 1/2 for a whole batch)"
     )
     precision: Literal["float32", "float64", "bfloat16"] = optional(
         "floating-point format of weights and gradients; bfloat16 is float32 with the model of a training step in "

@@ -13,6 +13,7 @@ from flatfed.config.values import Count, IdOfFile, NotEmpty, Positive, Share
 LABELS = {
     "iid": "IID",
     "dirichlet": "Dirichlet {alpha:g}",
+    "grouped_dirichlet": "Dirichlet {alpha:g}, in groups",
     "pathological": "{classes_per_client} classes a client",
     "shards": "{shards_per_client} shards a client",
     "domain": "{domain}",
@@ -23,7 +24,8 @@ LABELS = {
 #: Key of splits and of partitions -> the schemes that have it.
 KEYS_OF_SCHEMES = {
     "balanced": ("iid",),
-    **dict.fromkeys(("alpha", "replacement"), ("dirichlet",)),
+    "alpha": ("dirichlet", "grouped_dirichlet"),
+    "replacement": ("dirichlet",),
     "classes_per_client": ("pathological",),
     **dict.fromkeys(("shards_per_client", "assignment"), ("shards",)),
     "clients_per_domain": ("domain",),
@@ -41,6 +43,7 @@ class Split(OfKind):
     needed: ClassVar = {
         "iid": ("clients",),
         "dirichlet": ("alpha", "clients"),
+        "grouped_dirichlet": ("alpha", "clients"),
         "pathological": ("classes_per_client", "clients"),
         "shards": ("shards_per_client", "clients"),
         "domain": ("domain", "clients_per_domain"),
@@ -51,7 +54,7 @@ class Split(OfKind):
         "the header levels above its columns, outermost first, such as [Dirichlet, u = 0.6]; by default from the scheme"
     )
     scheme: Literal[*LABELS] = required("how images are partitioned among clients")
-    alpha: Positive = optional("dirichlet only, the concentration of each client's label distribution, above 0")
+    alpha: Positive = optional("(grouped_)dirichlet only, concentration of each client's label distribution, above 0")
     classes_per_client: Count = optional("pathological only, number of random classes of a client")
     balanced: bool = optional("iid only; true for the same number of images of every class on every client", False)
     replacement: bool = optional(
@@ -99,7 +102,7 @@ class Split(OfKind):
         if self.sampling == "all" and self.participation != 1:
             raise mistake(["participation"], "sampling all has 1")
         if self.sampler == "official":
-            if self.scheme in ("shards", "domain", "central"):
+            if self.scheme not in ("iid", "dirichlet", "pathological"):
                 raise mistake(
                     ["scheme"],
                     "sampler official makes iid, dirichlet and pathological partitions; others: sampler keyed",

@@ -13,8 +13,19 @@ if TYPE_CHECKING:
 PADDING = 4
 
 
-def draw(generator: np.random.Generator, count: int) -> np.ndarray:
-    """Return draws (count, 4) uint8 for ``crop_flip_half``: flip and crop (0 or 1), offsets dy and dx (0..8)."""
+def draw(generator: np.random.Generator, steps: int, size: int, scheme: str) -> np.ndarray:
+    """Return draws (steps, size, 4) uint8 for batches of ``size``: flip and crop (0 or 1), offsets dy and dx (0..8).
+
+    ``crop_flip_batch``: one draw for each batch, which is always cropped.
+    """
+    if scheme == "crop_flip_batch":
+        draws = _draw(generator, steps)
+        draws[:, 1] = 1
+        return np.broadcast_to(draws[:, None], (steps, size, 4))
+    return _draw(generator, steps * size).reshape(steps, size, 4)
+
+
+def _draw(generator: np.random.Generator, count: int) -> np.ndarray:
     draws = np.empty((count, 4), dtype=np.uint8)
     draws[:, :2] = generator.integers(0, 2, (count, 2))
     draws[:, 2:] = generator.integers(0, 2 * PADDING + 1, (count, 2))
@@ -25,7 +36,8 @@ def batch(images: Tensor, mean: Tensor, std: Tensor, draws: Tensor | None, schem
     """Return ``images`` (*, C, H, W) uint8, augmented and normalised by ``mean`` and ``std`` (C,), both in 0..1.
 
     ``scheme``: none, or the official FedSMOO code's crop_flip_half: a horizontal flip with probability 1/2, then a crop
-    of the image padded by 4 zeros with probability 1/2. ``draws`` (*, 4): see :func:`draw`.
+    of the image padded by 4 zeros with probability 1/2; or FL-SAM's crop_flip_batch, the same crop and flip for a whole
+    batch. ``draws`` (*, 4): see :func:`draw`.
     """
     scale = (1 / (255 * std))[:, None, None]
     shift = (mean / std)[:, None, None]

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from flatfed.config.datasets import Source
 from flatfed.config.document import Content, Document, OfKind, optional, required
-from flatfed.config.split import KEYS_OF_SCHEMES
+from flatfed.config.split import KEYS_OF_SCHEMES, LABELS
 from flatfed.config.values import LAST_SEED, Count, Natural, Positive, Shape, Text
 from flatfed.errors import DataError, unknown
 
@@ -41,7 +41,7 @@ class PartitionSettings(Document):
     model_config = ConfigDict(extra="allow")
 
     clients: Count = required("number of clients")
-    scheme: Literal["central", "iid", "dirichlet", "pathological", "shards", "domain"] = required(
+    scheme: Literal[*LABELS] = required(
         "how images are partitioned among clients"
     )
     alpha: Positive = optional("concentration of each client's label distribution")
@@ -67,6 +67,7 @@ class PartitionSpecification(PartitionSettings, OfKind):
     needed: ClassVar = {
         "iid": ("clients",),
         "dirichlet": ("clients", "classes", "alpha"),
+        "grouped_dirichlet": ("clients", "classes", "alpha"),
         "pathological": ("clients", "classes", "classes_per_client"),
         "shards": ("clients", "shards_per_client", "assignment"),
         "domain": ("held_out", "clients_per_domain"),
@@ -101,7 +102,8 @@ def check_partition(content: Mapping[str, Any]) -> PartitionSpecification:
         if inherited := INHERITED & spec.images_of.keys():
             raise DataError(f"{where}: {min(inherited)} is not allowed here: set it for the central partition")
         if (scheme := spec.images_of.get("scheme")) in ("central", "domain"):
-            raise DataError(unknown("scheme", scheme, ("iid", "dirichlet", "pathological", "shards"), where))
+            allowed = (name for name in LABELS if name not in ("central", "domain"))
+            raise DataError(unknown("scheme", scheme, [*allowed], where))
         _check(PARTITION, spec.pooled, where, "partition")
     return spec
 

@@ -22,6 +22,9 @@ from flatfed.errors import DataError
 #: Attempted exchanges per shard.
 SWEEPS = 100
 
+#: Clients of a group, and the most draws for it.
+GROUP, MOST_DRAWS = 10, 100_000
+
 
 def central(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Give one client every image once."""
@@ -53,6 +56,22 @@ def dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarr
     rng = stream(spec.seed, "partition")
     shares = rng.dirichlet(concentration, spec.clients)
     return (_pools if replacement else _without_replacement)(labels, shares, rng)
+
+
+def grouped_dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
+    """Divide the images among groups of ten clients, then each class within a group; no image twice (FL-SAM@2c16149).
+
+    The shares of a class are Dirichlet(alpha) over the clients of the group that have less than an equal part of its
+    images. A group is drawn again until each client has half of that. At last all images, client after client, are
+    cut into equal parts, so a client may have some of its neighbour's.
+    """
+    _official(spec, lacking="Dirichlet partition in groups")
+    rng, clients = stream(spec.seed, "partition"), spec.clients
+    groups = [min(GROUP, clients - start) for start in range(0, clients, GROUP)]
+    images = rng.permutation(len(labels))[: len(labels) // clients * clients]
+    parts = np.split(images, np.cumsum(groups)[:-1] * (len(images) // clients))
+    dealt = [_group(labels, part, size, spec, rng) for part, size in zip(parts, groups, strict=True)]
+    return list(np.concatenate(dealt).reshape(clients, -1))
 
 
 def pathological(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
@@ -168,6 +187,30 @@ def _of_different_classes(classes: list[list[int]], clients: int, rng: np.random
     return np.array(shard_at).reshape(-1, clients).T[rng.permutation(clients)]
 
 
+def _group(
+    labels: np.ndarray, images: np.ndarray, clients: int, spec: PartitionSpecification, rng: np.random.Generator
+) -> np.ndarray:
+    """Return the ``images`` of a group of ``clients``, client after client."""
+    equal = len(images) / clients
+    for _ in range(MOST_DRAWS):
+        parts: list[list[int]] = [[] for _ in range(clients)]
+        for label in range(spec.classes):
+            of_class = images[labels[images] == label]
+            shares = rng.dirichlet(np.full(clients, float(spec.alpha))) * [len(part) < equal for part in parts]
+            if not shares.sum() > 0:  # all that the class would go to are full
+                break
+            ends = (np.cumsum(shares / shares.sum()) * len(of_class)).astype(int)
+            for part, own in zip(parts, np.split(of_class, ends[:-1]), strict=True):
+                part += own.tolist()
+        else:
+            if min(map(len, parts)) >= int(equal / 2):
+                return np.array([image for part in parts for image in part], dtype=np.int64)
+    raise DataError(
+        f"partition: alpha: with {spec.alpha:g}, {MOST_DRAWS} draws left a client without half of an equal part; take "
+        "a larger one"
+    )
+
+
 def _official(spec: PartitionSpecification, lacking: str | None = None) -> bool:
     """Return whether the sampler is official; DataError if it supports no ``lacking`` partition."""
     official = spec.sampler == "official"
@@ -265,7 +308,7 @@ def _official_pools(
 
 
 #: Scheme -> function of the training labels (n,) and the specification -> the positions of each client.
-SCHEMES = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, pathological, shards)}
+SCHEMES = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, grouped_dirichlet, pathological, shards)}
 
 #: Versions (:mod:`flatfed.engine.versions`): increase one when its partitions change.
 VERSIONS = dict.fromkeys((*SCHEMES, "domain"), 1)

@@ -77,7 +77,7 @@ def plan(
     *,
     seed: int,
     round_: int,
-    augmented: bool,
+    augmentation: str,
     masks: int = 0,
 ) -> RoundPlan:
     """Return the plan of a block of ``clients``, sorted by length; ``data[c]`` are the image positions of client c.
@@ -91,7 +91,7 @@ def plan(
     shape = (len(clients), int(steps[0]), size)
     index = np.empty(shape, dtype=np.int64)
     weight = np.zeros(shape, dtype=np.float64)
-    draws = np.zeros((*shape, 4), dtype=np.uint8) if augmented else None
+    draws = np.zeros((*shape, 4), dtype=np.uint8) if augmentation != "none" else None
     keys = np.zeros((*shape[:2], masks, 2), dtype=np.int32) if masks else None
     for row, client in enumerate(clients):
         length = int(steps[row])
@@ -99,7 +99,7 @@ def plan(
         index[row, :length], weight[row, :length] = _order(data[client], schedule, seed, round_, int(client))
         if draws is not None:
             generator = stream(seed, "augmentation", round_, client)
-            draws[row, :length] = augment.draw(generator, length * size).reshape(length, size, 4)
+            draws[row, :length] = augment.draw(generator, length, size, augmentation)
         if keys is not None:
             keys[row, :length] = dropout.keys(seed, round_, int(client), length, masks)
     return RoundPlan(steps, index, weight, draws, keys)

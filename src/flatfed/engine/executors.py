@@ -22,6 +22,7 @@ from flatfed.engine import second_stream
 from flatfed.errors import ConfigError, unknown
 
 Transform = Callable[[Tensor, Tensor], Tensor]
+OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass
@@ -29,13 +30,20 @@ class Batch:
     """One step's batch of every row.
 
     ``images`` (rows, B, C, H, W) normalised; ``labels`` (rows, B); ``weights`` (rows, B): 1 / (batch size), 0 for
-    padding; ``masks``: scaled dropout masks, each (rows, B, *shape).
+    padding; ``masks``: scaled dropout masks, each (rows, B, *shape). ``second`` (rows, parameters): the model of the
+    algorithm's own loss, or None.
     """
 
     images: Tensor
     labels: Tensor
     weights: Tensor
     masks: list[Tensor]
+    second: Tensor | None = None
+
+    @property
+    def parts(self) -> list[Any]:
+        """The fields that are not None, in order."""
+        return list(filter(lambda part: part is not None, vars(self).values()))
 
 
 @dataclass(eq=False)
@@ -44,7 +52,7 @@ class Executor(ABC):
 
     ``full_width``: pads a batch to the full size, otherwise to the widest of the rows. ``records_steps``: replays local
     steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for
-    the dtype of the rows.
+    the dtype of the rows. ``own_loss``: the algorithm's hook for batches with a second model.
     """
 
     name: ClassVar[str]
@@ -57,25 +65,37 @@ class Executor(ABC):
     layout: Layout
     transform: Transform | None = None
     layer_dtype: torch.dtype | None = None
+    own_loss: OwnLoss | None = None
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
 
     def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
-        """Return the weighted cross-entropy on one row's ``batch``.
+        """Return the weighted loss on one row's ``batch``.
 
         ``tensors``: parameters by name, in the layers' dtype. ``private``: the private coordinates.
         """
-        images, masks, weights = batch.images, batch.masks, batch.weights
+        output, weights = self.logits(tensors, private, batch), batch.weights
+        if batch.second is not None:
+            second = self.logits(self.layout.views(self.cast(batch.second)), private, batch)
+            return (self.own_loss(output, batch.labels, second) * weights).sum()
+        # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
+        log_likelihoods = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
+        return -(log_likelihoods * weights).sum()
+
+    def cast(self, row: Tensor) -> Tensor:
+        """Return ``row`` in the layers' dtype."""
+        return row if self.layer_dtype is None else row.to(self.layer_dtype)
+
+    def logits(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
+        """Return the logits (B, classes) of one row's ``batch``."""
+        images, masks = batch.images, batch.masks
         if self.transform is not None:
             images = self.transform(images, private)
         if self.layer_dtype is not None:
             images, masks = images.to(self.layer_dtype), [mask.to(self.layer_dtype) for mask in masks]
-        output = functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(weights.dtype)
-        # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
-        log_likelihoods = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
-        return -(log_likelihoods * weights).sum()
+        return functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(batch.weights.dtype)
 
 
 class Sequential(Executor):
@@ -95,15 +115,15 @@ class Sequential(Executor):
         masks = [mask[i] for mask in batch.masks]
         images = augment.channels_last(batch.images[i])
         # Leaves are the model's tensors: the row's gradient would need another copy.
-        cast_row = w[i].detach() if self.layer_dtype is None else w[i].detach().to(self.layer_dtype)
-        tensors = {name: view.requires_grad_() for name, view in self.layout.views(cast_row).items()}
+        tensors = {name: view.requires_grad_() for name, view in self.layout.views(self.cast(w[i].detach())).items()}
         leaves, targets = list(tensors.values()), list(self.layout.views(gradients[i]).values())
         outside_tensors = w[i, self.layout.tensor_size :].detach().requires_grad_()
         if len(outside_tensors):
             leaves.append(outside_tensors)
             targets.append(gradients[i, self.layout.tensor_size :])
         private = outside_tensors[self.layout.extra :]
-        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks))
+        second = None if batch.second is None else batch.second[i]
+        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks, second))
         torch._foreach_copy_(targets, torch.autograd.grad(loss, leaves, materialize_grads=True))
         losses[i] = loss.detach()
 
@@ -118,13 +138,12 @@ class Stacked(Executor):
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         # The gradient of the sum contains the gradient of each row. (torch.func.grad loads the compiler.)
         leaf = w.detach().requires_grad_()
-        losses = vmap(self._row_loss)(leaf, batch.images, batch.labels, batch.weights, batch.masks)
+        losses = vmap(self._row_loss)(leaf, *batch.parts)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradients
 
     def _row_loss(self, row: Tensor, *batch: Any) -> Tensor:
-        cast_row = row if self.layer_dtype is None else row.to(self.layer_dtype)
-        return self.loss(self.layout.views(cast_row), row[self.layout.size :], Batch(*batch))
+        return self.loss(self.layout.views(self.cast(row)), row[self.layout.size :], Batch(*batch))
 
 
 class Products(Stacked):
@@ -135,10 +154,10 @@ class Products(Stacked):
     row_layers = True
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        layout, cast = self.layout, w.detach() if self.layer_dtype is None else w.detach().to(self.layer_dtype)
-        leaves = {name: view.requires_grad_() for name, view in layout.views(cast).items()}
+        layout = self.layout
+        leaves = {name: view.requires_grad_() for name, view in layout.views(self.cast(w.detach())).items()}
         outside = w[:, layout.tensor_size :].detach().requires_grad_()
-        inputs = leaves, outside[:, layout.extra :], batch.images, batch.labels, batch.weights, batch.masks
+        inputs = leaves, outside[:, layout.extra :], *batch.parts
         losses = vmap(lambda tensors, private, *parts: self.loss(tensors, private, Batch(*parts)))(*inputs)
         try:
             gradients = torch.autograd.grad(losses.sum(), [*leaves.values(), outside], materialize_grads=True)

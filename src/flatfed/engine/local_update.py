@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context, no_draws
@@ -43,6 +44,8 @@ class LocalUpdate:
         for step in range(plan.length):
             self.pause()
             rows = plan.rows(step)
+            if ctx.step is not None:
+                ctx.step.fill_(step)
             width = None if self.executor.full_width else int(plan.width[step])
             batch = self.feed.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))
@@ -51,6 +54,9 @@ class LocalUpdate:
     def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
         """Run one local step of all rows, in the order of the official code; return the first losses (rows,)."""
         losses: list[Tensor] = []
+        second = self.algorithm.second_model(ctx)
+        if second is not None:
+            batch = replace(batch, second=second.expand(len(w), -1))
 
         def gradient(w: Tensor) -> Tensor:
             loss, gradients = self.losses_and_gradients(w, batch)
@@ -75,8 +81,7 @@ class LocalUpdate:
         if self.executor.block == 1 or len(w) > 1 or w.device.type != "cpu":
             return self.executor(w, batch)
         # For a single row, libraries use other kernels on a CPU, which round differently.
-        pair = [torch.cat([values, values]) for values in (batch.images, batch.labels, batch.weights)]
-        twice = Batch(*pair, [torch.cat([mask, mask]) for mask in batch.masks])
+        twice = Batch(*tree_map(lambda values: torch.cat([values, values]), batch.parts))
         losses, gradients = self.executor(torch.cat([w, w]), twice)
         return losses[:1], gradients[:1]
 

@@ -102,6 +102,7 @@ class Simulation(ABC):
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
+        self.server |= {name: self.server["w"].new_zeros(1, 1) for name in algorithm.server_scalars}
         sizes = self.state_sizes()
         row_size = sum(sizes.values()) + self.layout.size * algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
@@ -203,6 +204,7 @@ class Simulation(ABC):
             client=rows,
             scratch={},
             lr=torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device),
+            step=self.server["w"].new_zeros(()) if self.algorithm.counts_steps else None,
             steps=column([self.schedule.count(count) for count in self.sizes[clients].tolist()]),
             nominal_steps=column([self.schedule.nominal(int(self.sizes[0]))] * len(clients)),
             round=round_,
@@ -251,7 +253,7 @@ class Simulation(ABC):
         if round_ == self.round + ahead and np.array_equal(clients, planned_clients):
             return plan
         keyed = {"seed": self.seed, "round_": self.round + ahead, "masks": len(self.model.dropout)}
-        return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
+        return batches.plan(clients, self.members, self.schedule, augmentation=self.data.scheme, **keyed)
 
     def plan_ahead(self) -> None:
         """Make the plan of the next round, if its clients train together: meanwhile, a GPU still trains this round."""

@@ -60,6 +60,7 @@ _CARDS = {
         },
         {("pooling", "each"): 10},
     ),
+    "cnn_5x5": Card(4),
     "cnn_tiny": Card(4),
     "resnet18_gn": Card(
         8,

@@ -51,7 +51,7 @@ def of_split(
     if scheme == "domain":
         of_scheme = {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
         clients *= len(dataset.domains) - 1
-    elif scheme == "dirichlet":
+    elif "alpha" in of_scheme:
         of_scheme["alpha"] = float(entry.alpha)
     elif scheme == "pathological":
         of_scheme["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))

@@ -25,7 +25,7 @@ GRID = ";grid"
 
 #: Partition scheme -> its name in the reference files, and the split's key with its parameter.
 PARTITIONS = {
-    "dirichlet": ("dirichlet", "alpha"),
+    **dict.fromkeys(("dirichlet", "grouped_dirichlet"), ("dirichlet", "alpha")),
     "pathological": ("pathological", "classes_per_client"),
     "shards": ("pathological", "shards_per_client"),  # DFedSAM, Table 3: shards of sorted labels, one class per shard
     "domain": ("domain", "domain"),

@@ -108,7 +108,7 @@ class RunConfig(RunSettings):
     RESUMABLE: ClassVar = {*NEUTRAL, "rows", "state"}
 
     algorithm: str
-    augmentation: Literal["none", "crop_flip_half"]
+    augmentation: Literal["none", "crop_flip_half", "crop_flip_batch"]
     batch_size: Count
     checkpoint_every: Count
     clip_norm: Number | None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from flatfed.algorithms.as_published.fedlesam_d6663cc import ByTensorNumber, UnweightedGradient
+from flatfed.algorithms.as_published.fedwmsam_a922a1d import Downhill
 from flatfed.algorithms.as_published.fl_sam_2c16149 import DistanceNotSquared, FirstCoordinates
 from flatfed.algorithms.as_published.fl_simulator_653ebb5 import UnrepairedDual
 
@@ -14,6 +15,7 @@ FORMS = {
     ("fresh", "FedLESAM@d6663cc"): UnweightedGradient,
     ("regulariser", "FL-SAM@2c16149"): DistanceNotSquared,
     ("unpacking", "FedLESAM@d6663cc"): ByTensorNumber,
+    ("unpacking", "FedWMSAM@a922a1d"): Downhill,
     ("unpacking", "FL-SAM@2c16149"): FirstCoordinates,
     ("unpacking", "FL-Simulator@653ebb5"): UnrepairedDual,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flatfed.algorithms._context import Context, Tensor
 from flatfed.algorithms._lesam import LocallyEstimated
-from flatfed.algorithms._rows import EPSILON
+from flatfed.algorithms.as_published.unpacking import by_tensor_number
 from flatfed.algorithms.mofedsam import MoFedSAM
 
 
@@ -18,16 +18,9 @@ class UnweightedGradient(MoFedSAM):
 
 
 class ByTensorNumber(LocallyEstimated):
-    """Indexes the flat direction d by the tensor's number: tensor k moves by the scalar rho d_k / sum_j |d_j|.
-
-    j runs up to the number of tensors. On a ResNet-18 ||e|| is about sixty rho.
-    """
+    """Indexes the flat direction by the tensor's number."""
 
     radius = 0.0  # depends on the model
 
     def scaled(self, direction: Tensor, ctx: Context) -> Tensor:
-        values = direction[:, : len(ctx.layout.names)]
-        unpacked = direction.new_empty(direction.shape)
-        for number, part in enumerate(ctx.layout.slices().values()):
-            unpacked[:, part] = values[:, number, None]
-        return unpacked * (self.rho / (values.abs().sum(dim=1, keepdim=True) + EPSILON))
+        return by_tensor_number(direction, ctx.layout, self.rho)

@@ -61,7 +61,7 @@ def simulation(
     data = Resident.of(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
-    gradients = kind(weights.model, weights.layout, transform, layer_dtype)
+    gradients = kind(weights.model, weights.layout, transform, layer_dtype, algorithm.loss)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "

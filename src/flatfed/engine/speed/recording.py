@@ -85,6 +85,8 @@ class Recorded:
         for step in range(plan.length):
             self.plain.pause()
             rows = plan.rows(step)
+            if self.ctx.step is not None:
+                self.ctx.step.fill_(step)
             for buffer, values in _pairs(self.inputs, inputs):
                 buffer[:rows].copy_(values[:rows, step])
             self.steps[rows]()
