@@ -73,6 +73,7 @@ class ShownFigure(Figure):
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
     tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
+    so_far: bool = False
 
     @property
     def metric(self) -> str | None:
