@@ -28,7 +28,7 @@ from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.plan import SCALES, Experiment, lookup, protocols, set_ups
-from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.at_scale import Look, ShownFigure
 from flatfed.plan.figures import Mark, Panel
 from flatfed.plan.number import Number, by_cell
 from flatfed.runs import identity
@@ -159,11 +159,12 @@ def _figure(
     smooth = Smooth(**dict.fromkeys(SCALES, max(number.smoothing for number in numbers)))
     return ShownFigure(
         id="compare",
-        document=FigureDocument.model_construct(kind="curves", title=title, smooth=smooth, highlight=methods[0]),
+        document=FigureDocument.model_construct(kind="curves", title=title, smooth=smooth),
         panels=panels,
         scale=scale,
         title=set_ups.prefix(catalog, scale, pairs) + title,
         setting=set_ups.shared_setting(catalog, scale, pairs, True),
         datasets=set_ups.datasets(experiment, scale, pairs),
         so_far=True,
+        look=replace(Look.of(experiment.request), highlight=methods[0]),
     )

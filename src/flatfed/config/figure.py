@@ -95,11 +95,11 @@ NEEDED = {
 WITHOUT = {
     "curves": ("set",),
     "sweep": ("splits", "smooth", "across", "set"),
-    "bars": ("panels", "smooth", "across", "set", "highlight"),
-    "partition": ("metric", "rows", "smooth", "across", "set", "highlight"),
-    "histogram": ("splits", "metric", "rows", "smooth", "across", "set", "highlight"),
-    "surface": ("splits", "rows", "smooth", "across", "highlight"),
-    "eigenvalues": ("splits", "metric", "smooth", "across", "set", "highlight"),
+    "bars": ("panels", "smooth", "across", "set"),
+    "partition": ("metric", "rows", "smooth", "across", "set"),
+    "histogram": ("splits", "metric", "rows", "smooth", "across", "set"),
+    "surface": ("splits", "rows", "smooth", "across"),
+    "eigenvalues": ("splits", "metric", "smooth", "across", "set"),
 }
 ONE_SEED = ("partition", "histogram", "surface")
 
@@ -117,7 +117,6 @@ class FigureDocument(Document):
     splits: SplitIds = optional("one panel each, ids of config/splits.yaml; or `panels`")
     panels: Annotated[list[PanelDocument], NotEmpty] = optional("the panels, in the paper's order, instead of splits")
     rows: Rows = optional("ids of config/algorithms.yaml")
-    highlight: str = optional("curves and sweep only, the row on top with the thickest line")
     decentralised: str = optional("the split of decentralised rows; * is the panel's split", "*")
     metric: str = optional(QUANTITY)
     across: Literal["rounds", "communications"] = optional(

@@ -31,7 +31,7 @@ FORMATS: dict[str, dict[str, Any]] = {
 
 
 def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
-    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF; return the files.
+    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF, its notes as text; return the files.
 
     :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
@@ -47,6 +47,9 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
             for path, (suffix, options) in zip(paths, FORMATS.items(), strict=True):
                 with write_whole(path) as file:
                     figure.savefig(file, format=suffix, bbox_inches=box, **options)
+            paths.append(Path(out_dir) / f"{spec.id}.txt")
+            with write_whole(paths[-1], "w") as file:
+                file.write(figure.get_label())
         finally:
             pyplot.close(figure)
     return paths

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flatfed.config.request import Request
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import footnotes, numbers, run_specs, set_ups, tuning
 from flatfed.plan.catalog import Catalog
@@ -19,6 +20,23 @@ from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Search
+
+
+@dataclass(frozen=True)
+class Look:
+    """What .tex tables and figures show next to their numbers, and the algorithm that they ``highlight``."""
+
+    title: bool = True
+    notes: bool = True
+    highlight: str | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> Look:
+        return cls(request.title != "none", request.notes != "none", request.highlight)
+
+    def title_of(self, shown: ShownTable | ShownFigure) -> str:
+        """Return the title, or the part that names the scale of a preview."""
+        return shown.title if self.title else shown.title.removesuffix(shown.document.title).rstrip(": ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +54,7 @@ class ShownTable(Table):
     notes: Sequence[str]
     flags: Mapping[str, str]
     numbers: Sequence[Number]
+    look: Look = Look()
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
@@ -55,6 +74,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
+        look=Look.of(experiment.request),
     )
 
 
@@ -74,6 +94,7 @@ class ShownFigure(Figure):
     tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
     so_far: bool = False
+    look: Look = Look()
 
     @property
     def metric(self) -> str | None:
@@ -124,10 +145,11 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         scale=scale,
         title=set_ups.prefix(catalog, scale, pairs, trains) + layout.document.title,
         setting="; ".join(filter(None, settings)),
-        caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
+        caption=footnotes.Deviation(" ".join([*texts, *footnotes.row_notes(catalog, labels)])),
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=footnotes.tuning_notes(experiment, runs, labels),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
+        look=Look.of(experiment.request),
     )
 
 

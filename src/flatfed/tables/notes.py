@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from flatfed.plan.at_scale import ShownTable
+from flatfed.plan.footnotes import Deviation
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY, evaluations
@@ -228,7 +229,7 @@ def _absences(table: FilledTable) -> list[str]:
     words = {"missing": "missing", "diverged": "diverged (a run ended in non-finite numbers)"}
     counts = table.statuses
     texts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
-    return [f"Of {counts.total()} cells: {', '.join(texts)}."] if texts else []
+    return [Deviation(f"Of {counts.total()} cells: {', '.join(texts)}.")] if texts else []
 
 
 def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:
