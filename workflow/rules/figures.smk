@@ -9,6 +9,7 @@ rule figure:
             labels={"figure": "{figure}", "scale": "{scale}"},
         ),
         pdf=update("<results>/{scale}/figures/{figure}.pdf"),
+        notes=update("<results>/{scale}/figures/{figure}.txt"),
     log:
         "<logs>/{scale}/figure/{figure}.log",
     benchmark:

@@ -8,6 +8,7 @@ FOR_YOU = {
     "verify": ("verify", "compare tables with the papers' tables"),
     "errata": ("errata", "show where the papers contradict themselves"),
     "table": ("make_table", "write a table in four formats, also from a folder of runs"),
+    "compare": ("compare_runs", "compare your method with baselines, seed by seed"),
     "rerun": ("rerun", "reproduce a run from its run.json and compare"),
     "describe": ("describe", "print the settings of runs, the input of `train`"),
     "new": ("new", "write a folder with an algorithm, a table and figures of your own"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
 from flatfed.commands.run_folders import BFLOAT16
-from flatfed.errors import DataError
+from flatfed.errors import ConfigError, DataError
 from flatfed.plan import Experiment, at_scale, lookup, run_specs
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
@@ -34,7 +34,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
 
     :raises DataError: the folder has no run of the table.
     """
-    records, refused = _read(options.runs, options.so_far)
+    records, refused = read([options.runs], options.so_far)
     seeds = sorted({record.config.seed for record in records.values()})
     experiment = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds or [1]})
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
@@ -45,7 +45,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
     of_table = [number for number in of_table if number.column not in timed]
-    runs, left_out = _select(records, experiment, {run.config.ids for run in runs_of(of_table).values()})
+    runs, left_out = select(records, experiment, {run.config.ids for run in runs_of(of_table).values()})
     cells = [_with_runs(cell, runs, records) for cell in by_cell(of_table).values()]
     placed = runs_of(number for cell in cells for number in cell).values()
     shown = {run.path: records[run.path] for run in placed if not run.absent}
@@ -71,10 +71,10 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     return blocks.typeset(spec, so_far=options.so_far), messages
 
 
-def _read(top: Path, so_far: bool) -> tuple[dict[str, RunRecord], dict[str, str]]:
+def read(tops: Iterable[Path], so_far: bool) -> tuple[dict[str, RunRecord], dict[str, str]]:
     """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
     records, refused = {}, {}
-    for folder in run_folders.find(top, so_far):
+    for folder in (folder for top in tops for folder in run_folders.find(top, so_far)):
         try:
             records[str(folder)] = read_again(partial(run_folders.read_with_metrics, folder), so_far)
         except DataError as problem:
@@ -87,7 +87,7 @@ def _rank(record: RunRecord) -> tuple[bool, int, str]:
     return not record.ended, -record.rounds_done, record.finished or ""
 
 
-def _select(
+def select(
     records: Mapping[str, RunRecord], experiment: Experiment, requested: Collection[RunIds]
 ) -> tuple[dict[RunIds, Run], dict[str, str]]:
     """Return the first runs that are requested, also in bfloat16, and the reasons for the others.
@@ -97,9 +97,13 @@ def _select(
     runs, left_out, digests = {}, {}, {}
     for folder, record in records.items():
         ids = record.config.ids
-        if not {ids, replace(ids, protocol=ids.protocol.removesuffix(BFLOAT16))} & requested:
+        if not {ids, plain(ids)} & requested:
             continue
-        run = run_specs.run(experiment, **vars(ids))
+        try:
+            run = run_specs.run(experiment, **vars(ids))
+        except ConfigError as problem:
+            left_out[folder] = str(problem)
+            continue
         data = {
             ("dataset_digest", record.config.dataset.name): record.dataset_digest,
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
@@ -118,6 +122,11 @@ def _select(
             digests |= data
             runs[ids] = replace(run, path=folder, analysis_folder=analyses_beside(folder), partition=None)
     return runs, left_out
+
+
+def plain(ids: RunIds) -> RunIds:
+    """Return the ids of a run without the label of the protocol's variant in bfloat16."""
+    return replace(ids, protocol=ids.protocol.removesuffix(BFLOAT16))
 
 
 def _with_runs(

@@ -48,6 +48,11 @@ class Request(Document):
     model_folders: Folders = optional("folders with your models, one file each", [])
     table_folders: Folders = optional("folders with your tables, a YAML file each", [])
     device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda", "auto")
+    title: Literal["shown", "none"] = optional("shown (above figures and previews' .tex tables) or none", "shown")
+    notes: Literal["few", "none"] = optional(
+        "few (at most five lines in .tex and figures, and all on deviations from the paper) or none", "few"
+    )
+    highlight: str = optional("an algorithm, bold in tables, on top and with the thickest line in curves and sweeps")
     keep_models: Literal["needed", "all"] = optional(
         "needed (a model is deleted once no requested analysis needs it), or all", "needed"
     )

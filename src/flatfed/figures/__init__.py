@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ FORMATS: dict[str, dict[str, Any]] = {
 
 
 def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
-    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF; return the files.
+    """Draw the figure ``spec`` into ``out_dir`` as PNG (200 dpi) and PDF, its notes as text; return the files.
 
     :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
-    records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
+    read = partial(Run.read_record, so_far=spec.so_far)
+    records = [record for record in read_all(read, spec.runs.values()) if record]
     versions.check_same(records, spec.id)
     counts = (record.image_counts for record in records)
     paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in FORMATS]
@@ -45,6 +47,9 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
             for path, (suffix, options) in zip(paths, FORMATS.items(), strict=True):
                 with write_whole(path) as file:
                     figure.savefig(file, format=suffix, bbox_inches=box, **options)
+            paths.append(Path(out_dir) / f"{spec.id}.txt")
+            with write_whole(paths[-1], "w") as file:
+                file.write(figure.get_label())
         finally:
             pyplot.close(figure)
     return paths

@@ -24,7 +24,7 @@ from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import PROBES
 from flatfed.plan.figures import Panel
 from flatfed.runs.paths import without_label
-from flatfed.runs.record import METRICS, RunRecord
+from flatfed.runs.record import RunRecord
 from flatfed.tables.readings import read_history
 
 #: From this number of values on, the vertical limits ignore the first eighth of a line.
@@ -45,8 +45,9 @@ def draw(spec: ShownFigure) -> Figure:
     """
     figure, axes = style.gridded(len(spec.panels), style.columns(len(spec.panels)), 2.35)
     looks = [styles([line.algorithm for line in panel.marks]) for panel in spec.panels]
-    drawn = strokes(zip([line.algorithm for line in spec.marks], itertools.chain(*looks), strict=True))
-    records = {path: record for path, run in spec.runs.items() if (record := run.read_record())}
+    algorithms = [line.algorithm for line in spec.marks]
+    drawn = strokes(zip(algorithms, itertools.chain(*looks), strict=True), spec.look.highlight)
+    records = {path: record for path, run in spec.runs.items() if (record := run.read_record(spec.so_far))}
     entries: dict[str, Line2D] = {}
     numbers: list[int] = []
     early = cut = False
@@ -103,7 +104,7 @@ def _read(folder: str, record: RunRecord, metric: str) -> pd.Series:
             values = {int(probe["round"]): probe[metric] for probe in record.probes if probe[metric] is not None}
         except (ValueError, KeyError, TypeError) as problem:
             raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
-    elif Path(folder, METRICS).is_file():
+    elif Path(folder, record.metrics).is_file():
         history = read_history(Path(folder), record, ("round", metric))
         values = dict(zip(history["round"], history[metric], strict=True))
     series = pd.Series(values, dtype=float)

@@ -47,6 +47,9 @@ STYLES = {
 #: Bright colours of users' algorithms.
 OTHERS = ("#ff1493", "#00a5ff", "#7fbf00", "#8a2be2")
 
+#: Width of a highlighted line.
+WIDEST = 3.0
+
 #: Dash patterns of variants (``fedsmoo~rho0.05``), which keep the colour of their algorithm.
 VARIANTS = ((0, (3, 1)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
 
@@ -82,11 +85,15 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
     return looks
 
 
-def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any], dict[str, Any]]:
+def strokes(
+    looks: Iterable[tuple[str, tuple[str, Any]]], highlight: str | None = None
+) -> dict[tuple[str, Any], dict[str, Any]]:
     """Return look -> line style for ``looks``, (algorithm, look), such that coinciding lines are visible.
 
     Solid lines are lowest, the first ones (:func:`rank`) widest. Lines of one dash pattern start at different offsets.
+    The line of the algorithm ``highlight`` is on top, and the widest.
     """
+    looks = list(looks)
     ordered = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
     families = [dashes for _, dashes in ordered]
     drawn = {}
@@ -99,6 +106,8 @@ def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any
         elif number > 1:
             width = 2.4 - 1.3 * turn / (number - 1)
         drawn[colour, dashes] = {"color": colour, "linestyle": line, "linewidth": width, "zorder": level + index / 100}
+    for look in (look for algorithm, look in looks if algorithm == highlight):
+        drawn[look] |= {"linewidth": WIDEST, "zorder": 5}
     return drawn
 
 

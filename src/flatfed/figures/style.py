@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import seaborn
@@ -19,6 +19,7 @@ from flatfed.figures.palette import rank
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figure_kinds import KINDS, Quantity
 from flatfed.plan.figures import Mark
+from flatfed.plan.footnotes import MOST, few
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.
 DPI = 200
@@ -89,16 +90,28 @@ def count_text(numbers: dict[str, int]) -> str:
 
 
 def caption(figure: Figure, spec: ShownFigure, explanation: str) -> None:
-    """Write the title above ``figure`` and the caption below it, with an ``explanation`` of the marks."""
-    figure.suptitle(title(spec), fontproperties=TITLE, x=0.005, ha="left")
+    """Write the title above ``figure`` and few notes below it, with an ``explanation`` of the marks; label it with all.
+
+    The explanation has priority, then the lines on deviations from the paper.
+    """
+    heading = title(spec)
+    figure.suptitle(heading, fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
         [f"Paper: {spec.document.paper}" if spec.document.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
         [explanation],
         [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
     )
-    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in paragraphs]
-    text = "\n".join(wrapped(line, CAPTION) for line in lines if line)
+
+    def written(kept: Sequence[str]) -> str:
+        parts = [[text for text in texts if text in kept] for texts in paragraphs]
+        lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in parts]
+        return "\n".join(wrapped(line, CAPTION) for line in lines if line)
+
+    texts = [explanation, *(text for texts in paragraphs for text in texts if text != explanation)]
+    figure.set_label(f"{spec.title}\n\n{written(texts)}\n")
+    room = MOST - len(heading.splitlines())
+    text = written(few(texts, lambda kept: len(written(kept).splitlines()), room)) if spec.look.notes else ""
     # Below the edge of the page: the layout engine cannot place it under the legend. Files include it (`frame`).
     below = -0.06 / figure.get_figheight()
     figure.text(0.005, below, text, fontproperties=CAPTION, color="#555555", ha="left", va="top", linespacing=1.4)
@@ -106,7 +119,7 @@ def caption(figure: Figure, spec: ShownFigure, explanation: str) -> None:
 
 def title(spec: ShownFigure) -> str:
     """Return the title of a figure in lines of its width."""
-    return wrapped(spec.title, TITLE)
+    return wrapped(spec.look.title_of(spec), TITLE)
 
 
 def wrapped(text: str, font: FontProperties) -> str:

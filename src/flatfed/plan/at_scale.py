@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from flatfed.config.request import Request
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import footnotes, numbers, published, run_specs, set_ups, tuning
 from flatfed.plan.catalog import Catalog
@@ -20,6 +21,23 @@ from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import HESSIAN, Run
 from flatfed.runs.tuning_choice import Search
+
+
+@dataclass(frozen=True)
+class Look:
+    """What .tex tables and figures show next to their numbers, and the algorithm that they ``highlight``."""
+
+    title: bool = True
+    notes: bool = True
+    highlight: str | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> Look:
+        return cls(request.title != "none", request.notes != "none", request.highlight)
+
+    def title_of(self, shown: ShownTable | ShownFigure) -> str:
+        """Return the title, or the part that names the scale of a preview."""
+        return shown.title if self.title else shown.title.removesuffix(shown.document.title).rstrip(": ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +55,7 @@ class ShownTable(Table):
     notes: Sequence[str]
     flags: Mapping[str, str]
     numbers: Sequence[Number]
+    look: Look = Look()
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
@@ -56,6 +75,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
+        look=Look.of(experiment.request),
     )
 
 
@@ -74,6 +94,8 @@ class ShownFigure(Figure):
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
     tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
+    so_far: bool = False
+    look: Look = Look()
 
     @property
     def metric(self) -> str | None:
@@ -125,10 +147,11 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         scale=scale,
         title=set_ups.prefix(catalog, scale, pairs, trains) + layout.document.title,
         setting="; ".join(filter(None, settings)),
-        caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
+        caption=footnotes.Deviation(" ".join([*texts, *footnotes.row_notes(catalog, labels)])),
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=footnotes.tuning_notes(experiment, runs, labels),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
+        look=Look.of(experiment.request),
     )
 
 

@@ -43,6 +43,8 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     for name, protocol in list(catalog.protocols.items()):
         with catalog.protocols.refusing(name):
             tuning.check(protocol, catalog)
+    if request.highlight:
+        lookup.check_algorithm(request.highlight, catalog.algorithms.declared, f"{WHERE}: highlight")
     references = reference.read_all(root)
     declared = catalog.tables.resolved(lambda name, entry: tables.table(name, entry, catalog, references))
     shown = catalog.figures.resolved(lambda name, entry: figures.figure(name, entry, catalog))

@@ -118,10 +118,14 @@ def of_algorithm(
     return {key: overrides.get(key, getattr(settings, key)) for key in shared}, parameters
 
 
+def targets(settings: Settings, split: str) -> Mapping[str, float]:
+    """Return the target accuracies of ``split`` by name, as fractions."""
+    return next((goals for pattern, goals in settings.targets.items() if fnmatchcase(split, pattern)), {})
+
+
 def target(settings: Settings, split: str, name: str, where: str) -> float:
     """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError without one."""
-    for pattern, goals in settings.targets.items():
-        if fnmatchcase(split, pattern):
-            return lookup.entry("target", name, goals, where)
+    if goals := targets(settings, split):
+        return lookup.entry("target", name, goals, where)
     patterns = ", ".join(settings.targets) or "none"
     raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {patterns}")

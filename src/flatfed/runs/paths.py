@@ -13,7 +13,7 @@ from flatfed.errors import DataError
 #: Their results never share a folder or a table.
 SCALES = ("preview", "paper")
 
-TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
+TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf", "txt")
 
 
 @dataclass(frozen=True)

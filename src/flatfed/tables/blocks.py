@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
 
 from flatfed.plan.at_scale import ShownTable
+from flatfed.plan.footnotes import Deviation
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
 from flatfed.tables import cells, claims, compare
@@ -99,6 +100,12 @@ class TypesetTable(FilledTable):
         return self.shown.id
 
     @property
+    def highlighted(self) -> str | None:
+        """The label of the highlighted row."""
+        row = self.shown.rows.get(self.shown.look.highlight)
+        return row and row.label
+
+    @property
     def red(self) -> list[str]:
         """The meanings of the red numbers in the table."""
         meanings = [meaning for status, meaning in RED.items() if self.statuses[status]]
@@ -115,13 +122,14 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
     ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
     setting = with_counts(table.setting, table.datasets, [cell.images for cell in filled.cells])
     sources = (("Paper", table.document.paper), ("Trained here", setting))
+    unknown = doubts(table.datasets, [cell.contents for cell in filled.cells])
     return TypesetTable(
         table,
         filled.by_column,
         title=table.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
         blocks=[_block(filled, columns, ranks) for columns in split(list(table.columns.values()))],
-        notes=[*gather(filled, any(ranks.values())), *doubts(table.datasets, [cell.contents for cell in filled.cells])],
+        notes=[*gather(filled, any(ranks.values())), *map(Deviation, unknown)],
         warnings=list(warnings(filled)),
     )
 

@@ -86,8 +86,8 @@ def measure(number: Number, so_far: bool = False) -> Measured:
     metric = METRICS[number.metric]
     runs = read_source(number, number.runs, number.timed, so_far)
     base_runs = read_source(number, number.base_runs, number.base_timed, so_far)
-    value = _mean([_of_run(metric, run) for run in runs]) if runs else number.value
-    base = _mean([_of_run(metric, run) for run in base_runs]) if base_runs else number.base_value
+    value = _mean([of_run(metric, run) for run in runs]) if runs else number.value
+    base = _mean([of_run(metric, run) for run in base_runs]) if base_runs else number.base_value
     _check_paired(number, runs, base_runs)
     if number.relative:
         try:
@@ -114,7 +114,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     if len(machines := sorted({timing.machine for timing in timings})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
     values = [entry.value for entry in measured]
-    begun = [run for run in readings if run.unfinished and run.reading and _of_run(metric, run) is None]
+    begun = [run for run in readings if run.unfinished and run.reading and of_run(metric, run) is None]
     status = _status(values, readings, bool(begun))
     value, spread, hessians = None, None, []
     if status == "ok":
@@ -166,7 +166,7 @@ def _where(number: Number) -> str:
     return f"cell {number.table}/{number.column}/{number.row}"
 
 
-def _of_run(metric: Metric, run: RunReading) -> float | None:
+def of_run(metric: Metric, run: RunReading) -> float | None:
     """Return the number of one run, or None."""
     if run.reading is None or run.diverged or (run.unfinished and not metric.needs_target):
         return None

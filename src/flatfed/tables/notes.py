@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from flatfed.plan.at_scale import ShownTable
+from flatfed.plan.footnotes import Deviation
 from flatfed.plan.metrics import METRICS
+from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY, evaluations
 from flatfed.plan.reference import FLAG
 from flatfed.plan.tables import Column
@@ -26,9 +28,10 @@ OTHER_PRECISION = "†"
 def gather(table: FilledTable, has_marks: bool) -> list[str]:
     """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
     shown, cells = table.shown, table.cells
-    notes = [_reading(table), *_symbols(cells, shown.printed), *_definitions(cells), *_times(cells), *_errors(cells)]
+    notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cells), *_times(cells), *_errors(cells)]
+    settings = {run: parts for cell in cells for run, parts in cell.roundings.items()}
     notes += [*_negative(table), *_compared(table), *_absences(table), *_precisions(table)]
-    notes += [*_roundings(cells), *outdated(cells)]
+    notes += [*roundings(settings), *outdated(cells)]
     ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [*shown.notes, *(f"{flag}: {shown.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
@@ -104,7 +107,8 @@ def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
         yield "The paper's deviations are over clients and omitted: ours are over seeds."
 
 
-def _definitions(cells: list[Cell]) -> Iterator[str]:
+def definitions(cells: Sequence[Cell | Number]) -> Iterator[str]:
+    """Yield the definitions of the metrics of ``cells``, and of reaching a target."""
     yield from filter(None, dict.fromkeys(METRICS[cell.metric].defined for cell in cells))
     targeted = [cell for cell in cells if METRICS[cell.metric].needs_target]
     accuracies = dict.fromkeys(cell.accuracy for cell in targeted)
@@ -229,7 +233,7 @@ def _absences(table: FilledTable) -> list[str]:
     words = {"missing": "missing", "diverged": "diverged (a run ended in non-finite numbers)"}
     counts = table.statuses
     texts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
-    return [f"Of {counts.total()} cells: {', '.join(texts)}."] if texts else []
+    return [Deviation(f"Of {counts.total()} cells: {', '.join(texts)}.")] if texts else []
 
 
 def other_precision(column: Column, cell: Cell) -> str:
@@ -245,15 +249,15 @@ def _precisions(table: FilledTable) -> Iterator[str]:
         rows[other_precision(column, cell)][row.label] = None
     texts = [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]
     if texts:
-        yield f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}."
+        yield Deviation(f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}.")
 
 
-def _roundings(cells: list[Cell]) -> list[str]:
-    roundings = {run: tuple(parts) for cell in cells for run, parts in cell.roundings.items()}
-    differ = [len({*parts} - {None}) > 1 for parts in zip(*roundings.values(), strict=True)]
+def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:
+    """Return a note on ``settings`` of runs that affect rounding (:func:`flatfed.tables.readings.rounding`)."""
+    differ = [len({*parts} - {None}) > 1 for parts in zip(*settings.values(), strict=True)]
     if not any(differ):
         return []
-    runs = Counter(tuple(itertools.compress(parts, differ)) for parts in roundings.values())
+    runs = Counter(tuple(itertools.compress(parts, differ)) for parts in settings.values())
     texts = [f"{plural(n, 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way, n in runs.items()]
     return [f"The runs differ in settings that affect rounding: {'; '.join(texts)}."]
 

@@ -24,7 +24,8 @@ from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
 
 #: Suffix of a file -> text of its link, in order.
-FILES = {".csv": "CSV", ".tex": "TeX", ".md": "Markdown", ".html": "page", ".png": "PNG", ".pdf": "PDF"}
+FILES = {".csv": "CSV", ".tex": "TeX", ".md": "Markdown", ".html": "page"}
+FILES |= {".png": "PNG", ".pdf": "PDF", ".txt": "notes"}
 
 #: The most characters of the page; other pictures are linked.
 MOST = 4_800_000

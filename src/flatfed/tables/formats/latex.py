@@ -1,6 +1,7 @@
 r"""LaTeX: a bare ``tabular`` for ``\input``; it needs only booktabs.
 
-Scale and notes are rows of the tabular, broken at its width: only the document knows the length for a paragraph column.
+Scale and few notes are rows of the tabular, broken at its width: only the document knows the length for a paragraph
+column. Markdown has all notes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 
+from flatfed.plan.footnotes import MOST, Deviation, few
 from flatfed.tables.blocks import PARTS, TableBlock, TypesetTable
 
 #: Character -> LaTeX, for any engine, without packages.
@@ -46,13 +48,18 @@ def render(table: TypesetTable) -> str:
     group = BETWEEN.join([WITHIN.join("r" * len(parts))] * columns)
     lines = [f"% {table.title}", f"% {table.subtitle}", r"% Needs \usepackage{booktabs}."]
     lines += [rf"\begin{{tabular}}{{@{{}}l{BETWEEN}{group}@{{}}}}", r"\toprule"]
+    look, notes, above = table.shown.look, [], []
     if table.shown.scale == "preview":
-        lines += [*across([f"{table.title}. {table.subtitle}"], r"\itshape "), r"\midrule"]
+        set_up = [table.subtitle] if look.notes else []
+        above = across([". ".join([look.title_of(table.shown), *set_up])], r"\itshape ")
+        lines += [*above, r"\midrule"]
     for number, block in enumerate(table.blocks):
-        lines += [r"\midrule"] * bool(number) + _block(block, table.shown.document.row_header, parts, width)
-    lines += [r"\bottomrule", r"\addlinespace"]
-    lines += across([*(f"Warning: {text}" for text in table.warnings), *table.notes])
-    return "\n".join([*lines, r"\end{tabular}"]) + "\n"
+        lines += [r"\midrule"] * bool(number) + _block(block, table, parts, width)
+    if look.notes:
+        warnings = (Deviation(f"Warning: {text}") for text in table.warnings)
+        notes = few([*table.notes[:1], *warnings, *table.notes[1:]], lambda kept: len(across(kept)), MOST - len(above))
+    lines += [r"\bottomrule", *([r"\addlinespace", *across(notes)] if notes else [])]
+    return "\n".join([*lines, r"\end{tabular}", f"% All notes: {table.id}.md"]) + "\n"
 
 
 def escape(text: str) -> str:
@@ -74,7 +81,7 @@ def _characters(table: TypesetTable, parts: list[str]) -> int:
     return max(60, *map(width, table.blocks))
 
 
-def _block(block: TableBlock, row_header: str, parts: list[str], width: int) -> list[str]:
+def _block(block: TableBlock, table: TypesetTable, parts: list[str], width: int) -> list[str]:
     """Return the lines of a block, filled up to ``width`` number columns."""
     lines, per_column = [], len(parts)
     if block.heading:
@@ -83,10 +90,11 @@ def _block(block: TableBlock, row_header: str, parts: list[str], width: int) -> 
         lines += _header(headers, width)
     fill = [""] * (width - per_column * len(block.under))
     under = [escape(texts.get(part, "")) for texts in block.under for part in parts]
-    lines += [" & ".join([escape(row_header), *under, *fill]) + r" \\", r"\midrule"]
+    lines += [" & ".join([escape(table.shown.document.row_header), *under, *fill]) + r" \\", r"\midrule"]
     for label, cells in block.rows:
         texts = [cell.formatted(part, escape, RANKS, RAISED) for cell in cells for part in parts]
-        lines.append(" & ".join([escape(label), *texts, *fill]) + r" \\")
+        name = RANKS["best"].format(escape(label)) if label == table.highlighted else escape(label)
+        lines.append(" & ".join([name, *texts, *fill]) + r" \\")
     return lines
 
 

@@ -21,7 +21,7 @@ def render(table: TypesetTable) -> str:
     for block in table.blocks:
         if block.heading:
             paragraphs.append(f"**{escape(block.heading)}**")
-        paragraphs.append(_grid(table.shown.document.row_header, block))
+        paragraphs.append(_grid(table.shown.document.row_header, block, table.highlighted))
     if table.warnings:
         paragraphs.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
     paragraphs.append("\n".join(f"- {escape(note)}" for note in table.notes))
@@ -33,8 +33,8 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", text)
 
 
-def _grid(row_header: str, block: TableBlock) -> str:
-    """Return a block as an aligned table."""
+def _grid(row_header: str, block: TableBlock, highlighted: str | None) -> str:
+    """Return a block as an aligned table, with one row ``highlighted``."""
     head = [escape(row_header)]
     for names, under in zip(block.headers, block.under, strict=True):
         ours, *more = under.values()
@@ -42,7 +42,8 @@ def _grid(row_header: str, block: TableBlock) -> str:
     lines = [head]
     for label, cells in block.rows:
         parts = [(cell, part) for cell, under in zip(cells, block.under, strict=True) for part in under]
-        lines.append([escape(label), *[cell.formatted(part, escape, RANKS, RAISED) for cell, part in parts]])
+        name = f"**{escape(label)}**" if label == highlighted else escape(label)
+        lines.append([name, *[cell.formatted(part, escape, RANKS, RAISED) for cell, part in parts]])
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
     aligned = [

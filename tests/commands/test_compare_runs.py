@@ -1,0 +1,129 @@
+"""``flatfed compare``: paired differences by hand, the published rows as in README, and runs that still train."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import drawn
+import made
+from flatfed import cli
+from flatfed.plan import run_specs
+from repository import ROOT
+from shipped import EXP
+
+PUBLISHED = ROOT / "results/published/fedsmoo-cifar10/runs"
+
+#: Student's 97.5 % quantile with two degrees of freedom.
+T2 = 4.302652729749464
+
+
+def trained(algorithm: str, accuracies: list[float], seed: int = 1, folder: str = "runs", **record) -> Path:
+    """Write a run of the preview, finished if it has 20 rounds; return its folder."""
+    config = run_specs.run(EXP, "preview", "fedsmoo-cifar10", "path3-100", algorithm, seed).config
+    rounds = list(range(1, len(accuracies) + 1))
+    write = made.run if len(rounds) == config.rounds else made.so_far
+    columns = {"round": rounds, "test_accuracy": accuracies}
+    place = f"{folder}/{config.protocol}/{config.split}/{algorithm}/seed{seed}"
+    return Path(write(place, columns, settings=config.as_json(), **record))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def compare(*words: str, status: int = 0) -> pd.DataFrame:
+    """Compare and return the lines of the CSV, by baseline, quantity, target and seeds."""
+    assert cli.main(["compare", *words, "--out", "out"]) == status
+    lines = pd.read_csv("out/compare.csv", dtype={"seeds": str}).fillna({"target": 0})
+    return lines.set_index(["baseline", "quantity", "target", "seeds"]).sort_index()
+
+
+def test_differences_of_pairs_and_their_interval(capsys, monkeypatch):
+    """Targets of this preview: 0.7 and 0.85, unsmoothed; the number of a table is that of the last round."""
+    shown = {}
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: shown.update(text=drawn.text_of(figure)))
+    for seed, last in ((1, 0.80), (2, 0.84), (3, 0.85)):
+        trained("fedsmoo", [0.25] * 10 + [0.75] * 9 + [last], seed)
+        trained("fedavg", [0.5] * 15 + [0.7] * 5, seed)
+    trained("fedsmoo", [0.25] * 4, 4)  # it trains
+    trained("fedavg", [0.5] * 20, 4)
+    trained("fedsam", [0.5] * 20, 5)  # no run of fedsmoo has this seed
+    lines = compare("fedsmoo", "fedavg", "fedsam", "--runs", "runs")
+    seeds = ["1", "1;2;3", "2", "3", "4"]
+    last = lines.loc["fedavg", "last", 0]
+    assert list(last.index) == seeds and list(last["last_round"]) == [20, 20, 20, 20, 4]
+    assert last["difference"].to_list() == pytest.approx([0.10, 0.13, 0.14, 0.15, -0.25])
+    half = T2 * (0.0007**0.5) / 3**0.5  # deviations -0.03, 0.01, 0.02
+    assert last.loc["1;2;3", ["low", "high"]].to_list() == pytest.approx([0.13 - half, 0.13 + half])
+    mean = lines.loc["fedavg", "mean", 0].loc["1"]
+    assert (mean["mine_value"], mean["baseline_value"]) == pytest.approx(((2.5 + 6.75 + 0.8) / 20, (7.5 + 3.5) / 20))
+    first, second = (lines.loc["fedavg", "rounds_to_target", target] for target in (0.7, 0.85))
+    assert first["difference"].dropna().to_list() == [-5] * 4 and first.loc["1", "mine_value"] == 11
+    assert second["mine_value"].dropna().to_list() == [20] and second["difference"].isna().all()
+    assert lines["low"].notna().sum() == 3, "none of the second target, which not every seed reached"
+
+    output = capsys.readouterr()
+    grid = {re.sub(r"\s{2,}", "|", line.strip()) for line in output.out.splitlines()}
+    assert "last common round|FedAvg|3 seeds|20|83.00|70.00|+13.00|+6.43 to +19.57" in grid
+    assert "rounds to 70 %|FedAvg|1|20|11|16|−5" in grid and "rounds to 85 %|FedAvg|4|4|>4|>20" in grid
+    assert "results/preview/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed4 has done 4 of 20 rounds." in grid
+    assert output.err == "no run of fedsam to compare with\n"
+    assert Path("out/compare.txt").read_text() == output.out
+    widths = {colour: float(width) for colour, width in re.findall(r"line (\S+) .*width (\S+):", shown["text"])}
+    assert len(widths) == 2 and max(widths, key=widths.get) == "#a3195b", "FedSMOO's colour"
+    assert "x 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20;" in shown["text"] and "(n = 3)" in shown["text"]
+
+
+def test_the_published_rows_have_the_numbers_of_readme(capsys):
+    """Also against a run that trains: both at its last round."""
+    rows = {"fedavg": "FedAvg", "fedcm": "FedCM", "feddyn": "FedDyn", "mofedsam": "MoFedSAM", "scaffold": "SCAFFOLD"}
+    rows |= {"fedsam": "FedSAM", "fedadam": "FedAdam"}
+    lines = compare("fedsmoo", *rows, "--runs", str(PUBLISHED / "path3-200"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, label in rows.items():
+        accuracy, rounds = (lines.loc[name].loc[key] for key in (("last", 0, "1"), ("rounds_to_target", 0.68, "1")))
+        cells = re.search(rf"\| {label} \|.*", readme)[0].split(" | ")
+        assert f"{100 * accuracy.baseline_value:.2f}" == cells[2]
+        assert f"{rounds.baseline_value:.0f}" == cells[4].strip("| ")
+    assert accuracy["mine_value"] == pytest.approx(0.7831, abs=5e-5) and accuracy["window"] == 50
+    assert "(family 6, model 167), torch" in capsys.readouterr().out, "it names precisions and devices"
+    running = compare("fedlesam_d", "fedavg", "--runs", str(PUBLISHED)).loc["fedavg", "last", 0]
+    assert running["last_round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
+
+
+def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):
+    for seed in (1, 2):
+        trained("fedsmoo", [0.5] * 20, seed)
+    trained("fedavg", [0.4] * 20, 1)
+    other = trained("fedavg", [0.4] * 20, 2, partition_digest="1" * 64)
+    lines = compare("fedsmoo", "fedavg", "--runs", "runs", status=2)
+    assert lines.loc["fedavg", "last", 0].index.to_list() == ["1"]
+    error = capsys.readouterr().err
+    assert f"flatfed compare: {other}: trained on other data: partition_digest is 111111111111" in error
+    assert "use the key `order`" in error
+    trained("fedavg", [0.3] * 20, 2, folder="more")
+    lines = compare("fedsmoo", "fedavg", "--runs", "runs", "more")
+    assert lines.loc["fedavg", "last", 0]["baseline_value"].to_list() == [0.4, 0.3]
+    assert f"{other}: trained on other data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fedsmo", "fedavg", "--runs", "runs"], "unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?"),
+        (["fedsmoo", "fedavg", "--runs", "nowhere"], "fedsmoo and the baselines have no runs of one protocol, split"),
+        (["fedsmoo", "fedsam", "--runs", "runs"], "learning_rate is 0.2, here 0.1"),
+    ],
+)
+def test_without_a_pair_there_is_one_message(capsys, words, message):
+    trained("fedsmoo", [0.5] * 20)
+    folder = trained("fedsam", [0.5] * 20)
+    made.recorded(folder, lambda record: record["description"].update(learning_rate=0.2))
+    assert cli.main(["compare", *words]) == 2
+    assert message in capsys.readouterr().err
