@@ -32,7 +32,7 @@ VECTOR_KINDS = {
     "client_state": ("model", "private"),
     "server_state": ("w",),
     "server_scalars": ("w",),
-    "scratch": ("previous", "full_gradient"),
+    "scratch": ("previous", "full_gradient", "sgd_momentum"),
 }
 
 

@@ -52,7 +52,8 @@ class Executor(ABC):
 
     ``full_width``: pads a batch to the full size, otherwise to the widest of the rows. ``records_steps``: replays local
     steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for
-    the dtype of the rows. ``own_loss``: the algorithm's hook for batches with a second model.
+    the dtype of the rows. ``own_loss``: the algorithm's hook for batches with a second model. ``label_smoothing``: as in
+    torch's cross-entropy.
     """
 
     name: ClassVar[str]
@@ -66,6 +67,7 @@ class Executor(ABC):
     transform: Transform | None = None
     layer_dtype: torch.dtype | None = None
     own_loss: OwnLoss | None = None
+    label_smoothing: float = 0.0
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -81,7 +83,10 @@ class Executor(ABC):
             second = self.logits(self.layout.views(self.cast(batch.second)), private, batch)
             return (self.own_loss(output, batch.labels, second) * weights).sum()
         # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
-        log_likelihoods = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
+        logarithms = log_softmax(output, dim=1)
+        log_likelihoods = logarithms.gather(1, batch.labels[:, None])[:, 0]
+        if share := self.label_smoothing:
+            log_likelihoods = (1 - share) * log_likelihoods + share * logarithms.mean(dim=1)
         return -(log_likelihoods * weights).sum()
 
     def cast(self, row: Tensor) -> Tensor:
