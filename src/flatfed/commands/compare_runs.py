@@ -42,7 +42,7 @@ ARGUMENTS = [
     argument("mine", str, "your method, the id of an algorithm", metavar="MINE"),
     argument("baselines", str, "the methods to compare with", nargs="+", metavar="BASELINE"),
     required("--runs", kinds.folder, "folders with runs of these methods", nargs="+", metavar="FOLDER"),
-    argument("--out", kinds.folder, "folder for compare.txt, csv, png and pdf (default: print the text)"),
+    argument("--out", kinds.folder, "folder for compare.txt, compare.csv and curves.png (default: print the text)"),
     arguments.CONFIG,
 ]
 
@@ -158,7 +158,7 @@ def _figure(
     pairs, title = [panel.marks[0].pairs[0] for panel in panels], f"{catalog.label(methods[0])} and its baselines"
     smooth = Smooth(**dict.fromkeys(SCALES, max(number.smoothing for number in numbers)))
     return ShownFigure(
-        id="compare",
+        id="curves",
         document=FigureDocument.model_construct(kind="curves", title=title, smooth=smooth),
         panels=panels,
         scale=scale,

@@ -52,7 +52,7 @@ class Executor(ABC):
 
     ``full_width``: pads a batch to the full size, otherwise to the widest of the rows. ``records_steps``: replays local
     steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for
-    the dtype of the rows. ``own_loss``: the algorithm's hook for batches with a second model. ``label_smoothing``: as in
+    the dtype of the rows. ``own_loss``: the hook of an algorithm with a second model. ``label_smoothing``: as in
     torch's cross-entropy.
     """
 
