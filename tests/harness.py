@@ -212,7 +212,7 @@ class Reference:
         dealt = batches.plan(
             np.array([client]),
             self.members,
-            batches.Schedule(self.spec["batch_size"], self.spec["local_epochs"], self.spec.get("local_steps")),
+            batches.Schedule(*map(self.spec.get, ("batch_size", "local_epochs", "local_steps"))),
             seed=self.spec["seed"],
             round_=round_,
             augmentation="none",
