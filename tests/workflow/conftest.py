@@ -14,6 +14,7 @@ def shrink(config):
 def two_rounds(protocol):
     """Two rounds at preview scale, and no mean over more of them."""
     protocol["preview"].update(rounds=2)
+    protocol["preview"].setdefault("evaluation", {})["window"] = 1
     for variant in protocol.get("variants", {}).values():
         variant.get("preview", {}).get("evaluation", {}).pop("window", None)
 
