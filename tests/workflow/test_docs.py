@@ -131,6 +131,21 @@ def the_imported_runs(project):
     assert (project.root / "again" / table).read_text() == (REPOSITORY / PUBLISHED / table).read_text()
 
 
+def finished_column(project):
+    """Copy the published rows that compare-your-method.md names, and the order of their images."""
+    for part in ("fedsmoo-cifar10", "orders"):
+        shutil.copytree(REPOSITORY / "results/published" / part, project.root / "results/published" / part)
+    shutil.copytree(REPOSITORY / "docs/my-paper", project.root / "docs/my-paper")
+
+
+def the_method(project):
+    """The numbers of the page are those of the preview."""
+    table = (project.root / "results/preview/tables/my_table.md").read_text()
+    page = (REPOSITORY / "docs/compare-your-method.md").read_text()
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) == 7 and "\n".join(rows) in page
+
+
 def the_module(project):
     cells = project.root / "elsewhere/results/federated/preview/cells"
     assert [path.name for path in cells.rglob("*.json")] == ["fedavg.json"]
@@ -156,11 +171,12 @@ RECIPES = {
     "questions.md": (None, the_answers),
     "compare-with-a-paper.md": (studies_and_published_effects, the_comparison),
     "runs-from-elsewhere.md": (published_runs, the_imported_runs),
+    "compare-your-method.md": (finished_column, the_method),
 }
 
 
-#: Of any two pages, each is followed before the other in one of the orders. `make test` follows the first three.
-ORDERS = {"basic": ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md"]}
+#: Of any two pages, each is followed before the other in one of the orders. `make test` follows the four basic ones.
+ORDERS = {"basic": ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-your-method.md"]}
 ORDERS |= {"forward": list(RECIPES), "reverse": list(reversed(RECIPES))}
 
 

@@ -97,8 +97,11 @@ class Algorithm:
     @cache
     def parameters(cls) -> dict[str, Number | Whole | Choice]:
         """Return name -> declaration of all hyper-parameters, also inherited ones that no class sets to a value."""
-        attributes = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
-        return {name: value for name, value in attributes.items() if isinstance(value, Number | Whole | Choice)}
+        declared: dict[str, Any] = {}
+        for name, value in (pair for base in reversed(cls.__mro__) for pair in vars(base).items()):
+            if isinstance(value, Number | Whole | Choice) or name in declared:
+                declared[name] = value
+        return {name: value for name, value in declared.items() if isinstance(value, Number | Whole | Choice)}
 
     def keeps_rows_whole(self) -> bool:
         """Return whether the class itself declares ``whole_rows``."""
