@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import made
+from flatfed.engine import versions
 from flatfed.runs import record as records
 from flatfed.runs import source_code
 from repository import ROOT
@@ -52,3 +54,13 @@ def test_every_published_run_names_its_commit():
     assert len(files) > 96
     for path in files:
         assert re.fullmatch("[0-9a-f]{12}", records.read(path).commit or ""), path
+
+
+@pytest.mark.parametrize("commits", [["a and changes since", "b"], ["b", "a and changes since"]])
+def test_a_run_of_changed_sources_is_noted(tmp_path, commits):
+    made.run(tmp_path, {"round": [1]}, commit=commits[-1], sessions=[{"commit": commit} for commit in commits])
+    record = records.read(tmp_path / "run.json")
+    assert record.changed_sources == "a and changes since"
+    assert versions.remarks(record) == "sources are a and changes since"
+    plain = record.model_copy(update={"commit": "b", "sessions": []})
+    assert versions.remarks(plain) == ""

@@ -1,0 +1,125 @@
+"""Published runs: which serve a table, which do not, and images in another order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import made
+from flatfed import plan
+from flatfed.commands import configuration, run_folders
+from flatfed.data import manifest
+from flatfed.engine import versions
+from flatfed.errors import ConfigError, DataError
+from flatfed.plan import number, numbers, published, run_specs
+from flatfed.runs.paths import Paths
+from repository import ROOT
+
+COLUMN = "cifar10-path3-200"
+SHIPPED = str(ROOT / "results/published")
+DIGEST = manifest.DIGESTS["cifar10"][0]
+
+
+def experiment(root: Path, *folders: str, trained=()) -> plan.Experiment:
+    request = {"scale": "paper", "tables": [], "figures": [], "seeds": [1], "published": list(folders)}
+    paths = Paths(str(root / "results"), str(root / "resources"))
+    return run_folders.with_published(plan.load(ROOT, request, paths), trained)
+
+
+def served(found: plan.Experiment, table: str = "fedsmoo2023_T1", column: str = COLUMN) -> dict[str, plan.Run]:
+    """Return algorithm -> run of the runs of a column that a published run serves."""
+    runs = number.runs_of(numbers.numbers(found, "paper", table, [column])).values()
+    return {run.algorithm: run for run in runs if run.path != run.in_results.path}
+
+
+def put_images(root: Path, digest: str) -> None:
+    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
+    path = root / "resources/cifar10/dataset.json"
+    manifest.write(path, manifest.Manifest(**about, source={"source": "npz"}, digest=digest, bytes=1))
+
+
+def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
+    found = experiment(tmp_path, SHIPPED)
+    runs = served(found)
+    assert {*runs} == {"fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"}
+    assert {name for name, run in runs.items() if run.config.precision == "bfloat16"} == {"fedavg", "fedsmoo"}
+    assert runs["fedavg"].protocol == "fedsmoo-cifar10" and runs["fedavg"].record.startswith(SHIPPED)
+    assert run_specs.dataset_spec(found.catalog, "cifar10").source.order == f"{SHIPPED}/orders/cifar10.npz"
+    assert len(served(found, "cifar10_cnn", "path3-100")) == 12, "records without versions serve"
+    assert not served(experiment(tmp_path)) and not experiment(tmp_path).catalog.sources["cifar10"].order
+
+
+def test_results_and_forced_runs_go_first(tmp_path):
+    place = Path(run_specs.run(experiment(tmp_path), "paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).path)
+    forced = experiment(tmp_path, SHIPPED, trained=[f"{place}/run.json"])
+    assert "fedavg" not in served(forced) and "fedsmoo" in served(forced)
+    assert not served(experiment(tmp_path, SHIPPED, trained=["train"]))
+    made.run(place, {"round": [1], "test_accuracy": [0.1]})
+    assert "fedavg" not in served(experiment(tmp_path, SHIPPED))
+
+
+@pytest.mark.parametrize(
+    ("settings", "record", "text"),
+    [
+        ({"batch_size": 7}, {}, "batch_size is 7, here 50"),
+        ({}, {"versions": {"engine": 0}}, "engine is version 0, now"),
+        ({"executor": {"cpu": "stacked", "cuda": "stacked"}, "checkpoint_every": 3}, {}, ""),
+        ({}, {"rounds_done": 3}, None),
+    ],
+    ids=["other settings", "other versions", "other execution", "unfinished"],
+)
+def test_the_identity_rule_decides(tmp_path, capsys, settings, record, text):
+    run = run_specs.run(experiment(tmp_path), "paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
+    about = {"rounds_done": 800, "dataset_digest": DIGEST, "versions": versions.of_run(run.config), **record}
+    lines = {"round": [about["rounds_done"]], "test_accuracy": [0.1]}
+    made.run(tmp_path / "there/x", lines, settings={**run.config.as_json(), **settings}, **about)
+    put_images(tmp_path, DIGEST)
+    assert ("fedavg" in served(experiment(tmp_path, str(tmp_path / "there")))) == (text == "")
+    said = capsys.readouterr().err
+    assert (text in said and said.count("\n") == 1) if text else not said
+
+
+def test_other_images_stop_before_the_first_training(tmp_path):
+    put_images(tmp_path, "0" * 64)
+    found = experiment(tmp_path, SHIPPED)
+    assert found.catalog.sources["cifar10"].order is None, "images of another order are not fetched again unasked"
+    with pytest.raises(ConfigError, match="trained on other images of 'cifar10'") as refused:
+        served(found)
+    source = {"source": "torchvision", "dataset": "CIFAR10", "order": f"{SHIPPED}/orders/cifar10.npz"}
+    assert f"data: {json.dumps({'cifar10': source})}" in str(refused.value)
+    there = tmp_path / "there"
+    there.symlink_to(Path(SHIPPED, "fedsmoo-cifar10/runs/path3-200"))
+    Path(tmp_path, "resources/cifar10/dataset.json").unlink()
+    with pytest.raises(ConfigError, match=r"the images of 'cifar10' are not here.*fetch them first: snakemake"):
+        served(experiment(tmp_path, str(there)))
+
+
+def test_a_hessian_is_read_if_it_is_published(tmp_path):
+    found = experiment(tmp_path, SHIPPED)
+    ids = run_specs.run(found, "paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
+    analysed = published.shown(found, ids, "hessian.json")
+    assert Path(analysed.hessian).exists() and run_folders.state(analysed, True) == "finished"
+    assert published.shown(found, ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
+
+
+def test_jobs_read_the_runs_that_the_call_chose(tmp_path, monkeypatch):
+    found = experiment(ROOT, SHIPPED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(configuration.VARIABLE, "")
+    configuration.write_effective(found.request.as_written(), found)
+    assert dict(configuration.load(None).published) == dict(found.published)
+
+
+@pytest.mark.parametrize("folders", [["nowhere"], ["results/{seed}"], "results"])
+def test_a_wrong_folder_is_refused(tmp_path, folders):
+    with pytest.raises(ConfigError, match=r"config.yaml or --config: published"):
+        plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "published": folders})
+
+
+def test_a_damaged_record_is_refused(tmp_path):
+    made.run(tmp_path / "there/x", {"round": [1]})
+    (tmp_path / "there/x/run.json").write_text("{")
+    with pytest.raises(DataError, match=r"there/x/run.json"):
+        experiment(tmp_path, str(tmp_path / "there"))
