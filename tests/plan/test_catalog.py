@@ -1,4 +1,4 @@
-"""Files of one's own in table folders: data sets, protocols, splits and variants next to a table; tables at two scales."""
+"""Files of one's own in table folders: data sets, protocols, splits and variants next to a table, and its scales."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_all_that_is_missing_is_in_one_message():
     assert message.startswith("own/photos.yaml: 13 keys are missing") and "\n" not in message
     keys = ["title", "rows", "datasets.photos.source.path", "datasets.photos.source.size"]
     keys += ["datasets.more.source.dataset", "protocols.photos.model", "protocols.photos.rounds", "splits.plain.scheme"]
-    keys += ["splits.skewed.alpha", "splits.skewed.clients", "splits.skewed.participation", "algorithms.fedsam~wide.set"]
+    keys += [f"splits.skewed.{key}" for key in ("alpha", "clients", "participation")] + ["algorithms.fedsam~wide.set"]
     assert [key for key in keys if f"'{key}', " not in message] == []
 
 
