@@ -252,6 +252,28 @@ FILES = {
     "key twice in config.yaml, though Snakemake reads it": ("config.yaml", "", "\nscale: paper\n", ["config/config.yaml: line", "key 'scale' is given twice, first in line"]),
 }
 
+TUNE = "split: dir0.6-100-p20 #"
+GRID = "    fedsam: {learning_rate: *rates}\n"
+
+#: As FILES, of searches for hyper-parameters.
+SEARCHES = {
+    "split": (SAM, TUNE, "split: dir0.6-100-p21 #", [SAM, "tune.split: unknown split", "did you mean 'dir0.6-100-p20'"]),
+    "split of another dataset": (SAM, TUNE, "split: domain-art-1 #", ["domain-art-1.domain", "unknown domain 'art'"]),
+    "split with a topology": (SAM, TUNE, "split: dir0.6-100-norep-ring #", [SAM, "tune.split: ", "'fedavg' cannot train on split"]),
+    "share": (SAM, "validation: 0.1", "validation: 0.001", [SAM, "tune.validation: 0.001 of the 500 images", "less than one"]),
+    "share at preview scale": (SAM, "validation: 0.1", "validation: 0.01", [SAM, "0.01 of the 43 images", "preview scale", "at least 0.023"]),
+    "all images": (SAM, "validation: 0.1", "validation: 1", [SAM, "tune.validation: 1 is not allowed"]),
+    "seed": (SAM, "tune:\n  seed: 1", "tune:\n  seed: 0", [SAM, "tune.seed: 0 is not allowed"]),
+    "key": (SAM, GRID, "    fedsam: {roh: [1]}\n", [SAM, "tune.grids.fedsam: unknown key 'roh'", "did you mean 'rho'"]),
+    "key of all rows": (SAM, GRID, "    fedsam: {rounds: [1]}\n", [SAM, "tune.grids.fedsam: unknown key 'rounds'"]),
+    "bounds": (SAM, GRID, "    fedsam: {rho: [-1]}\n", [SAM, "tune.grids.fedsam.rho", "-1"]),
+    "row": (SAM, GRID, "    fedsan: {rho: [1]}\n", [SAM, "unknown algorithm 'fedsan'", "did you mean 'fedsam'"]),
+    "value twice": (SAM, GRID, "    fedsam: {rho: [0.1, 0.2, 0.1]}\n", [SAM, "tune.grids.fedsam.rho: 0.1 is given twice"]),
+    "no value": (SAM, GRID, "    fedsam: {rho: []}\n", [SAM, "tune.grids.fedsam.rho: ", "at least 1"]),
+    "no key": (SAM, GRID, "    fedsam: {}\n", [SAM, "tune.grids.fedsam: ", "at least 1"]),
+    "images at this machine": ("datasets.yaml", "source: {source: torchvision, dataset: CIFAR10}", "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}", ["datasets.yaml: cifar10.source.images: ", "it is for `data` of config"]),
+}
+
 #: Configuration as merged with the command line -> fragments of the message.
 VALUES = {
     "key": ({"tabels": []}, ["'tabels'", "did you mean 'tables'?"]),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
+import made
 from flatfed import algorithms, plan
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
@@ -15,73 +13,82 @@ from flatfed.runs import identity
 from repository import ROOT
 
 PROTOCOL = "fedsmoo-cifar10"
-SPLIT = "{label: [x], scheme: dirichlet, alpha: 0.7, clients: 100, participation: 1, sampling: all, topology: %s}"
+GRAPH = {"label": ["x"], "scheme": "dirichlet", "alpha": 0.7, "clients": 100, "participation": 1, "sampling": "all"}
+ONE = {"label": ["x"], "scheme": "central", "clients": 1, "participation": 1}
+DOMAIN = {"label": ["x"], "scheme": "domain", "domain": "art", "clients_per_domain": 10, "participation": 1}
+
+SPLITS = {
+    "clique10": {**GRAPH, "topology": "clique", "neighbours": 10},
+    "clique30": {**GRAPH, "topology": "clique", "neighbours": 30},
+    "ring_of_domains": {**DOMAIN, "sampling": "all", "topology": "ring"},
+    "one": ONE,
+    "one_of_100": {**ONE, "steps_of": "dir0.1-100"},
+    "one_of_200": {**ONE, "steps_of": "dir0.1-200"},
+    "one_with_images": {**ONE, "steps_of": "dir0.1-100", "images_of": "dir0.1-100"},
+}
 
 
-def project(tmp_path: Path, **splits: str) -> Path:
-    """Return a copy of the configuration with more splits."""
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    with open(tmp_path / "config" / "splits.yaml", "a") as file:
-        for name, text in splits.items():
-            file.write(f"{name}: {text}\n")
-    return tmp_path
+@pytest.fixture(scope="module")
+def exp(tmp_path_factory):
+    """The configuration with more splits."""
+    root = tmp_path_factory.mktemp("splits")
+    return plan.load(made.edited(root, "splits.yaml", lambda content: content.update(SPLITS)))
 
 
-def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
-    root = project(tmp_path, mine=SPLIT % "clique, neighbours: 10")
-    exp = plan.load(root)
-    wide = run_specs.run(exp, "paper", PROTOCOL, "mine", "dfedsam", 1).config.as_json()
-    assert wide["topology"] == {"graph": "clique", "neighbours": 10} and wide["partition"]["clients"] == 100
-    small = run_specs.run(exp, "preview", PROTOCOL, "mine", "dfedsam", 1).config.as_json()
-    assert small["topology"] == {"graph": "clique", "neighbours": 3} and small["partition"]["clients"] == 30
-    assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).config.as_json()
+def settings(exp, split, algorithm, scale="paper", protocol=PROTOCOL):
+    return run_specs.run(exp, scale, protocol, split, algorithm, 1).config
 
 
-def test_algorithm_and_split_must_fit(tmp_path):
-    root = project(
-        tmp_path,
-        mine=SPLIT % "clique, neighbours: 30",
-        one="{label: [x], scheme: central, clients: 1, participation: 1}",
-    )
-    exp = plan.load(root)
-    for split, name, words in (
-        ("dir0.6-100", "dfedavg", ["'dfedavg'", "'dir0.6-100'", "has no topology", "ring, grid"]),
-        ("mine", "fedavg", ["'fedavg'", "'mine'", "it has a server", "clique", "dfedsam"]),
-        ("dir0.6-100", "centralised_sgd", ["'centralised_sgd'", "all data in one client", "dirichlet"]),
-        ("mine", "dfedsam_mgs", ["'dfedsam_mgs'", "4 gossip steps", "cliques of 30", "allow at most 3"]),
-    ):
-        with pytest.raises(ConfigError) as caught:
-            run_specs.run(exp, "paper", PROTOCOL, split, name, 1)
-        for word in (PROTOCOL, *words):
-            assert word in str(caught.value)
-    assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).config.update.name == "centralised_sgd"
+def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(exp):
+    for scale, neighbours, clients in (("paper", 10, 100), ("preview", 3, 30)):
+        config = settings(exp, "clique10", "dfedsam", scale).as_json()
+        assert config["topology"] == {"graph": "clique", "neighbours": neighbours}
+        assert config["partition"]["clients"] == clients
+    assert "topology" not in settings(exp, "dir0.6-100", "fedavg").as_json()
+    domains = settings(exp, "ring_of_domains", "dfedavg", protocol="fedlesam-officehome").as_json()
+    assert domains["topology"] == {"graph": "ring"} and domains["partition"]["clients"] == 30
 
 
-def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
-    one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: %s}"
-    exp = plan.load(project(tmp_path, one=one % "dir0.1-100", other=one % "dir0.1-200"))
-    # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
-    assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).config.local_steps == 10 * 5 * 10
-    assert run_specs.run(exp, "paper", PROTOCOL, "other", "centralised_sam", 1).config.local_steps == 10 * 5 * 5
-    # CIFAR-100, 200 clients: 250 images in batches of 20 are 13, the last one smaller.
-    cifar100 = run_specs.run(exp, "paper", "fedsmoo-cifar100", "other", "centralised_sgd", 1).config.as_json()
-    assert cifar100["local_steps"] == 10 * 2 * 13
+@pytest.mark.parametrize(
+    ("split", "name", "words"),
+    [
+        ("dir0.6-100", "dfedavg", ["'dir0.6-100'", "has no topology", "ring, grid"]),
+        ("clique30", "fedavg", ["'clique30'", "has a server", "clique", "dfedsam"]),
+        ("dir0.6-100", "centralised_sgd", ["all data in one client", "dirichlet"]),
+        ("clique30", "dfedsam_mgs", ["4 gossip steps", "cliques of 30", "allow at most 3"]),
+    ],
+)
+def test_algorithm_and_split_must_fit(exp, split, name, words):
+    with pytest.raises(ConfigError) as caught:
+        settings(exp, split, name)
+    assert [word for word in (PROTOCOL, repr(name), *words) if word not in str(caught.value)] == []
+    assert settings(exp, "one", "centralised_sgd").update.name == "centralised_sgd"
 
 
-def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
-    """At both scales the deal of the federated clients stands in its own, and decides the run."""
-    one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-100%s}"
-    exp = plan.load(project(tmp_path, one=one % ", images_of: dir0.1-100", other=one % ""))
-    for scale in ("paper", "preview"):
-        mine, plain = (run_specs.partition_spec(exp, scale, PROTOCOL, split, 1) for split in ("one", "other"))
-        theirs = run_specs.partition_spec(exp, scale, PROTOCOL, "dir0.1-100", 1)
-        assert plain == mine.model_copy(update={"images_of": None})
-        assert mine.pooled == theirs.as_written() and (mine.scheme, mine.clients) == ("central", 1)
-        one, other = (
-            run_specs.run(exp, scale, PROTOCOL, split, "centralised_sgd", 1).config for split in ("one", "other")
-        )
-        (told,) = identity.deciding_differences(other.changed(split="one"), one)
-        assert told.startswith("partition.images_of is null, here ")
+@pytest.mark.parametrize(
+    ("protocol", "split", "steps"),
+    [
+        # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
+        (PROTOCOL, "one_of_100", 10 * 5 * 10),
+        (PROTOCOL, "one_of_200", 10 * 5 * 5),
+        # 250 images in batches of 20 are 13, the last one smaller.
+        ("fedsmoo-cifar100", "one_of_200", 10 * 2 * 13),
+    ],
+)
+def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(exp, protocol, split, steps):
+    assert settings(exp, split, "centralised_sam", protocol=protocol).local_steps == steps
+
+
+@pytest.mark.parametrize("scale", plan.SCALES)
+def test_a_central_split_can_have_the_images_of_a_federated_one(exp, scale):
+    """The federated partition is in the central one, and decides the run."""
+    names = ("one_with_images", "one_of_100", "dir0.1-100")
+    pooled, plain, federated = (run_specs.partition_spec(exp, scale, PROTOCOL, split, 1) for split in names)
+    assert plain == pooled.model_copy(update={"images_of": None})
+    assert pooled.pooled == federated.as_written() and (pooled.scheme, pooled.clients) == ("central", 1)
+    one, other = (settings(exp, split, "centralised_sgd", scale) for split in names[:2])
+    (difference,) = identity.deciding_differences(other.changed(split=names[0]), one)
+    assert difference.startswith("partition.images_of is null, here ")
 
 
 MINE = '''from flatfed.algorithms._parameters import Number
@@ -102,76 +109,50 @@ class FedSign(FedAvg):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return a folder outside our tree with an algorithm in it; forget it afterwards."""
+    """A folder outside our tree with an algorithm in it; forget it afterwards."""
     monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
     outside = tmp_path / "mine"
     outside.mkdir()
     (outside / "fedsign.py").write_text(MINE)
+    (outside / "_helpers.py").write_text("def (:")
+    (outside / "package").mkdir()
+    (outside / "package/__init__.py").write_text("def (:")
     return outside
 
 
-def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
-    config = plan.load(ROOT).request.as_written()
-    exp = plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
-    run = run_specs.run(exp, "preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
-    assert run.config.update.as_json() == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
+def with_folder(folder):
+    config = {"scale": "preview", "tables": [], "figures": [], "algorithm_folders": [str(folder)]}
+    return plan.load(ROOT, config)
+
+
+def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(folder):
+    exp = with_folder(folder)
+    exp.check()
+    config = settings(exp, "dir0.6-100", "fedsign", "preview")
+    assert config.update.as_json() == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
     assert exp.catalog.algorithms["fedsign"].label == "FedSign"
-    before = versions.of_run(run.config)
+    before = versions.of_run(config)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
-    assert versions.of_run(run.config) == before, "as imported"
+    assert versions.of_run(config) == before, "as imported"
     algorithms.FILES.digests.clear()  # another process
-    changed = versions.of_run(run.config)
+    changed = versions.of_run(config)
     assert {key for key in before if changed[key] != before[key]} == {"algorithm"}
 
 
-def test_folders_that_cannot_be_are_refused(folder, tmp_path):
-    with pytest.raises(ConfigError, match="algorithm_folders: 'nowhere' is not a folder"):
-        algorithms.look_in(["nowhere"], "config.yaml: algorithm_folders")
-    (folder / "fedsign.py").rename(folder / "fedavg.py")
-    with pytest.raises(ConfigError, match=r"fedavg.py: flatfed.algorithms has 'fedavg' already"):
-        algorithms.look_in([folder], "config.yaml: algorithm_folders")
-
-
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("name", "text", "words"),
     [
-        ("def (:", ["fedodd.py", "cannot be imported", "SyntaxError"]),
-        ("import no_such_module", ["fedodd.py", "cannot be imported", "no_such_module"]),
-        ("x = 1", ["fedodd.py", "defines no subclass", "'fedodd'", "underscore"]),
+        ("fedodd", "def (:", ["fedodd.py", "cannot be imported", "SyntaxError"]),
+        ("fedodd", "import no_such_module", ["fedodd.py", "cannot be imported", "no_such_module"]),
+        ("fedodd", "x = 1", ["fedodd.py", "defines no subclass", "'fedodd'", "underscore"]),
+        ("perceptron", "def build(shape, classes): ...", ["perceptron.py", "of a model", "`model_folders`"]),
+        ("fedavg", MINE, ["fedavg.py", "flatfed.algorithms has 'fedavg' already"]),
+        ("$(touch x)", MINE, ["algorithm_folders", "'$(touch x)'", "letters, digits"]),
+        ("fedsіgn", MINE, ["algorithm_folders", "'fedsіgn'", "letters, digits"]),
     ],
 )
-def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
-    (folder / "fedodd.py").write_text(text)
-    (folder / "_helpers.py").write_text("def (:")
-    (folder / "package").mkdir()
-    (folder / "package/__init__.py").write_text("def (:")
-    config = plan.load(ROOT).request.as_written()
+def test_a_wrong_file_of_an_outside_folder_is_named(folder, name, text, words):
+    (folder / f"{name}.py").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
-    for word in words:
-        assert word in str(caught.value)
-
-
-def test_a_model_in_a_folder_of_algorithms_is_named(folder):
-    (folder / "perceptron.py").write_text("def build(shape, classes): ...")
-    config = plan.load(ROOT).request.as_written()
-    with pytest.raises(ConfigError, match=r"perceptron.py: defines no subclass .* of a model: .*`model_folders`"):
-        plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
-
-
-@pytest.mark.parametrize("name", ["fed sign", "fed;touch x", "$(touch x)", "fedsіgn", "x" * 100])
-def test_the_name_of_an_outside_file_is_an_id(folder, name):
-    (folder / f"{name}.py").write_text(MINE)
-    config = plan.load(ROOT).request.as_written()
-    with pytest.raises(ConfigError) as caught:
-        plan.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
-    for word in ("algorithm_folders", repr(name), "letters, digits"):
-        assert word in str(caught.value)
-
-
-def test_a_domain_split_may_have_a_topology(tmp_path):
-    dealt = "scheme: domain, domain: art, clients_per_domain: 10"
-    split = f"{{label: [x], {dealt}, participation: 1, sampling: all, topology: ring}}"
-    exp = plan.load(project(tmp_path, mine=split))
-    about = run_specs.run(exp, "paper", "fedlesam-officehome", "mine", "dfedavg", 1).config.as_json()
-    assert about["topology"] == {"graph": "ring"} and about["partition"]["clients"] == 30
+        with_folder(folder).check()
+    assert [word for word in words if word not in str(caught.value)] == []

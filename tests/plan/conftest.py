@@ -1,0 +1,15 @@
+"""A project with photos and a folder of tables, for tests of a user's own files."""
+
+from __future__ import annotations
+
+import pytest
+
+import own_files
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with photos and one of tables, the current folder."""
+    own_files.photos(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,209 @@
+"""Files of one's own in table folders: data sets, protocols, splits and variants next to a table, and its scales."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import made
+from flatfed import cli, plan
+from flatfed.config.protocol import DEFAULTS
+from flatfed.errors import ConfigError
+from flatfed.plan import SCALES, at_scale, data_sources, run_specs
+from flatfed.snakemake_support import requested
+from flatfed.tables import report
+from own_files import PAGE, ROOT, TEXT, load, put, refusal
+
+pytestmark = pytest.mark.usefixtures("here")
+
+PAPER = "results/paper/tables/photos.md"
+#: A table without a preview, and one that has both scales.
+BOTH = ["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}]
+ASKED = ["--config", "table_folders=[own]"]
+
+
+def test_eleven_lines_are_a_table_of_four_algorithms():
+    assert len(TEXT.splitlines()) <= 15
+    loaded = load()
+    assert set(loaded.tables) == {"photos", *plan.load(ROOT).tables}
+    cells = made.first_numbers(loaded, "paper", "photos")
+    assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
+    assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {("test_accuracy", "percent", None)}
+    assert loaded.catalog.datasets["photos"].model_dump(exclude_none=True) == {
+        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
+        **{"mean": [0.5] * 3, "std": [0.25] * 3},
+        "source": {"source": "imagefolder", "path": "photos", "size": 32},
+    }
+    assert loaded.catalog.splits["skewed"].headers == ["Dirichlet 0.3"]
+    about = run_specs.run(loaded, "paper", "photos", "skewed", "fedavg", 1).config.as_json()
+    assert about["partition"]["clients"] == 10 and about["dataset"]["classes"] == 3 and about["rounds"] == 10
+
+
+def test_what_a_protocol_leaves_out_is_fedsmoos_but_for_its_augmentation_and_executor():
+    """Images may be too many for a GPU, whose `graph` needs them there."""
+    loaded = load(change=put("protocols", "photos", "evaluation", value={"every": 5}))
+    own, theirs = (loaded.catalog.protocols[name].scales["paper"] for name in ("photos", "fedsmoo-cifar10"))
+    different = {key for key in DEFAULTS if getattr(own, key) != getattr(theirs, key)}
+    assert different == {"augmentation", "evaluation", "executor"} and own.augmentation == "none"
+    changed = {"every": 5, "window": 1, "smoothing": 1}
+    assert own.evaluation == theirs.evaluation.model_copy(update=changed)
+
+
+def test_the_page_and_the_manual_say_the_defaults():
+    prose, manual = " ".join(PAGE.split()), (ROOT / "config/README.md").read_text(encoding="utf-8")
+    of = DEFAULTS
+    for words in (
+        f"batches of {of['batch_size']}", f"{of['local_epochs']} local epochs", f"rate {of['learning_rate']} with",
+        f"decay of {of['learning_rate_decay']}", f"weight decay {of['weight_decay']}", f"clip norm {of['clip_norm']:g}",
+        f"seeds {of['seeds'][0]} and {of['seeds'][1]}",
+        f"deviation are {data_sources.MEAN} and {data_sources.DEVIATION}",
+    ):  # fmt: skip
+        assert words in prose
+    for key, value in of.items():
+        text = f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
+        assert f"`{key}` {text}" in manual
+
+
+def test_all_that_is_missing_is_in_one_message():
+    message = refusal(
+        """
+        columns: [{protocol: photos}]
+        datasets: {photos: {source: {source: imagefolder}}, more: {source: {source: torchvision}}}
+        protocols: {photos: {dataset: photos}}
+        splits: {skewed: {scheme: dirichlet}, plain: {}}
+        algorithms: {fedsam~wide: {}}
+        """
+    )
+    assert message.startswith("own/photos.yaml: 13 keys are missing") and "\n" not in message
+    keys = ["title", "rows", "datasets.photos.source.path", "datasets.photos.source.size"]
+    keys += ["datasets.more.source.dataset", "protocols.photos.model", "protocols.photos.rounds", "splits.plain.scheme"]
+    keys += [f"splits.skewed.{key}" for key in ("alpha", "clients", "participation")] + ["algorithms.fedsam~wide.set"]
+    assert [key for key in keys if f"'{key}', " not in message] == []
+
+
+def test_a_papers_protocol_leaves_nothing_to_defaults():
+    message = refusal(change=put("protocols", "photos", "paper", value="mine"))
+    for key in ("label", "preview", "clip_norm", "seeds"):
+        assert f"'protocols.photos.{key}'" in message
+    assert "own/photos.yaml: key 'reference' is missing" in refusal(change=put("paper", value="ours"))
+    assert "key 'paper' is missing" in refusal(change=put("reference", value="fedsmoo2023_T1"))
+
+
+SMALL = {"dataset": "photos", "model": {"name": "cnn"}, "rounds": 1}
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "entry", "place"),
+    [
+        ("datasets", "digits", {"source": {"source": "npz", "path": "x"}}, "config/datasets.yaml: digits"),
+        ("splits", "dir0.6-100", {"scheme": "iid", "clients": 2, "participation": 1}, "config/splits.yaml: dir0.6-100"),
+        ("algorithms", "fedsam~rho0.2", {"set": {"rho": 3}}, "config/algorithms.yaml: fedsam~rho0.2"),
+        ("protocols", "fedsmoo-cifar10", SMALL, "config/protocols/fedsmoo-cifar10.yaml"),
+    ],
+)
+def test_an_id_that_is_taken_is_refused_naming_both_places(section, name, entry, place):
+    message = refusal(change=lambda content: content.setdefault(section, {}).update({name: entry}))
+    assert f"own/photos.yaml: {section}: {name!r} is declared already, in {place}" in message
+
+
+def test_the_name_of_a_table_that_is_taken_is_refused():
+    with pytest.raises(ConfigError, match=r"there is a table 'fedsmoo2023_T1' already, config/tables/fedsmoo2023_T1"):
+        load(name="fedsmoo2023_T1")
+
+
+def test_ids_of_another_own_file_are_taken_and_known():
+    declared = yaml.safe_load(TEXT)["splits"]
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": {"skewed": {**declared["skewed"], "alpha": 0.7}}}))
+    assert "'skewed' is declared already, in own/declared.yaml: splits.skewed, with other values" in refusal()
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": declared}))
+    loaded = load(change=put("splits", value=None))
+    assert "photos" in loaded.tables and "declared" not in loaded.tables
+    other = "{title: Others, rows: [fedavg], columns: [{protocol: photos, splits: [skewed]}]}"
+    assert len(made.first_numbers(load(other, name="more"), "paper", "more")) == 1
+
+
+def test_a_variant_without_a_label_is_called_by_what_it_sets():
+    variants = {"fedsam~wide": {"set": {"rho": 0.5}}, "fedsam~named": {"label": "Mine", "set": {"rho": 0.7}}}
+    algorithms = load(change=put("algorithms", value=variants)).catalog.algorithms
+    assert [algorithms[name].label for name in variants] == ["FedSAM, rho = 0.5", "Mine"]
+
+
+def test_a_wrong_file_stops_every_call(here, capsys):
+    (here / "own/photos.yaml").write_text(TEXT.replace("fedsam,", "fedsan,"))
+    for command in (["plan", *ASKED, "fedsmoo2023_T1"], ["check", *ASKED]):
+        assert cli.main(command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.count("own/photos.yaml: rows[1]") == 1 and "did you mean 'fedsam'" in line
+
+
+def test_absent_images_block_only_what_needs_them(here, capsys):
+    load()
+    (here / "photos").rename(here / "moved")
+    words = "datasets.photos.source.path: 'photos' does not"
+    loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
+    assert made.first_numbers(loaded, "preview", "fedsmoo2023_T1") and loaded.with_columns(["fedsmoo2023_T1"])
+    blocked = [
+        lambda: made.first_numbers(loaded, "paper", "photos"),
+        lambda: run_specs.run(loaded, "paper", "photos", "skewed", "fedsam", 1),
+        lambda: run_specs.dataset_spec(loaded.catalog, "photos"),
+        lambda: loaded.existing(loaded.scale, loaded.requested),
+        lambda: loaded.all_at("paper"),
+        loaded.check,
+    ]
+    for question in blocked:
+        with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+            question()
+        assert "\n" not in str(caught.value)
+    assert cli.main(["plan", *ASKED, "fedsmoo2023_T1"]) == 0
+    assert cli.main(["plan", *ASKED, "photos"]) == cli.main(["check", *ASKED]) == 2
+    assert capsys.readouterr().err.count(words) == 2
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "verify"])
+def test_a_table_without_a_preview_is_taken_at_its_own_scale_by_name(capsys, command):
+    load()
+    assert cli.main([command, *ASKED, "tables=[photos]", "figures=[]", "--", "photos"]) == 0
+    output = capsys.readouterr().out
+    assert "photos" in output and "paper scale" in output
+
+
+def test_a_table_without_a_preview_is_left_out_of_it(here):
+    loaded = load(tables=BOTH)
+    for ask in (made.first_numbers, at_scale.table):
+        with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*request {PAPER}"):
+            ask(loaded, "preview", "photos")
+    run = "runs/photos/skewed/fedavg/seed1/run.json"
+    with pytest.raises(ConfigError, match=f"results/preview/{run}: .* request results/paper/{run}"):
+        run_specs.run(loaded, "preview", "photos", "skewed", "fedavg", 1)
+    with pytest.raises(ConfigError, match=r"request results/paper/partitions/photos/skewed/seed1\.npz"):
+        run_specs.partition_spec(loaded, "preview", "photos", "skewed", 1)
+    assert [*loaded.existing(loaded.scale, loaded.requested).tables] == ["fedsmoo2023_T1"]
+    assert [*loaded.existing("paper", loaded.requested).tables] == ["photos", "fedsmoo2023_T1"]
+    (line,) = loaded.left_out(loaded.scale, loaded.requested)
+    assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
+    assert loaded.left_out("paper", loaded.requested) == []
+    spec = at_scale.report(loaded, "preview")
+    assert spec.left_out == [line]
+    report.make(spec, here / "report.html")
+    text = (here / "report.html").read_text()
+    assert f"Left out: {PAPER.replace('paper', 'preview')}" in text and 'href="../errata.html"' in text
+    only = {scale: {n for n, t in loaded.tables.items() if t.document.scales == [scale]} for scale in SCALES}
+    existing = {scale: {*loaded.all_at(scale).tables} for scale in SCALES}
+    assert existing["paper"] == {*loaded.tables} - only["preview"]
+    assert existing["preview"] == {*loaded.tables} - only["paper"] - {"photos"}
+    assert "effects" in only["preview"] and "effects_cnn" in only["paper"]
+    targets = requested.files(loaded)
+    assert PAPER in targets and PAPER.replace("paper", "preview") not in targets
+
+
+def test_a_protocol_with_a_preview_has_one():
+    preview = {"dataset": "digits", "clients_times": 1, "participation_times": 1, "rounds": 2}
+    preview["model"] = {"name": "cnn_tiny"}
+    loaded = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
+    assert loaded.left_out(loaded.scale, loaded.requested) == []
+    assert len(made.first_numbers(loaded, "preview", "photos")) == 4
+    title = at_scale.table(loaded, "preview", "photos").title
+    assert title.startswith("Preview scale, digits, 2 rounds (title and headings as at paper scale): Four algorithms")

@@ -1,0 +1,174 @@
+"""Images on disk: they are counted as they are read, compared with what is declared, and changes are noticed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flatfed import plan
+from flatfed.config.datasets import Source
+from flatfed.data import counting, sources
+from flatfed.errors import ConfigError
+from flatfed.plan import data_sources, run_specs
+from own_files import ROOT, load, put, refusal
+
+PHOTOS = {"source": "imagefolder", "path": "photos", "size": 32}
+ARCHIVE = {"source": "npz", "path": "data.npz"}
+
+
+@pytest.fixture(autouse=True)
+def project(here):
+    """The folder with photos, the current one."""
+    return here
+
+
+def spec(change=None, **config):
+    """Return the specification of dataset ``photos``."""
+    return run_specs.dataset_spec(load(change=change, **config).catalog, "photos")
+
+
+def read(specification):
+    """Read the dataset into folder ``read``; return its labels."""
+    sources.fetch(specification.as_written(), Path("read"))
+    return np.load("read/labels.npy").tolist()
+
+
+def test_counts_are_those_that_are_read(here):
+    counted = spec()
+    assert (counted.train, counted.test) == (12, 6)
+    assert read(counted) == [0] * 5 + [1] * 4 + [2] * 3 + [0, 0, 1, 1, 2, 2]
+    (here / "photos").rename(here / "elsewhere")
+    assert spec(data={"photos": {**PHOTOS, "path": str(here / "elsewhere")}}).train == 12, "as on this machine"
+
+
+def test_domains_are_counted_as_they_are_read():
+    Path("photos").rename("sites")
+    source = {**PHOTOS, "path": "sites", "domains": True}
+    counted = spec(put("datasets", "photos", value={"domains": ["train", "test"], "source": source}))
+    assert (counted.train, counted.test, counted.classes) == (15, 3, 3)  # a fifth of 12 is 2, of 6 is 1
+    assert len(read(counted)) == 18
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((7, 10, 12), [1, 10, 12]), ((7, 10, 12, 3), [3, 10, 12])])
+def test_an_archive_is_counted(shape, expected):
+    images, labels = np.zeros(shape, "uint8"), np.array([0, 1, 2, 3, 0, 1, 2])
+    arrays = {"train_images": images, "train_labels": labels[:, None]}
+    np.savez_compressed("data.npz", **arrays, test_images=images[:2], test_labels=labels[:2])
+
+    def change(content):
+        content["datasets"]["photos"] = {"source": ARCHIVE}
+        content["splits"]["skewed"]["clients"] = 3
+
+    counted = spec(change)
+    assert (counted.train, counted.test, counted.classes, counted.shape) == (7, 2, 4, expected)
+    assert len(read(counted)) == 9
+
+
+def test_declared_numbers_need_no_images_and_are_compared_with_those_that_exist():
+    for key, value, actual in (("shape", [3, 28, 28], [3, 32, 32]), ("classes", 5, 3)):
+        message = refusal(change=put("datasets", "photos", key, value=value))
+        assert message == f"own/photos.yaml: datasets.photos.{key}: {value}, but its source has {actual}"
+    Path("photos").rename("elsewhere")
+    message = refusal()
+    for words in ("own/photos.yaml: datasets.photos", "'photos' does not exist", "declare classes, shape, train, test"):
+        assert words in message
+    whole = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "source": PHOTOS}
+    assert spec(put("datasets", "photos", value=whole)).test == 6
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("photos/test/a", "photos/test/d", "class folder 'a' is in 'train', not in 'test'"),
+        ("photos/train/b/*.png", None, "train/b holds no image"),
+        ("photos/train", "photos/training", "no folder photos/train"),
+    ],
+)
+def test_a_folder_that_cannot_be_counted_is_refused(before, after, words):
+    for path in Path().glob(before):
+        path.rename(after) if after else path.unlink()
+    message = refusal()
+    assert "own/photos.yaml: datasets.photos" in message and words in message
+
+
+def test_a_change_of_images_changes_the_listing():
+    archive, photos = Source(**ARCHIVE), Source(**PHOTOS)
+    assert data_sources.listing(archive) is None, "the file does not exist"
+
+    def listed(value, seconds):
+        np.savez("data.npz", train_images=np.full((4, 2, 2), value, dtype=np.uint8))
+        os.utime("data.npz", (seconds, seconds))
+        return data_sources.listing(archive)
+
+    first = listed(0, 1000)
+    assert listed(0, 1000) == first
+    assert len({first, listed(0, 999), listed(1, 1000)}) == 3, "another time; other images of the same size and time"
+    first = counting.listing(photos)
+    Path("photos/train/a/4.png").rename("photos/train/b/9.png")
+    moved = counting.listing(photos)
+    Path("photos/train/b/9.png").rename("photos/train/a/4.png")
+    Path("photos/train/a/more.txt").touch()
+    assert moved != first == counting.listing(photos)
+    os.utime("photos/train/a/4.png", (1, 1))
+    assert counting.listing(photos) != first
+
+
+@pytest.mark.parametrize("source", [ARCHIVE, PHOTOS], ids=["npz", "imagefolder"])
+def test_contents_decide_whether_data_changed(here, monkeypatch, source):
+    """A file whose size or time changed is hashed again, the others are not."""
+    np.savez("data.npz", train_images=np.zeros((4, 2, 2), dtype=np.uint8))
+    file = Path("data.npz" if source is ARCHIVE else "photos/train/a/4.png")
+    content, cache, hashed, source = file.read_bytes(), here / "cache/photos.json", [], Source(**source)
+    digest = data_sources.digest_file
+    monkeypatch.setattr(data_sources, "digest_file", lambda path: hashed.append(Path(path)) or digest(path))
+
+    def listed(content, seconds):
+        file.write_bytes(content)
+        os.utime(file, (seconds, seconds))
+        hashed.clear()
+        return data_sources.listing_of_contents(source, cache)
+
+    first = listed(content, 1000)
+    assert first == data_sources.listing(source), "as without a cache"
+    assert listed(content, 1000) == first and hashed == []
+    assert listed(content, 2000) == first != data_sources.listing(source)
+    assert [path.resolve() for path in hashed] == [file.resolve()]
+    assert (changed := listed(content + b"x", 2000)) == data_sources.listing(source) != first
+    assert listed(content + b"x", 3000) == changed and listed(content, 4000) == first
+    monkeypatch.setattr(data_sources, "HASHED", 10)
+    assert listed(content, 5000) == data_sources.listing(source) and hashed == []
+
+
+def test_a_damaged_cache_or_a_disk_without_one_is_as_no_cache():
+    Path("cache.json").write_text("{")
+    for cache in ("cache.json", "/proc/no/photos.json"):
+        assert data_sources.listing_of_contents(Source(**PHOTOS), Path(cache)) == counting.listing(Source(**PHOTOS))
+
+
+def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
+    (here / "elsewhere").mkdir()
+    load()
+    monkeypatch.chdir(here / "elsewhere")
+    config = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
+    loaded = plan.load(ROOT, config)
+    assert run_specs.dataset_spec(loaded.catalog, "photos").source.path == str(here / "photos")
+    (here / "Snakefile").unlink()
+    with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
+        plan.load(ROOT, config).check()
+    (here / "photos").rename(here / "own/photos")
+    assert run_specs.dataset_spec(plan.load(ROOT, config).catalog, "photos").train == 12
+
+
+def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(here, monkeypatch):
+    def loaded(path: str):
+        return load(data={"cifar10": {"source": "npz", "path": path}})
+
+    monkeypatch.setenv("HOME", str(here))
+    np.savez("data.npz", train_images=np.zeros(1))
+    assert run_specs.dataset_spec(loaded("~/data.npz").catalog, "cifar10").source.path == str(here / "data.npz")
+    for path, problem in (("~/photos", "is a folder"), ("~/absent.npz", "does not exist")):
+        with pytest.raises(ConfigError, match=f"data.cifar10.path: '{path}' {problem}"):
+            loaded(path).check()
