@@ -228,3 +228,8 @@ def test_a_removed_executor_is_replaced_and_reported(rerun, executors, commit, p
     record = json.loads(Path("again/run.json").read_text())
     assert record["executor"] == present
     assert record.get("commit") == record["sessions"][-1]["commit"] == source_code.commit()
+
+
+def test_a_removed_executor_in_a_description_is_refused():
+    with pytest.raises(AssertionError, match="unknown executor 'retired'; known: graph, sequential, stacked"):
+        train(out="again", executor={"cpu": "retired", "cuda": "stacked"})
