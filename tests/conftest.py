@@ -49,6 +49,22 @@ def planned_checkpoints(monkeypatch):
 
 
 @pytest.fixture
+def call(capsys):
+    """Yield a function that calls a command in this process; it returns (exit status, stdout, stderr)."""
+    from flatfed import cli
+
+    def call(*words):
+        capsys.readouterr()
+        try:
+            status = cli.main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code
+        return (status, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
 def golden_output(request):
     """Yield a function of (name, text) that compares a text with the file of that name in tests/golden_output."""
 

@@ -1,4 +1,4 @@
-"""Runs made on one machine and taken on another: whole, by digest, or not at all."""
+"""``flatfed import``: runs of another machine are checked, then copied, all or none; existing runs stay."""
 
 from __future__ import annotations
 
@@ -10,298 +10,207 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli
 from flatfed.commands import configuration
+from flatfed.data import partition
 from flatfed.engine import versions
 from flatfed.files import read_json
 from flatfed.plan import run_specs
 from flatfed.runs import lock
 from flatfed.runs import record as records
+from shipped import EXP
+from small_results import flatfed
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
-COLUMN = "cifar10-dir0.6-100"
+CONFIG = "scale: preview\nseeds: [1]\nfigures: []\ntables: [{table: fedsmoo2023_T1, columns: [cifar10-dir0.6-100]}]\n"
+FEDAVG, FEDSMOO = (Path(f"results/preview/runs/{PROTOCOL}/{SPLIT}/{row}/seed1") for row in ("fedavg", "fedsmoo"))
+
+
+def run(row: str, seed: int = 1):
+    return run_specs.run(EXP, "preview", PROTOCOL, SPLIT, row, seed)
 
 
 @pytest.fixture(scope="module")
-def experiment():
-    return configuration.load(None)
+def made_once(tmp_path_factory):
+    """Two machines ``here`` and ``there`` with the digits and the partition of seed 1; ``here`` has two runs of it."""
+    root = tmp_path_factory.mktemp("machines")
+    path = Path(run("fedavg").partition)
+    spec = run_specs.partition_spec(EXP, "preview", PROTOCOL, SPLIT, 1).as_written()
+    with pytest.MonkeyPatch.context() as patch:
+        (root / "here").mkdir()
+        patch.chdir(root / "here")
+        Path("config.yaml").write_text(CONFIG)
+        data = json.dumps(run_specs.dataset_spec(EXP.catalog, "digits").as_written())
+        flatfed("fetch", "--spec", data, "--out", "resources/digits")
+        flatfed("partition", "--spec", json.dumps(spec), "--dataset", "resources/digits", "--out", str(path))
+        shutil.copytree(root / "here", root / "there")
+        digests = {"dataset_digest": read_json("resources/digits/dataset.json")["digest"]}
+        digests["partition_digest"] = partition.load(path).digest
+        for row in ("fedavg", "fedsmoo"):
+            config = run(row).config
+            folder = Path(run(row).path)
+            folder.mkdir(parents=True)
+            (folder / "model.safetensors").write_bytes(row.encode() * 100)
+            columns = {"round": [1, config.rounds], "test_accuracy": [0.1, 0.2]}
+            made.run(folder, columns, settings=config.as_json(), versions=versions.of_run(config), **digests)
+        experiment = configuration.load(["config.yaml"])
+    return root, experiment
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory, experiment):
-    """A folder with the digits and the partition of seed 1, as both machines have them."""
-    root = tmp_path_factory.mktemp("data")
-    spec = json.dumps(run_specs.dataset_spec(experiment.catalog, "digits").as_written())
-    assert cli.main(["fetch", "--spec", spec, "--out", str(root / "resources/digits")]) == 0
-    partition = experiment.paths.partition("preview", PROTOCOL, SPLIT, 1)
-    deal = json.dumps(run_specs.partition_spec(experiment, "preview", PROTOCOL, SPLIT, 1).as_written())
-    place = ["--dataset", str(root / "resources/digits"), "--out", str(root / partition)]
-    assert cli.main(["partition", "--spec", deal, *place]) == 0
-    return root
+@pytest.fixture(autouse=True)
+def there(made_once, tmp_path, monkeypatch):
+    """The current folder: the machine ``there``; ``../here`` is next to it."""
+    root, experiment = made_once
+    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path / "there")
+    monkeypatch.setattr(configuration, "load", lambda parts: experiment)
 
 
-@pytest.fixture
-def machines(data, tmp_path, monkeypatch, experiment):
-    """Return (here, there): folders with data; here has two finished runs of seed 1, and is where we are."""
-    for name in ("here", "there"):
-        shutil.copytree(data, tmp_path / name)
-        text = f"scale: preview\nseeds: [1]\ntables:\n  - {{table: fedsmoo2023_T1, columns: [{COLUMN}]}}\nfigures: []\n"
-        (tmp_path / name / "config.yaml").write_text(text)
-    monkeypatch.chdir(tmp_path / "here")
-    from flatfed.data import partition as partitions
-
-    digests = {
-        "dataset_digest": read_json("resources/digits/dataset.json")["digest"],
-        "partition_digest": partitions.load(Path(experiment.paths.partition("preview", PROTOCOL, SPLIT, 1))).digest,
-    }
-    for row in ("fedavg", "fedsmoo"):
-        run = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, row, 1)
-        folder = Path(run.path)
-        folder.mkdir(parents=True)
-        (folder / "model.safetensors").write_bytes(row.encode() * 100)
-        code = {"versions": versions.of_run(run.config)}
-        rounds = [1, run.config.rounds]
-        made.run(
-            folder, {"round": rounds, "test_accuracy": [0.1, 0.2]}, settings=run.config.as_json(), **digests, **code
-        )
-    return tmp_path / "here", tmp_path / "there"
+def copy(folder: Path, name: str) -> Path:
+    """Copy a run of the machine ``here`` to the folder ``name``, as tar would; return the copy."""
+    return shutil.copytree(Path("../here", folder), name)
 
 
-def flatfed(*arguments: str) -> int:
-    return cli.main([arguments[0], "--config", "config.yaml", *arguments[1:]])
+def brought(name: str = "../brought") -> str:
+    """Copy both runs into a folder ``name`` next to both machines; return it."""
+    return str(shutil.copytree("../here/results", name))
 
 
-def run_folder(row: str) -> str:
-    return f"results/preview/runs/{PROTOCOL}/{SPLIT}/{row}/seed1"
-
-
-def brought(machines, name: str, *rows: str) -> None:
-    """Copy the runs of ``rows`` (none: all) into a folder of their own beside both machines, as tar would."""
-    here, there = machines
-    for row in rows or ("fedavg", "fedsmoo"):
-        shutil.copytree(here / run_folder(row), there.parent / name / run_folder(row))
-
-
-def test_what_is_brought_is_taken(machines, monkeypatch, capsys):
-    here, there = machines
-    brought(machines, "brought")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../brought") == 0
-    for row in ("fedavg", "fedsmoo"):
-        for file in ("metrics.csv", "model.safetensors", "run.json"):
-            assert (there / run_folder(row) / file).read_bytes() == (here / run_folder(row) / file).read_bytes()
-    before = (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns
-    capsys.readouterr()
-    brought(machines, "again", "fedavg")
-    assert flatfed("import", "../again") == 0
-    assert "0 runs accepted; 1 existed already" in capsys.readouterr().out
-    assert (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns == before
-
-
-def test_a_run_that_another_process_trains_is_not_replaced(machines, monkeypatch, capsys):
-    _, there = machines
-    brought(machines, "brought")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../brought") == 0
-    trained = there / run_folder("fedavg")
-    (trained / ".checkpoint").mkdir()
-    (trained / ".checkpoint/state").write_text("of the training")
-    monkeypatch.setattr(lock, "PATIENCE", 0.0)
-    with lock.held(trained):
-        before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
-        assert flatfed("import", "--replace", "../brought") == 2
-        assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
-        said = capsys.readouterr()
-        assert f"{run_folder('fedavg')}: another process trains this run (process {os.getpid()} on " in said.err
-        assert "1 runs accepted" in said.out and f"{run_folder('fedsmoo')}: accepted" in said.out
-        assert "1 runs were not accepted" in said.err
-    assert flatfed("import", "--replace", "../brought") == 0
-    assert sorted(path.name for path in trained.iterdir()) == sorted(records.FILES)
-    assert sorted(path.name for path in trained.parent.iterdir()) == ["seed1"]
-
-
-def test_files_that_are_no_part_of_a_run_are_not_copied(machines, monkeypatch):
-    _, there = machines
-    brought(machines, "brought", "fedavg")
-    folder = there.parent / "brought" / run_folder("fedavg")
-    (folder / "notes.txt").write_text("mine")
-    (folder / "checkpoint").mkdir()
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../brought") == 0
-    assert sorted(path.name for path in Path(run_folder("fedavg")).iterdir()) == sorted(records.FILES)
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*records.FILES, "checkpoint", "notes.txt"])
-
-
-def test_a_run_of_a_removed_executor_is_taken(machines, monkeypatch, capsys):
-    _, there = machines
-    brought(machines, "brought", "fedavg")
-    folder = there.parent / "brought" / run_folder("fedavg")
-    config = records.read_finished(folder).config.changed(executor={"cpu": "retired", "cuda": "retired"})
-    changed(folder, description=config.as_json(), executor="retired")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../brought") == 0
-    assert "1 runs accepted" in capsys.readouterr().out
-    assert records.read_finished(run_folder("fedavg")).executor == "retired"
-    assert flatfed("status") == 0 and flatfed("plan") == 0
-
-
-@pytest.mark.parametrize("file", ["metrics.csv", "model.safetensors", "run.json"])
-def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, monkeypatch, capsys, file):
-    _, there = machines
-    brought(machines, "brought")
-    path = there.parent / "brought" / run_folder("fedsmoo") / file
-    content = path.read_bytes()
-    path.write_bytes(content[:-9].replace(b"1", b"2") + content[-9:-1] + b" ")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../brought") == 2
-    said = capsys.readouterr().err
-    assert f"{run_folder('fedsmoo')}/{file}: " in said and "restore the original file" in said
-    assert not (there / "results/preview/runs").exists() and path.exists()
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"description": 3}',
-        '{"description": {}}',
-        '{"description": {"scale": "preview", "protocol": [], "split": {}, "algorithm": null, "seed": "x"}}',
-        '{"description": {"scale": "preview", "protocol": "../../x", "split": "..", "algorithm": "/", "seed": 1}}',
-    ],
-)
-def test_a_record_that_is_none_is_named(machines, capsys, record):
-    here, _ = machines
-    shutil.copytree(here / run_folder("fedavg"), here / "other")
-    (here / "other/run.json").write_text(record)
-    assert flatfed("import", "other") == 2
-    said = capsys.readouterr().err
-    assert "other/run.json: not the record of a run" in said or "unknown protocol '../../x'" in said
-    assert "Traceback" not in said and (here / "other/run.json").exists()
-
-
-def changed(folder, **record) -> None:
-    """Write the record in ``folder`` anew, with other values."""
+def changed(folder: Path, **record) -> None:
+    """Write other values into the record in ``folder``, with a valid seal."""
     made.recorded(folder, lambda about: about.update(record))
 
 
-def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(machines, monkeypatch, capsys):
-    _, there = machines
-    brought(machines, "brought")
-    brought(machines, "other", "fedsmoo")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../other") == 0
-    changed(run_folder("fedsmoo"), seconds=1.5)
-    ours = Path(run_folder("fedsmoo"), "run.json").read_bytes()
-    theirs = Path("../brought", run_folder("fedsmoo"))
-    capsys.readouterr()
-    assert flatfed("import", "../brought") == 2
-    said = capsys.readouterr()
-    assert "1 runs accepted" in said.out and f"{run_folder('fedsmoo')} exists already ({theirs})" in said.err
-    assert "--replace" in said.err
-    assert Path(run_folder("fedavg"), "run.json").exists()
-    assert Path(run_folder("fedsmoo"), "run.json").read_bytes() == ours and (theirs / "run.json").exists()
-    shutil.copytree(theirs, "alone")
-    assert flatfed("import", "--replace", "alone") == 0
-    assert records.read_finished(run_folder("fedsmoo")).seconds is None
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_damaged_run_is_another_and_stays(machines, monkeypatch, capsys):
-    _, there = machines
-    brought(machines, "one", "fedsmoo")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../one") == 0
-    with Path(run_folder("fedsmoo"), "metrics.csv").open("a") as file:
-        file.write("9,0.9\n")
-    assert flatfed("import", "../one") == 2
-    assert "exists already" in capsys.readouterr().err
-    assert flatfed("import", "--replace", "../one") == 0
-    assert Path(run_folder("fedsmoo"), "metrics.csv").read_text().splitlines()[-1] != "9,0.9"
+def test_runs_are_copied_without_other_files_and_stay_if_they_exist_already(call):
+    brought()
+    source = Path("../brought", *FEDAVG.parts[1:])
+    (source / "notes.txt").write_text("mine")
+    (source / "checkpoint").mkdir()
+    status, out, _ = call("import", "../brought")
+    assert status == 0 and "2 runs accepted" in out
+    for folder in (FEDAVG, FEDSMOO):
+        assert contents(folder) == contents(Path("../here", folder)) and set(contents(folder)) == set(records.FILES)
+    assert {path.name for path in source.iterdir()} == {*records.FILES, "checkpoint", "notes.txt"}
+    before = (FEDAVG / "run.json").stat().st_mtime_ns
+    status, out, _ = call("import", "../brought")
+    assert status == 0 and "0 runs accepted; 2 existed already" in out
+    assert (FEDAVG / "run.json").stat().st_mtime_ns == before
 
 
-def test_a_run_without_its_model_is_copied_and_one_with_it_completes_it(machines, monkeypatch, capsys):
-    here, there = machines
-    shutil.copytree(here / run_folder("fedavg"), there.parent / "whole")
-    Path(run_folder("fedavg"), "model.safetensors").unlink()
-    brought(machines, "brought")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../brought") == 0
-    said = capsys.readouterr().out
-    assert "2 runs accepted" in said and not Path(run_folder("fedavg"), "model.safetensors").exists()
-    assert flatfed("import", "../whole") == 0
-    assert "0 runs accepted; 1 existed already" in capsys.readouterr().out
-    assert flatfed("import", "--replace", "../whole") == 0
-    assert Path(run_folder("fedavg"), "model.safetensors").exists() and Path("../whole/model.safetensors").exists()
+def test_a_run_that_another_process_trains_is_not_replaced(call, monkeypatch):
+    assert call("import", brought())[0] == 0
+    (FEDAVG / ".checkpoint").mkdir()
+    (FEDAVG / ".checkpoint/state").write_text("of the training")
+    monkeypatch.setattr(lock, "PATIENCE", 0.0)
+    with lock.held(FEDAVG):
+        before = {path: path.stat().st_mtime_ns for path in FEDAVG.rglob("*")}
+        status, out, err = call("import", "--replace", "../brought")
+        assert {path: path.stat().st_mtime_ns for path in FEDAVG.rglob("*")} == before
+    assert status == 2 and f"{FEDAVG}: another process trains this run (process {os.getpid()} on " in err
+    assert f"{FEDSMOO}: accepted" in out and "1 runs accepted" in out and "1 runs were not accepted" in err
+    assert call("import", "--replace", "../brought")[0] == 0
+    assert set(contents(FEDAVG)) == set(records.FILES) and [path.name for path in FEDAVG.parent.iterdir()] == ["seed1"]
+
+
+def test_a_run_of_a_removed_executor_is_accepted(call):
+    folder = copy(FEDAVG, "../one")
+    config = records.read_finished(folder).config.changed(executor={"cpu": "retired", "cuda": "retired"})
+    changed(folder, description=config.as_json(), executor="retired")
+    status, out, _ = call("import", "../one")
+    assert status == 0 and "1 runs accepted" in out and records.read_finished(FEDAVG).executor == "retired"
+    assert call("status")[0] == call("plan")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ("metrics.csv", "restore the original file"),
+        ("model.safetensors", "restore the original file"),
+        ("run.json", "restore the original file"),
         ({"rounds_done": 1}, "metrics.csv: ends with round"),
         ({"partition_digest": "0" * 64}, "partition_digest is 000000000000, but that of results/preview/partitions/"),
         ({"versions": {"engine": 0}}, "--other-code accepts it"),
     ],
 )
-def test_every_run_that_does_not_pass_is_named_and_none_is_taken(machines, monkeypatch, capsys, change, words):
-    here, there = machines
-    for row in ("fedavg", "fedsmoo"):
-        shutil.copytree(here / run_folder(row), there.parent / "made" / row)
-        changed(there.parent / "made" / row, **change)
-    shutil.copytree(here / run_folder("fedavg"), there.parent / "made" / "right")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../made") == 2
-    said = capsys.readouterr().err
-    assert said.count(words) == 2 and all(f"made/{row}" in said for row in ("fedavg", "fedsmoo"))
-    assert not Path(run_folder("fedavg")).exists()
+def test_every_run_that_fails_a_check_is_named_and_none_is_copied(call, change, words):
+    folders = copy(FEDAVG, "../made/fedavg"), copy(FEDSMOO, "../made/fedsmoo")
+    copy(FEDAVG, "../made/right")
+    for folder in map(Path, folders):
+        if isinstance(change, dict):
+            changed(folder, **change)
+        else:
+            content = (folder / change).read_bytes()
+            (folder / change).write_bytes(content[:-9].replace(b"1", b"2") + content[-9:-1] + b" ")
+    status, _, err = call("import", "../made")
+    assert status == 2 and err.count(words) == 2 and "made/right" not in err
+    assert "made/fedavg" in err and "made/fedsmoo" in err and not Path("results/preview/runs").exists()
 
 
-def test_of_two_runs_of_one_place_the_first_is_taken(machines, monkeypatch, capsys):
-    here, there = machines
+@pytest.mark.parametrize("record", ["", "[]", '{"description": {"protocol": []}}', '{"description": {"split": ".."}}'])
+def test_another_file_in_place_of_a_record_is_named(call, record):
+    folder = Path(copy(FEDAVG, "other"))
+    (folder / "run.json").write_text(record)
+    status, _, err = call("import", "other")
+    assert status == 2 and "other/run.json: not the record of a run" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("file", ["run.json", "metrics.csv"])
+def test_another_or_damaged_run_in_its_place_stays_and_the_others_are_copied(call, file):
+    copy(FEDSMOO, "../one")
+    assert call("import", "../one")[0] == 0
+    if file == "run.json":
+        changed(FEDSMOO, seconds=1.5)
+    else:
+        (FEDSMOO / file).write_text("round\n9\n")
+    before = contents(FEDSMOO)
+    status, out, err = call("import", brought())
+    source = Path("../brought", *FEDSMOO.parts[1:])
+    assert status == 2 and "1 runs accepted" in out and (FEDAVG / "run.json").exists()
+    assert f"{FEDSMOO} exists already ({source})" in err and "--replace" in err
+    assert contents(FEDSMOO) == before and source.exists()
+    assert call("import", "--replace", "../one")[0] == 0 and contents(FEDSMOO) == contents(source)
+
+
+def test_a_run_without_its_model_is_copied_and_replaced_by_one_with_it(call):
+    copy(FEDAVG, "../whole")
+    Path("../here", FEDAVG, "model.safetensors").unlink()
+    status, out, _ = call("import", brought())
+    assert status == 0 and "2 runs accepted" in out and not (FEDAVG / "model.safetensors").exists()
+    assert "0 runs accepted; 1 existed already" in call("import", "../whole")[1]
+    assert call("import", "--replace", "../whole")[0] == 0
+    assert contents(FEDAVG) == contents(Path("../whole"))
+
+
+def test_of_two_runs_of_one_place_the_first_is_copied(call):
     for name in ("one", "same", "two"):
-        shutil.copytree(here / run_folder("fedavg"), there.parent / "made" / name)
-    changed(there.parent / "made/two", seconds=1.5)
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../made") == 2
-    said = capsys.readouterr()
-    assert f"{run_folder('fedavg')} exists already (../made/two)" in said.err
-    assert "1 runs accepted; 1 existed already" in said.out
-    assert records.read_finished(run_folder("fedavg")).seconds is None
+        copy(FEDAVG, f"../made/{name}")
+    changed(Path("../made/two"), seconds=1.5)
+    status, out, err = call("import", "../made")
+    assert status == 2 and f"{FEDAVG} exists already (../made/two)" in err and "1 runs accepted; 1 existed" in out
+    assert records.read_finished(FEDAVG).seconds is None
 
 
-def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypatch, capsys, experiment):
-    here, there = machines
-    first = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, "fedavg", 1)
+def test_all_missing_partitions_are_named_with_one_command(call):
     for seed in (2, 3):
-        run = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, "fedavg", seed)
-        shutil.copytree(here / first.path, there.parent / "made" / str(seed))
-        changed(there.parent / "made" / str(seed), description=run.config.as_json())
-    shutil.rmtree(there / "resources")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../made") == 2
-    said = capsys.readouterr().err
-    partitions = [experiment.paths.partition("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
-    assert "2 partitions are missing" in said and "flatfed table TABLE --runs FOLDER" in said
-    files = f"{partitions[0]} {partitions[1]}"
-    assert f"snakemake --cores 1 {files}" in said
+        changed(Path(copy(FEDAVG, f"../made/{seed}")), description=run("fedavg", seed).config.as_json())
+    shutil.rmtree("resources")
+    status, _, err = call("import", "../made")
+    assert status == 2 and "2 partitions are missing" in err and "flatfed table TABLE --runs FOLDER" in err
+    assert f"snakemake --cores 1 {run('fedavg', 2).partition} {run('fedavg', 3).partition}" in err
 
 
-def test_a_run_of_other_code_is_marked_and_the_mark_survives(machines, monkeypatch, capsys):
+def test_a_run_of_other_code_is_marked_and_the_mark_survives(call):
     """Tables average a marked run with others."""
-    _, there = machines
-    brought(machines, "brought")
-    source = there.parent / "brought" / run_folder("fedavg")
+    source = Path(brought(), *FEDAVG.parts[1:])
     changed(source, versions={**records.read_finished(source).versions, "engine": 0}, unknown_key=1)
-    monkeypatch.chdir(there)
-    assert flatfed("import", "--other-code", "../brought") == 0
-    marks = {row: records.read_finished(run_folder(row)).imported for row in ("fedavg", "fedsmoo")}
-    assert marks == {"fedavg": "other code", "fedsmoo": None}
-    assert read_json(Path(run_folder("fedavg"), "run.json"))["unknown_key"] == 1
-    capsys.readouterr()
-    assert flatfed("import", "--other-code", "../brought") == 0
-    assert "2 existed already" in capsys.readouterr().out
-    assert flatfed("status") == 0 and f"{run_folder('fedavg')}: engine is version 0, now 1" in capsys.readouterr().out
-    shutil.copytree(run_folder("fedavg"), "moved")
-    shutil.rmtree(run_folder("fedavg"))
-    assert flatfed("import", "moved") == 2 and flatfed("import", "--other-code", "moved") == 0
-    assert records.read_finished(run_folder("fedavg")).imported == "other code"
+    assert call("import", "--other-code", "../brought")[0] == 0
+    assert [records.read_finished(folder).imported for folder in (FEDAVG, FEDSMOO)] == ["other code", None]
+    assert read_json(FEDAVG / "run.json")["unknown_key"] == 1
+    assert "2 existed already" in call("import", "--other-code", "../brought")[1]
+    assert f"{FEDAVG}: engine is version 0, now 1" in call("status")[1]
+    shutil.move(FEDAVG, "moved")
+    assert call("import", "moved")[0] == 2 and call("import", "--other-code", "moved")[0] == 0
+    assert records.read_finished(FEDAVG).imported == "other code"

@@ -8,201 +8,160 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, plan
 from flatfed.commands import status
 from flatfed.engine.job import progress
 from flatfed.plan import run_specs
 from flatfed.runs import lock
-from repository import ROOT
+from shipped import EXP
 
 TABLE, PROTOCOL, SPLIT = "fedsmoo2023_T1", "fedsmoo-cifar10", "dir0.6-100"
-PROGRESS = f"{PROTOCOL}/{SPLIT}/fedcm/seed1: round 300/800  test accuracy 61.20 %  {{pace}} s a round  2.1 h left\n"
+PROGRESS = f"{PROTOCOL}/{SPLIT}/fedcm/seed1: round 300/800  test accuracy 61.20 %  25 s a round  2.1 h left\n"
+KILLED = "flatfed: the process ended without a status: killed, or out of memory\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """An empty folder, whose configuration requests one column and one seed."""
+    monkeypatch.chdir(tmp_path)
+    table = f"{{table: {TABLE}, columns: [cifar10-{SPLIT}]}}"
+    Path("config.yaml").write_text(f"scale: paper\ntables: [{table}]\nfigures: []\nseeds: [1]\n")
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A folder of the project, with nothing made, that asks for one column."""
-    for part in ("config", "workflow"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    (tmp_path / "config.yaml").write_text(
-        f"scale: paper\ntables: [{{table: {TABLE}, columns: [cifar10-{SPLIT}]}}]\nfigures: []\nseeds: [1]\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    return plan.load(tmp_path)
+def shown(call):
+    """Yield a function of words that returns the output of ``flatfed status``."""
+
+    def shown(*words):
+        code, out, err = call("status", "--config", "config.yaml", *words)
+        assert (code, err) == (0, "")
+        return out
+
+    return shown
 
 
-def state(exp, run):
-    return status.state(run, status.failures(exp.paths.logs, run.scale))
+def run_of(row):
+    return run_specs.run(EXP, "paper", PROTOCOL, SPLIT, row, 1)
 
 
-def run_of(exp, row):
-    return run_specs.run(exp, "paper", PROTOCOL, SPLIT, row, 1)
+def state(run):
+    return status.state(run, status.failures(EXP.paths.logs, run.scale))
 
 
-def logged(run, text, age=0.0):
-    log = Path("logs/paper/train", PROTOCOL, SPLIT, run.algorithm, "seed1.log")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(text)
-    os.utime(log, (time.time() - age,) * 2)
+def write(path, text, age=0.0):
+    """Write a file that is ``age`` seconds old."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+    os.utime(path, (time.time() - age,) * 2)
 
 
 def finished(run, **changes):
-    folder = Path(run.path)
     host = {"host": {"processor": "m", "gpu": None}, "parameters": 1000, "peak_memory_bytes": 1}
     about = {"device": "cpu", "seconds": 800.0, **host, "rounds_done": 800, **changes}
-    made.run(folder, {"round": [about["rounds_done"]]}, settings=run.config.as_json(), **about)
+    made.run(run.path, {"round": [about["rounds_done"]]}, settings=run.config.as_json(), **about)
+
+
+def under_way(run, age=0.0):
+    """Write the progress of a training."""
+    at = {"run": "x/y/fedcm/seed1", "round": 310, "rounds": 800, "pace": 3.0, "accuracy": 0.625, "unseen": "test"}
+    write(Path(run.path, progress.PROGRESS_FILE), json.dumps(at), age)
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (PROGRESS.format(pace="25"), "stopped"),
-        (PROGRESS.format(pace="25") + "flatfed train: the disk is full\n", "failed"),
+        (PROGRESS, "stopped"),
+        (PROGRESS + "flatfed train: the disk is full\n", "failed"),
         ("Traceback (most recent call last):\n  ...\ntorch.OutOfMemoryError: CUDA out of memory\n", "failed"),
-        ("flatfed: the process ended without a status: killed, or out of memory\n", "failed"),
-        (PROGRESS.format(pace="25") + "flatfed train: interrupted\n", "stopped"),
+        (KILLED, "failed"),
+        (PROGRESS + "flatfed train: interrupted\n", "stopped"),
         ("", "stopped"),
     ],
 )
-def test_the_log_of_a_run_tells_a_failure_from_a_stop(here, text, name):
-    run = run_of(here, "fedcm")
-    assert state(here, run).name == "waiting"
+def test_the_log_of_a_run_distinguishes_a_failure_from_a_stop(text, name):
+    run = run_of("fedcm")
+    assert state(run).name == "waiting"
     made.so_far(run.path, {"round": [300]}, settings=run.config.as_json())
-    logged(run, text)
-    assert state(here, run).name == name
+    write(run.log("train"), text)
+    assert state(run).name == name
     finished(run)
-    assert state(here, run).name == "done", "whatever the log says"
+    assert state(run).name == "done", "whatever the log says"
+    with lock.held(run.path):
+        assert state(run).name == "running", "it is trained again"
 
 
-def test_a_map_of_the_table_and_what_is_left(here, capsys):
-    finished(run_of(here, "fedavg"))
-    under_way(run_of(here, "fedcm"))
-    logged(run_of(here, "feddyn"), "flatfed train: no such data set\n")
-    with lock.held(run_of(here, "fedcm").path):
-        assert cli.main(["status", "--config", "config.yaml"]) == 0
-    said = capsys.readouterr().out
-    assert f"{TABLE}, paper scale: 8 cells: 1 done (#), 5 waiting (.), 1 running (>), 1 failed (!)" in said
-    signs = dict(line.rsplit(maxsplit=1) for line in said.splitlines() if line.startswith("  "))
-    assert {name.strip(): sign for name, sign in signs.items()} == {
-        "FedAvg": "#", "FedAdam": ".", "SCAFFOLD": ".", "FedCM": ">", "FedDyn": "!", "FedSAM": ".", "MoFedSAM": ".",
-        "FedSMOO": ".",
-    }  # fmt: skip
-    assert "round 310/800" in said and "no such data set  (logs/paper/train/" in said
-    log = Path(here.paths.log("table", "paper", TABLE))
-    log.parent.mkdir(parents=True)
-    log.write_text("flatfed table: x/run.json: not the requested run\n")
-    cli.main(["status", "--config", "config.yaml"])
-    assert f"failed   flatfed table: x/run.json: not the requested run  ({log})" in capsys.readouterr().out
-
-
-def test_an_unknown_table_is_named(here, capsys):
-    assert cli.main(["status", "--config", "config.yaml", "fedsmoo2023_T11"]) == 2
-    assert "did you mean 'fedsmoo2023_T1'?" in capsys.readouterr().err
-
-
-def under_way(run, age=0.0, done=310, pace=3.0):
-    """Have the folder of ``run`` say what its training says of itself."""
-    folder = Path(run.path)
-    folder.mkdir(parents=True, exist_ok=True)
-    at = {"run": "x/y/fedcm/seed1", "round": done, "rounds": 800, "pace": pace, "accuracy": 0.625, "unseen": "test"}
-    (folder / progress.PROGRESS_FILE).write_text(json.dumps(at))
-    os.utime(folder / progress.PROGRESS_FILE, (time.time() - age,) * 2)
-
-
-def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
-    run = run_of(here, "fedcm")
-    logged(run, PROGRESS.format(pace="25"), age=5000)
+def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock():
+    run = run_of("fedcm")
+    write(run.log("train"), PROGRESS, age=5000)
     under_way(run, age=5000)
     with lock.held(run.path):
-        found = state(here, run)
-        assert found.name == "running"
-        assert found.words == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
+        words = "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
+        assert state(run) == status.State("running", words)
     under_way(run)
-    assert state(here, run).name == "stopped", "killed a moment ago"
-    logged(run, "flatfed: the process ended without a status: killed, or out of memory\n")
-    assert state(here, run).name == "failed"
+    assert state(run).name == "stopped", "killed a moment ago"
+    write(run.log("train"), KILLED)
+    assert state(run).name == "failed"
 
 
-def test_a_finished_run_that_is_made_again_is_running(here):
-    run = run_of(here, "fedcm")
-    finished(run)
-    with lock.held(run.path):
-        assert state(here, run).name == "running"
-    assert state(here, run).name == "done"
+@pytest.mark.parametrize("content", ["", "[]", '{"round": 3'])
+def test_damaged_progress_is_ignored(content):
+    run = run_of("fedcm")
+    write(Path(run.path, progress.PROGRESS_FILE), content)
+    assert progress.read(Path(run.path)) is None
+    assert state(run).name == "waiting"
 
 
-def test_what_fails_before_the_training_is_listed(here, capsys):
-    log = Path("logs/fetch/cifar10.log")
-    log.parent.mkdir(parents=True)
-    log.write_text("flatfed fetch: cifar10.npz: no such file\n")
-    cli.main(["status", "--config", "config.yaml"])
-    said = capsys.readouterr().out
-    assert "8 cells: 8 waiting (.)" in said and "8 of 8 runs to make" in said
-    assert said.count("no such file") == 1 and f"failed   flatfed fetch: cifar10.npz: no such file  ({log})" in said
-
-
-def test_the_columns_of_a_map_are_named(here, capsys):
-    cli.main(["status", "--config", "config.yaml", "--config", f"tables=[{TABLE}]"])
-    said = capsys.readouterr().out.splitlines()
-    row = next(line for line in said if line.startswith("  FedCM "))
-    columns = list(here.tables[TABLE].columns)
+def test_a_map_of_the_table_its_columns_and_failed_jobs(shown):
+    finished(run_of("fedavg"))
+    finished(run_of("fedadam"), rounds_done=6, diverged_at=7)
+    under_way(run_of("fedcm"))
+    logs = {
+        run_of("feddyn").log("train"): "flatfed train: no such data set",
+        EXP.paths.log("table", "paper", TABLE): "flatfed table: x/run.json: not the requested run",
+        "logs/fetch/cifar10.log": "flatfed fetch: cifar10.npz: no such file",
+        f"logs/paper/timing/{PROTOCOL}/{SPLIT}/fedcm.log": "flatfed time: no room",
+    }
+    for log, text in logs.items():
+        write(log, f"{text}\n")
+    with lock.held(run_of("fedcm").path):
+        out = shown()
+    counts = "1 done (#), 1 diverged (x), 4 waiting (.), 1 running (>), 1 failed (!)"
+    assert f"{TABLE}, paper scale: 8 cells: {counts}" in out and "\n6 of 8 runs to make" in out
+    signs = dict(line.strip().rsplit(maxsplit=1) for line in out.splitlines() if line.startswith("  "))
+    assert signs == {
+        "FedAvg": "#", "FedAdam": "x", "SCAFFOLD": ".", "FedCM": ">", "FedDyn": "!", "FedSAM": ".", "MoFedSAM": ".",
+        "FedSMOO": ".",
+    }  # fmt: skip
+    assert "round 310/800" in out and f"diverged {run_of('fedadam').path}: in round 7\n" in out
+    for log, text in logs.items():
+        assert out.count(f"failed   {text}  ({log})\n") == 1
+    columns = list(EXP.tables[TABLE].columns)
+    lines = shown("--config", f"tables=[{TABLE}]").splitlines()
+    row = next(line for line in lines if line.startswith("  FedSAM "))
     assert row.split()[1:] == ["." * 10, "." * (len(columns) - 10)]
-    first = next(k for k, line in enumerate(said) if line.startswith("  columns: "))
-    named = ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
-    assert said[first] == f"  columns: {named}"
+    assert f"  columns: {', '.join(f'{number}={name}' for number, name in enumerate(columns, start=1))}" in lines
 
 
-def test_a_run_that_diverged_is_marked_and_needs_no_hours(here, capsys):
-    run = run_of(here, "fedcm")
-    finished(run, rounds_done=6, diverged_at=7)
-    cli.main(["status", "--config", "config.yaml"])
-    said = capsys.readouterr().out
-    assert "8 cells: 1 diverged (x), 7 waiting (.)" in said and f"diverged {run.path}: in round 7\n" in said
-    assert "\n7 of 8 runs to make" in said
-
-
-@pytest.mark.parametrize("content", ['{"description": ', "", "{}", "[]", "null", None])
-def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, content):
-    damaged, whole = run_of(here, "fedcm"), run_of(here, "fedavg")
-    finished(damaged)
-    file = Path(damaged.path, "run.json")
+@pytest.mark.parametrize("content", ["", "[]", None])
+def test_a_damaged_record_has_failed_and_the_others_are_shown(shown, content):
+    file = Path(run_of("fedcm").record)
+    finished(run_of("fedcm"))
     file.unlink()
     if content is None:
         file.mkdir()
     else:
         file.write_text(content)
-    finished(whole)
-    assert cli.main(["status", "--config", "config.yaml"]) == 0
-    found = capsys.readouterr()
-    assert "8 cells: 1 done (#), 6 waiting (.), 1 failed (!)" in found.out
-    said = f"failed   {file}: not the record of a run; delete it to train the run again"
-    assert found.out.count(said) == 1 and "\n7 of 8 runs to make" in found.out
-    assert found.err == "", "named once"
+    finished(run_of("fedavg"))
+    out = shown()
+    assert "8 cells: 1 done (#), 6 waiting (.), 1 failed (!)" in out and "\n7 of 8 runs to make" in out
+    assert out.count(f"failed   {file}: not the record of a run; delete it to train the run again") == 1
 
 
-def test_a_timing_that_fails_is_listed(here, capsys):
-    """fedsmoo2023_T7: seconds of a round come from a timing, and need no runs."""
-    log = Path("logs/paper/timing", PROTOCOL, "path3-100", "fedcm.log")
-    log.parent.mkdir(parents=True)
-    log.write_text("flatfed time: no room\n")
-    assert cli.main(["status", "--config", "config.yaml", "fedsmoo2023_T7"]) == 0
-    said = capsys.readouterr().out
-    assert f"failed   flatfed time: no room  ({log})\n" in said
+def test_a_run_of_another_version_is_listed(shown):
+    finished(run_of("fedavg"), versions={"engine": 1, "algorithm": 0})
+    finished(run_of("fedcm"), versions={"engine": 1})
+    lines = [line for line in shown().splitlines() if line.startswith("done ")]
+    assert lines == [f"done     {run_of('fedavg').path}: algorithm is version 0, now 1"]
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"round": 3'])
-def test_a_broken_state_is_none(here, content):
-    run = run_of(here, "fedcm")
-    under_way(run)
-    Path(run.path, progress.PROGRESS_FILE).write_text(content)
-    assert progress.read(Path(run.path)) is None
-    assert state(here, run).name == "waiting"
-
-
-def test_a_run_of_another_version_is_listed(here, capsys):
-    run = run_of(here, "fedavg")
-    finished(run, versions={"engine": 1, "algorithm": 0})
-    finished(run_of(here, "fedcm"), versions={"engine": 1})
-    assert cli.main(["status", "--config", "config.yaml"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("done ")]
-    assert lines == [f"done     {run.path}: algorithm is version 0, now 1"]
+def test_an_unknown_table_is_named(call):
+    assert "did you mean 'fedsmoo2023_T1'?" in call("status", "--config", "config.yaml", "fedsmoo2023_T11")[2]
