@@ -55,9 +55,9 @@ def swap(run):
 
 
 def edit(run):
-    """Change the last digit of the last line."""
+    """Add a digit to the last line."""
     path = run / "metrics.csv"
-    path.write_text(path.read_text()[:-2] + "7\n")
+    path.write_text(path.read_text()[:-1] + "7\n")
 
 
 @pytest.mark.parametrize(
