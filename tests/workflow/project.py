@@ -73,11 +73,17 @@ class Project:
         done.text = done.stdout + done.stderr
         return done
 
-    def make(self, *arguments):
+    def make(self, *arguments, env=None):
         """Call Snakemake, which must succeed."""
-        done = self.snakemake(*arguments)
+        done = self.snakemake(*arguments, env=env)
         assert done.returncode == 0, done.text
         return done
+
+    def refused(self, *arguments):
+        """Call Snakemake, which must fail without a trace of Python; return its output."""
+        done = self.snakemake(*arguments)
+        assert done.returncode != 0 and "Traceback (most recent call last)" not in done.text, done.text
+        return done.text
 
     def planned(self, *arguments):
         """Return command -> outputs of the jobs that Snakemake would run, from the shell lines of a dry run."""

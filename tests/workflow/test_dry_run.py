@@ -8,62 +8,49 @@ import pytest
 from project import COLUMN, SPLIT, TABLE, jobs_of
 
 CELL = f"cells/{TABLE}/{COLUMN}/fedsmoo.json"
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 @pytest.fixture(scope="module")
 def configured(untouched):
     """The text of a dry run of all that is configured, on a machine without a GPU."""
-    done = untouched.snakemake("--dry-run", "--printshellcmds", env={"CUDA_VISIBLE_DEVICES": ""})
-    assert done.returncode == 0, done.text
-    return done.text
+    return untouched.make("--dry-run", "--printshellcmds", env=NO_GPU).text
 
 
-def test_the_default_is_the_preview_of_the_configured_tables(configured):
+def test_the_default_is_the_preview_of_the_configured_tables(untouched, configured):
     jobs = jobs_of(configured)
     assert {f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"]
     assert "resources/digits" in jobs["fetch"]
-    assert jobs["report"] == {"results/preview/report.html"}
-    assert jobs["table"] == {"results/preview/tables"}
-    assert not [made for kind in jobs.values() for made in kind if "paper" in made]
-
-
-def test_one_run_is_shared_by_the_tables_that_show_it(configured):
+    assert jobs["report"] == {"results/preview/report.html"} and jobs["table"] == {"results/preview/tables"}
+    assert not [made for kind in jobs.values() for made in kind if "paper" in made] and "cell" not in jobs
     commands = [line for line in configured.splitlines() if " flatfed train " in line]
-    assert len(commands) == len(set(commands)) == len(jobs_of(configured)["train"])
+    assert len(commands) == len(set(commands)) == len(jobs["train"]), "tables share the runs that they show"
+    named = untouched.planned(f"results/preview/tables/{TABLE}.csv")
+    assert named["train"] == {made for made in jobs["train"] if "/runs/fedsmoo-cifar10/" in made}, "the same columns"
 
 
-def test_a_target_decides_its_scale_and_a_call_seeds_threads_and_data(untouched, tmp_path):
+def test_a_target_decides_its_scale_and_a_call_seeds_threads_data_and_the_device(untouched, configured, tmp_path):
     """config.yaml asks for three threads, two cores are there."""
     file = tmp_path / "cifar10.npz"
     numpy.savez(file, train_images=numpy.zeros((4, 32, 32, 3), "uint8"))
     source = f"data={{cifar10: {{source: npz, path: {file}}}}}"
     asked = ["--config", source, "threads=3", "seeds=[4]", "--", f"results/paper/{CELL}"]
-    text = untouched.make("--dry-run", "--printshellcmds", *asked).text
+    for words, threads in (((), "2"), (("--set-threads", "train=1"), "1")):
+        shown = ("--dry-run", "--printshellcmds", *words, *asked)
+        text = untouched.make(*shown, env={"CUDA_VISIBLE_DEVICES": "0,1"}).text
+        assert re.findall(r"flatfed train .* --threads (\d+) >", text) == [threads]
     jobs = jobs_of(text)
     assert jobs["fetch"] == {"resources/cifar10"} and f'"path": "{file}"' in text
     assert all("/paper/" in made for made in jobs["train"] | jobs["partition"] | jobs["cell"])
     assert not jobs.get("report") and {made[-5:] for made in jobs["train"]} == {"seed4"}
-    assert re.findall(r"flatfed train .* --threads (\d+) >", text) == ["2"]
-    text = untouched.make("--dry-run", "--printshellcmds", "--set-threads", "train=1", *asked).text
-    assert re.findall(r"flatfed train .* --threads (\d+) >", text) == ["1"]
+    assert "--device cuda " in text and "--device cpu " in configured
 
 
-def test_the_scale_can_be_configured(untouched):
+def test_a_table_is_whole_where_the_configuration_names_none_of_its_columns(untouched):
     jobs = untouched.planned("--config", "scale=paper", f"tables=[{TABLE}]", "figures=[]")
+    assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"}
+    assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16
     assert all("/paper/" in made for made in jobs["train"])
-
-
-def test_everything_is_every_table_and_figure(untouched, configured):
-    configured, everything = jobs_of(configured), untouched.planned("everything")
-    assert configured["train"] < everything["train"]
-    assert "cell" not in everything, "a table is one job"
-    assert len({made.split("/")[4] for made in everything["train"] if "/runs/fedsmoo-cifar10/" in made}) >= 8
-    assert configured["figure"] <= everything["figure"]
-
-
-def test_a_table_has_the_same_columns_by_name(untouched, configured):
-    configured, named = jobs_of(configured), untouched.planned(f"results/preview/tables/{TABLE}.csv")
-    assert named["train"] == {made for made in configured["train"] if "/runs/fedsmoo-cifar10/" in made}
 
 
 def test_analyses_of_other_images_than_the_protocols_and_of_each_seed(untouched):
@@ -79,36 +66,20 @@ def test_analyses_of_other_images_than_the_protocols_and_of_each_seed(untouched)
     assert sorted(calls) == [(hessians[0], "1"), (hessians[1], "2")], "drawn by the seed"
 
 
-def test_a_table_is_whole_where_the_configuration_names_none_of_its_columns(untouched):
-    jobs = untouched.planned("--config", f"tables=[{TABLE}]", "--", f"results/paper/tables/{TABLE}.md")
-    assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"}
-    assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16
-
-
-def test_training_asks_for_a_gpu_where_there_is_one(untouched, configured):
-    assert "--device cpu " in configured
-    done = untouched.snakemake("--dry-run", "--printshellcmds", env={"CUDA_VISIBLE_DEVICES": "0,1"})
-    assert "--device cuda " in done.text
-
-
-def test_the_profile_runs_one_gpu_job_per_gpu(project):
-    done = project.snakemake("--force", f"results/preview/{CELL}", env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
-    assert 'gpu=Resource("gpu", 3)' in done.text
+def test_the_default_profile_counts_gpus_and_says_when_there_is_none(project):
+    target = ("--force", f"results/preview/{CELL}")
+    text = project.make(*target, env={"CUDA_VISIBLE_DEVICES": "0,1,2"}).text
+    said = "device: auto, and there is no GPU here: trainings run on the CPU."
+    assert 'gpu=Resource("gpu", 3)' in text and said not in text
+    assert said in project.make(*target, env=NO_GPU).text
 
 
 def test_cuda_without_a_gpu_ends_before_the_first_job(project):
     asked = ["--config", "device=cuda", "--force", f"results/preview/{CELL}"]
-    done = project.snakemake(*asked, env={"CUDA_VISIBLE_DEVICES": ""})
+    done = project.snakemake(*asked, env=NO_GPU)
     assert done.returncode != 0 and "Execute" not in done.text
     assert "device: cuda was requested, but this host has no GPU" in done.text and "device=cpu" in done.text
-    planned = project.snakemake("--dry-run", *asked, env={"CUDA_VISIBLE_DEVICES": ""})
-    assert planned.returncode == 0, "elsewhere there may be"
-
-
-def test_auto_without_a_gpu_says_that_it_takes_the_cpu(project):
-    said = "device: auto, and there is no GPU here: trainings run on the CPU."
-    assert said in project.make("--force", f"results/preview/{CELL}").text
-    assert said not in project.make("--force", f"results/preview/{CELL}", "--config", "device=cpu").text
+    project.make("--dry-run", *asked, env=NO_GPU)  # elsewhere there may be one
 
 
 def test_the_times_of_the_slurm_profile_are_minutes(untouched, tmp_path):

@@ -46,10 +46,7 @@ def test_read_only_results_start_nothing(project, arguments, words):
     assert done.returncode != 0
     assert words in done.text and "Traceback" not in done.text and "Execute " not in done.text
     assert contents(project) == before
-    planned = snakemake(project, READ_ONLY, "--dry-run", f"{RUNS}/fedavg/seed2/run.json")
-    assert planned.returncode == 0, planned.text
-    project.make(*arguments)
-    assert project.planned(*arguments[-1:]) == {}
+    assert snakemake(project, READ_ONLY, "--dry-run", f"{RUNS}/fedavg/seed2/run.json").returncode == 0
 
 
 @full
@@ -58,4 +55,3 @@ def test_a_disk_that_is_too_small_is_named_by_the_job_that_fills_it(project):
     assert done.returncode != 0
     assert "no space left on device; free some space and repeat the command: it continues" in done.text
     assert "Traceback" not in done.text
-    project.make(f"{RUNS}/fedavg/seed2/run.json")

@@ -56,15 +56,12 @@ def test_a_path_and_a_title_are_taken_literally(place):
         ("results/preview/runs/../../../../x/seed1/run.json", "no rule makes it"),
         pytest.param(f"results/preview/cells/{TABLE}/a;touch x/digits.json", "unknown column 'a;touch x'", marks=full),
         pytest.param(f"{RUNS}/fedavg/seed01/run.json", "no rule makes it", marks=full),
-        (f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295"),
+        pytest.param(f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295", marks=full),
         pytest.param("resources/../dataset.json", "No rule to produce dataset.json", marks=full),
         ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-imagenet"),
     ],
 )
 def test_a_target_that_would_lead_elsewhere_is_refused(place, target, words):
     before = files(place)
-    done = place.snakemake("--", target)
-    assert done.returncode != 0
-    assert words in done.text
-    assert "Traceback (most recent call last)" not in done.text
+    assert words in place.refused("--", target)
     assert files(place) == before

@@ -6,7 +6,6 @@ import shutil
 import sys
 import tarfile
 
-import pytest
 from project import PARTS, SPLIT, Project
 
 QUEUE = "benchmarks/queue.txt"
@@ -23,9 +22,8 @@ def short_gpu(project, *arguments, packages=""):
     return call
 
 
-@pytest.fixture
 def packed(tmp_path):
-    """A copy of the project with a packed queue of a quick run and of one that takes hours."""
+    """Return a copy of the project with a packed queue of a quick run and of one that takes hours."""
     (tmp_path / "home").mkdir()
     home = Project.copied(tmp_path / "home", parts=(*PARTS, "benchmarks"))
     (home.root / QUEUE).write_text(
@@ -38,10 +36,11 @@ def packed(tmp_path):
     return home
 
 
-def test_the_run_that_fits_comes_home(packed, tmp_path):
+def test_the_run_that_fits_comes_home(tmp_path):
+    home = packed(tmp_path)
     for folder in (root := tmp_path / "host", packages := tmp_path / "packages", out := tmp_path / "out"):
         folder.mkdir()
-    host = Project.copied(root, source=packed.root, parts=(*PARTS, "benchmarks", ".short_gpu"))
+    host = Project.copied(root, source=home.root, parts=(*PARTS, "benchmarks", ".short_gpu"))
     for name in ABSENT:
         (packages / f"{name}.py").write_text("raise ImportError")
 
@@ -49,7 +48,7 @@ def test_the_run_that_fits_comes_home(packed, tmp_path):
     second_half.unlink()
     without = short_gpu(host, "queue", out, 600, "--device", "cpu", packages=packages)
     assert without.returncode != 0 and "images.1.npz is missing" in without.text
-    shutil.copy(packed.root / ".short_gpu/images.1.npz", second_half)
+    shutil.copy(home.root / ".short_gpu/images.1.npz", second_half)
 
     call = short_gpu(host, "queue", out, 600, "--device", "cpu", packages=packages)
     assert call.returncode == 0, call.text
@@ -57,26 +56,23 @@ def test_the_run_that_fits_comes_home(packed, tmp_path):
     assert sorted(file.name for file in out.iterdir()) == ["queue.txt", "runs.tar.gz"]
 
     with tarfile.open(out / "runs.tar.gz") as archive:
-        archive.extractall(packed.root, filter="data")
-    run, analysis = (packed.root / RUN.format(kind) for kind in ("runs", "analysis"))
+        archive.extractall(home.root, filter="data")
+    run, analysis = (home.root / RUN.format(kind) for kind in ("runs", "analysis"))
     assert sorted(file.name for file in run.iterdir()) == ["metrics.csv", "run.json"]
     assert json.loads((run / "run.json").read_text())["rounds_done"] == 20
     assert sorted(file.name for file in analysis.iterdir()) == ["hessian.json", "surface.npz"]
     assert json.loads((analysis / "hessian.json").read_text())["pyhessian"]["version"]
     assert list(run.parents[2].glob("*/*/*")) == [run]
-    measured = json.loads((packed.root / QUEUE).with_suffix(".measured.json").read_text())
+    measured = json.loads((home.root / QUEUE).with_suffix(".measured.json").read_text())
     assert measured[KIND.format("fedavg")]["round"] < 10
     assert measured[KIND.format("fedsmoo")] == {"round": 1000, "start": 1}
 
-    again = short_gpu(packed, "pack", QUEUE, "--scale", "preview")
+    again = short_gpu(home, "pack", QUEUE, "--scale", "preview")
     assert again.returncode == 0 and f"{SPLIT} fedavg 1: is published already" in again.text
-    plan = json.loads((packed.root / ".short_gpu/kit/plan.json").read_text())
+    plan = json.loads((home.root / ".short_gpu/kit/plan.json").read_text())
     assert [planned["ids"][2] for planned in plan["runs"]] == ["fedsmoo"]
 
-
-def test_a_wrong_line_is_refused(packed):
-    (packed.root / QUEUE).write_text("fedsmoo-cifar10 fedavg 1\n")
-    packing = short_gpu(packed, "pack", QUEUE)
-    assert packing.returncode == 1
+    (home.root / QUEUE).write_text("fedsmoo-cifar10 fedavg 1\n")
+    packing = short_gpu(home, "pack", QUEUE)
     expected = "expected a protocol, a split, an algorithm, a seed and perhaps a folder"
-    assert f"'fedsmoo-cifar10 fedavg 1': {expected}" in packing.text
+    assert packing.returncode == 1 and f"'fedsmoo-cifar10 fedavg 1': {expected}" in packing.text

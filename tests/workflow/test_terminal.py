@@ -1,4 +1,4 @@
-"""Snakemake on a terminal: two trainings at once have a bar each, and Snakemake's own lines stay whole above them."""
+"""Two trainings at once: each has a GPU of its own and a bar, and Snakemake's lines stay whole above the bars."""
 
 import os
 import re
@@ -10,20 +10,29 @@ from project import SPLIT
 
 from screen import shown
 
-RUNS = [f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/{row}/seed1" for row in ("fedavg", "fedsam")]
+ROWS = ("fedavg", "fedsam")
+RUNS = [f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/{row}/seed1" for row in ROWS]
+CHOICE = '    if name == "cuda" and not torch'
+PICKED = """    import sys
+
+    print("SEES", os.environ["CUDA_VISIBLE_DEVICES"], "FOR", name, file=sys.stderr)
+    return torch.device("cpu")
+"""
 
 
-def test_two_trainings_at_once_have_a_bar_each(project):
+def test_two_trainings_at_once_have_a_bar_and_a_gpu_each(project):
+    """The two GPUs do not exist: a training writes down what it asks torch for, and takes the CPU instead."""
+    project.edit("src/flatfed/engine/job/machine.py", (CHOICE, PICKED + CHOICE))
     project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", lambda protocol: protocol["preview"].update(rounds=60))
     for run in RUNS:
         (project.root / run / "run.json").unlink()
     command = [sys.executable, "-m", "snakemake", "--cores", "2", *(f"{run}/run.json" for run in RUNS)]
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "COLUMNS")}
-    environment["TERM"] = "xterm"
+    environment |= {"TERM": "xterm", "CUDA_VISIBLE_DEVICES": "4,6"}
     status, screen = shown(command, columns=140, cwd=project.root, env=environment)
     assert status == 0, screen.text
     bar = r"(?m)^fedsmoo-cifar10/\S+/{}/seed1 +\d+%\|.*\| \d+/60  test [\d.]+ %  [\d.e-]+ s a round  \d+ s left$"
-    assert any(all(re.search(bar.format(row), state) for row in ("fedavg", "fedsam")) for state in screen.seen)
+    assert any(all(re.search(bar.format(row), state) for row in ROWS) for state in screen.seen)
     # Snakemake's own log file holds the same lines: none was broken on the terminal, and no bar is left.
     log = re.search(r"Complete log\(s\): (\S+)", screen.text)[1]
     # Snakemake reads the clock once for each of the two.
@@ -31,3 +40,5 @@ def test_two_trainings_at_once_have_a_bar_each(project):
     logged, seen = (Counter(filter(None, text.splitlines())) for text in texts)
     assert not logged - seen
     assert [line[:30] for line in seen - logged] == ["Using workflow specific profile"[:30]]
+    logs = [(project.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/{row}/seed1.log").read_text() for row in ROWS]
+    assert sorted(re.findall(r"SEES (\S+) FOR cuda", "".join(logs))) == ["4", "6"]

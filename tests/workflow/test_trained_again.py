@@ -4,105 +4,80 @@ import json
 import re
 
 import pytest
-from project import ROWS
+from project import COLUMN, ROWS, SPLIT
 
 from samples import full
 
-RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
-EVERY = set(ROWS)
+RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
+PROTOCOL = "config/protocols/fedsmoo-cifar10.yaml"
+TABLE = "results/preview/tables/fedsmoo2023_T1.csv"
+CELL = f"results/preview/cells/fedsmoo2023_T1/{COLUMN}/fedsmoo.json"
+FORCED = ("--forcerun", f"{RUNS}/fedsmoo/seed1/run.json", "--", CELL)
 
 
-def algorithms(jobs):
-    """Return the algorithms of the trainings among the planned jobs."""
-    return {made.split("/")[-2] for made in jobs.get("train", ())}
+def set_parameters(project, **algorithms):
+    """Set parameters of algorithms at preview scale."""
+
+    def change(protocol):
+        protocol["preview"].setdefault("algorithms", {}).update(algorithms)
+
+    project.edit_yaml(PROTOCOL, change)
 
 
-def test_nothing_is_to_be_done_the_second_time(project):
-    assert "Nothing to be done" in project.make().text
-
-
-@pytest.mark.parametrize(
-    ("name", "again"),
-    [
-        ("feddyn", {"feddyn", "fedsmoo"}),
-        pytest.param("fedsam", {"fedsam"}, marks=full),
-        pytest.param("fedcm", set(), marks=full),
-    ],
-)
-def test_another_version_of_an_algorithm_trains_it_and_those_built_on_it(project, name, again):
+def new_versions(project, *names):
+    """Give algorithms another version."""
     declared = "    whole_rows = True"
-    project.edit(f"src/flatfed/algorithms/{name}.py", (declared, f"    version = 2\n{declared}"))
-    assert algorithms(project.planned()) == again
+    for name in names:
+        project.edit(f"src/flatfed/algorithms/{name}.py", (declared, f"    version = 2\n{declared}"))
 
 
-def test_other_settings_of_execution_train_nothing(project):
+def test_nothing_is_trained_again_without_a_reason(project):
+    """Settings of execution and changes of the package without a version are none."""
+    assert project.planned(*FORCED) == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {CELL}}, "one cell can be forced"
+    assert project.planned() == {}
+
     def change(protocol):
         executor = {"cpu": "sequential", "cuda": "sequential"}
         protocol["preview"].update(checkpoint_every=7, executor=executor, rows=2, state="file")
         protocol["preview"]["evaluation"]["batch_size"] = 7
 
-    project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", change)
-    assert not algorithms(project.planned())
-
-
-def test_a_hyper_parameter_and_only_its_algorithm(project):
-    def change(protocol):
-        protocol["preview"].setdefault("algorithms", {}).setdefault("fedsmoo", {}).update(rho=0.05)
-
-    project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", change)
-    assert algorithms(project.planned()) == {"fedsmoo"}
-
-
-def test_the_engine_is_under_every_run(project):
-    project.edit("src/flatfed/engine/versions.py", ("ENGINE = 1", "ENGINE = 2"))
-    assert algorithms(project.planned()) == EVERY
-
-
-def test_a_change_of_the_package_without_a_version_trains_nothing(project):
+    project.edit_yaml(PROTOCOL, change)
     for path in ("engine/job/train.py", "algorithms/fedavg.py", "data/partition.py", "tables/formats/latex.py"):
         file = project.root / "src/flatfed" / path
         file.write_text(file.read_text() + "\n\nEXTRA = 1\n")
     assert set(project.planned()) == {"table", "report"}
 
 
-def test_a_new_seed_trains_only_that_seed(project):
+def test_a_version_a_hyper_parameter_and_a_seed_train_their_runs_alone(project):
+    new_versions(project, "feddyn", "fedcm")  # FedSMOO is built on FedDyn
+    set_parameters(project, fedsam={"rho": 0.3})
     project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2]))
-    assert project.planned()["train"] == {f"{RUNS}/{algorithm}/seed2" for algorithm in EVERY}
+    again = {f"{RUNS}/{row}/seed1" for row in ("feddyn", "fedsmoo", "fedsam")}
+    assert project.planned()["train"] == again | {f"{RUNS}/{row}/seed2" for row in ROWS}
 
 
-def test_other_data_under_the_same_name_train_everything(project):
-    manifest = project.root / "resources/digits/dataset.json"
-    manifest.write_text(manifest.read_text().replace('"digest": "', '"digest": "0'))
-    assert algorithms(project.planned()) == EVERY
+def new_engine(project):
+    project.edit("src/flatfed/engine/versions.py", ("ENGINE = 1", "ENGINE = 2"))
 
 
-@full
-def test_the_same_data_fetched_again_train_nothing(project):
-    done = project.make("--force", "resources/digits/dataset.json")
-    assert "Data set digits" in done.text
-    assert project.planned() == {}
+def other_data(project):
+    project.edit("resources/digits/dataset.json", ('"digest": "', '"digest": "0'))
 
 
-def test_one_cell_can_be_forced(project):
-    cell = "results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
-    jobs = project.planned("--forcerun", f"{RUNS}/fedsmoo/seed1/run.json", "--", cell)
-    assert jobs == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {cell}}
+@pytest.mark.parametrize("change", [new_engine, other_data])
+def test_the_engine_and_the_data_are_under_every_run(project, change):
+    change(project)
+    assert project.planned()["train"] == {f"{RUNS}/{row}/seed1" for row in ROWS}
 
 
 def test_a_rerun_of_one_cell_refreshes_table_and_report_and_shows_it_before_and_after(project):
-    cell = "results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
-    places = [project.root / f"results/preview/{name}" for name in ("tables/fedsmoo2023_T1.csv", "report.html")]
+    places = [project.root / TABLE, project.root / "results/preview/report.html"]
     table, report = (path.read_text() for path in places)
-    change = {"fedsmoo": {"learning_rate": 0.01}}
-    project.edit_yaml(
-        "config/protocols/fedsmoo-cifar10.yaml", lambda content: content["preview"].update(algorithms=change)
-    )
-    command = ("-R", f"{RUNS}/fedsmoo/seed1/run.json", "--", cell, "results/preview/report.html")
-    ending = project.make(*command).text.rpartition("\nCells:\n")[2]
-    before, after = re.match(
-        r"  fedsmoo2023_T1, cifar10-dir0\.6-100, fedsmoo: (.+) before, (.+) now  \(results/", ending
-    ).groups()
-    value = json.loads((project.root / cell).read_text())["value"]
+    set_parameters(project, fedsmoo={"learning_rate": 0.01})
+    ending = project.make(*FORCED, "results/preview/report.html").text.rpartition("\nCells:\n")[2]
+    line = rf"  fedsmoo2023_T1, {re.escape(COLUMN)}, fedsmoo: (.+) before, (.+) now  \(results/"
+    before, after = re.match(line, ending).groups()
+    value = json.loads((project.root / CELL).read_text())["value"]
     assert after == f"{100 * value:.2f} (percent)" != before
     assert before.removesuffix(" (percent)") in report and f"{100 * value:.2f}" in places[1].read_text()
     assert places[0].read_text() != table and project.planned() == {}
@@ -123,28 +98,17 @@ def test_models_that_nothing_reads_need_not_be_kept(project):
 def test_a_run_that_is_made_again_keeps_the_one_before(project):
     folder = project.root / RUNS / "fedsam/seed1"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    project.edit_yaml(
-        "config/protocols/fedsmoo-cifar10.yaml",
-        lambda content: content["preview"].setdefault("algorithms", {}).update(fedsam={"rho": 0.3}),
-    )
-    assert project.planned()["train"] == {f"{RUNS}/fedsam/seed1"}
-    table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
-    project.edit(
-        "src/flatfed/engine/job/outputs.py",
-        ("        self._keep_previous()\n", "        self._keep_previous()\n        raise SystemExit('broken')\n"),
-    )
-    assert project.snakemake().returncode != 0
+    set_parameters(project, fedsam={"rho": 0.3})
+    outputs, call = "src/flatfed/engine/job/outputs.py", "        self._keep_previous()\n"
+    broken = f"{call}        raise SystemExit('broken')\n"
+    project.edit(outputs, (call, broken))
+    project.refused()
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
-    assert table.exists()
-    project.edit("src/flatfed/engine/job/outputs.py", ("        raise SystemExit('broken')\n", ""))
-    assert project.planned()["train"] == {f"{RUNS}/fedsam/seed1"}, "the failed job is tried again"
+    assert (project.root / TABLE).exists()
+    project.edit(outputs, (broken, call))
     project.make()
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
     assert (folder / "run.json").read_bytes() != before["run.json"]
-    assert project.planned() == {}
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     project.make("-R", f"{RUNS}/fedsam/seed1/run.json")
-    assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before, (
-        "forced, it is kept, too"
-    )
-    assert (folder / "run.json").read_bytes() != before["run.json"]
+    assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before, "forced, it is kept"
