@@ -17,18 +17,18 @@ PACKAGE = ROOT / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 459,
-    "algorithms": 913,
+    "": 472,
+    "algorithms": 1020,
     "analysis": 816,
-    "config": 1190,
-    "commands": 1244,
-    "data": 1087,
-    "engine": 3325,
-    "figures": 796,
-    "models": 442,
-    "plan": 2559,
-    "runs": 823,
-    "tables": 1400,
+    "config": 1238,
+    "commands": 1424,
+    "data": 1125,
+    "engine": 3369,
+    "figures": 818,
+    "models": 458,
+    "plan": 2734,
+    "runs": 841,
+    "tables": 1499,
     "snakemake_support": 227,
 }
 
