@@ -31,7 +31,7 @@ from flatfed.errors import ConfigError
 VECTOR_KINDS = {
     "client_state": ("model", "private"),
     "server_state": ("w",),
-    "scratch": ("previous", "full_gradient"),
+    "scratch": ("previous", "full_gradient", "sgd_momentum"),
 }
 
 

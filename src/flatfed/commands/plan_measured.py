@@ -61,4 +61,6 @@ def nearest(run: Run, measured: pd.DataFrame) -> pd.DataFrame:
 
 def _speed_settings(config: RunConfig) -> str:
     """Return the digest of the protocol and the settings that determine its speed."""
-    return digest_json(config.model_dump(include={"protocol", "model", "batch_size", "local_epochs", "precision"}))
+    keys = {"protocol", "model", "batch_size", "local_epochs", "precision"}
+    keys |= {"local_steps"} if config.local_epochs is None else set()  # a centralised run has both
+    return digest_json(config.model_dump(include=keys))

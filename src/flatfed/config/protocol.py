@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from flatfed.config.document import Content, Document, optional, require, required
+from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
 from flatfed.config.values import (
     Count,
     Different,
@@ -19,6 +19,7 @@ from flatfed.config.values import (
     Seed,
     Seeds,
     Share,
+    as_given,
     by_type,
 )
 
@@ -27,6 +28,7 @@ Target = Annotated[IdOfFile, Field(description="a target's name has letters, dig
 Label = Annotated[
     IdOfFile, Field(description="a label has at most 64 letters, digits and . _ - only, begins with a letter or digit")
 ]
+BelowOne = Annotated[float, Field(ge=0, lt=1), as_given]
 Overrides = Annotated[dict[str, Any], Field(description="training keys or parameters of the algorithm")]
 Patterns = Annotated[list[str], NotEmpty]
 
@@ -93,14 +95,45 @@ class Model(Document):
     weights: str = optional("pre-trained weights to start from, one of flatfed.models.pretrained")
 
 
+class LearningRateSchedule(OfKind):
+    selects: ClassVar = "kind"
+    only: ClassVar = {"final_learning_rate": ("cosine",), **dict.fromkeys(("milestones", "factor"), ("step",))}
+    needed: ClassVar = {"cosine": ("final_learning_rate",), "step": ("milestones", "factor")}
+
+    kind: Literal["exponential", "cosine", "step"] = required(
+        "exponential (a factor in each round, learning_rate_decay; the default), cosine (half a period) or step"
+    )
+    final_learning_rate: NotNegative = optional("cosine only, the learning rate after the last round")
+    milestones: Annotated[list[Count], NotEmpty, Different] = optional(
+        "step only, numbers of rounds after which the learning rate is multiplied by factor"
+    )
+    factor: Share = optional("step only, above 0 and at most 1")
+
+
+#: Training key -> the key whose place it takes, until a later source sets that key.
+IN_PLACE_OF = {"local_steps": "local_epochs", "learning_rate_schedule": "learning_rate_decay"}
+#: Training keys that are absent by default.
+ABSENT = (*IN_PLACE_OF, "label_smoothing", "momentum")
+
+
 class Changes(Document):
     """What a scale or a variant may change; absent keys stay."""
 
     rounds: Count = optional("communication rounds")
     batch_size: Count = optional("images in a mini-batch; the last one of an epoch may be smaller")
     local_epochs: Count = optional("passes over a client's images in one round")
+    local_steps: Count = optional(
+        "steps of each client in one round, in place of local_epochs; epochs go on over rounds"
+    )
     learning_rate: Positive = optional("the clients' learning rate in the first round, above 0")
     learning_rate_decay: Share = optional("the learning rate's factor from round to round, above 0 and at most 1")
+    learning_rate_schedule: LearningRateSchedule = optional(
+        "the learning rate of each round, such as {kind: cosine, final_learning_rate: 0.001}"
+    )
+    momentum: BelowOne = optional(
+        "of the local steps, as in torch's SGD, after weight decay; zero at the start of a client's round"
+    )
+    label_smoothing: BelowOne = optional("of the training loss and train_loss, as in torch; evaluations have none")
     weight_decay: NotNegative = optional("coefficient of w added to the direction after the clip")
     clip_norm: Positive | None = optional("the direction's largest norm, above 0; null for no clip")
     augmentation: Literal["none", "crop_flip_half"] = optional(
@@ -141,6 +174,14 @@ class Changes(Document):
             Field(description="target accuracies by name, t1 and so on"),
         ],
     ] = optional("target accuracies by split; the first pattern that matches its id applies (* matches any text)", {})
+
+    @model_validator(mode="after")
+    def _has_one_of_two_keys(self) -> Self:
+        written = {} if isinstance(self, Settings) else self.as_written()  # Settings join several documents
+        for key, other in IN_PLACE_OF.items():
+            if key in written and other in written and written[key] != {"kind": "exponential"}:
+                raise mistake([other], f"{key} takes its place; remove one of them")
+        return self
 
 
 #: A user's protocol: FedSMOO's set-up (5.1 and official code) without augmentation, since flipping can change a class.
@@ -234,7 +275,8 @@ class Protocol(Changes):
     def _is_complete(self) -> Self:
         """A paper's set-up leaves nothing to defaults."""
         if "paper" in self.model_fields_set:
-            require(self, ("label", "preview", *DEFAULTS))
+            replaced = {other for key, other in IN_PLACE_OF.items() if key in self.model_fields_set}
+            require(self, ("label", "preview", *(key for key in DEFAULTS if key not in replaced)))
             require(self.evaluation, ("every", "sets", "batch_size", "window"), ["evaluation"])
             require(self.executor, ("cpu", "cuda"), ["executor"])
         return self

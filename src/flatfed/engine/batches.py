@@ -45,11 +45,11 @@ class RoundPlan:
 class Schedule:
     """The length of a client's round: ``epochs`` E over its images in batches of ``batch_size`` B.
 
-    With ``steps``, a round has that many steps, and epochs continue across rounds (centralised training).
+    With ``steps``, a round has that many steps, and epochs continue across rounds, also those without the client.
     """
 
     batch_size: int
-    epochs: int
+    epochs: int | None
     steps: int | None = None
 
     def batches(self, samples: int) -> int:

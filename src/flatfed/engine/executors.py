@@ -44,7 +44,7 @@ class Executor(ABC):
 
     ``full_width``: pads a batch to the full size, otherwise to the widest of the rows. ``records_steps``: replays local
     steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for
-    the dtype of the rows.
+    the dtype of the rows. ``label_smoothing``: as in torch's cross-entropy.
     """
 
     name: ClassVar[str]
@@ -57,6 +57,7 @@ class Executor(ABC):
     layout: Layout
     transform: Transform | None = None
     layer_dtype: torch.dtype | None = None
+    label_smoothing: float = 0.0
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -74,7 +75,10 @@ class Executor(ABC):
             images, masks = images.to(self.layer_dtype), [mask.to(self.layer_dtype) for mask in masks]
         output = functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(weights.dtype)
         # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
-        log_likelihoods = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
+        logarithms = log_softmax(output, dim=1)
+        log_likelihoods = logarithms.gather(1, batch.labels[:, None])[:, 0]
+        if share := self.label_smoothing:
+            log_likelihoods = (1 - share) * log_likelihoods + share * logarithms.mean(dim=1)
         return -(log_likelihoods * weights).sum()
 
 

@@ -116,7 +116,7 @@ class Probe(Callback):
 
     def sharpness(self, simulation: Simulation, w: Tensor, images: Tensor) -> float:
         """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over rho uphill."""
-        higher = w + along(_gradient(simulation, w, images), self.rho)
+        higher = w + along(_gradient(simulation, w, images, label_smoothing=0.0), self.rho)
         return simulation.evaluate.hits(higher[0], images)[0] - simulation.evaluate.hits(w[0], images)[0]
 
     def drift(self, simulation: Simulation, clients: np.ndarray) -> float:
@@ -173,9 +173,11 @@ def _run_copies(
     return w[:, :size], plan.length
 
 
-def _gradient(simulation: Simulation, w: Tensor, images: Tensor) -> Tensor:
+def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float) -> Tensor:
+    """Return the gradient (1, parameters) of the training loss with ``changes`` of its executor."""
     private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
-    return simulation.full_gradient(torch.cat([w, private], dim=1), [images])[:, : simulation.layout.size]
+    of_loss = replace(simulation.full_gradient, executor=replace(simulation.executor, **changes))
+    return of_loss(torch.cat([w, private], dim=1), [images])[:, : simulation.layout.size]
 
 
 def _direction(rows: Tensor) -> Tensor:

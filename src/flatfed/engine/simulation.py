@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import Executor
 from flatfed.engine.full_gradient import FullGradient
 from flatfed.engine.lines import columns
-from flatfed.engine.local_update import LocalUpdate
+from flatfed.engine.local_update import MOMENTUM, LocalUpdate
 from flatfed.engine.received import Received
 from flatfed.engine.resident import Resident
 from flatfed.engine.sampling import active_clients
@@ -167,7 +168,8 @@ class Simulation(ABC):
         received = ctx.received.expand(len(clients), -1)
         w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
         size = len(clients), self.layout.size
-        scratch = {name: torch.zeros(size, dtype=self.dtype, device=self.device) for name in self.algorithm.scratch}
+        names = (*self.algorithm.scratch, *((MOMENTUM,) if self.config.momentum else ()))
+        scratch = {name: torch.zeros(size, dtype=self.dtype, device=self.device) for name in names}
         if self.state.received is not None:
             scratch["previous"] = self.state.received.gather(clients, ctx.received)
         if self.algorithm.full_passes:
@@ -239,7 +241,14 @@ class Simulation(ABC):
         return {name: values[name] for name in columns(self.evaluate.unseen)} | values
 
     def learning_rate(self) -> float:
-        return self.config.learning_rate * self.config.learning_rate_decay**self.round
+        """Return the learning rate of the coming round."""
+        first, schedule = self.config.learning_rate, self.config.learning_rate_schedule
+        if schedule is None:
+            return first * self.config.learning_rate_decay**self.round
+        if schedule.kind == "step":
+            return first * schedule.factor ** sum(self.round >= milestone for milestone in schedule.milestones)
+        share = (1 + math.cos(math.pi * self.round / self.config.rounds)) / 2
+        return schedule.final_learning_rate + (first - schedule.final_learning_rate) * share
 
     def evaluates(self) -> bool:
         number = self.round + 1

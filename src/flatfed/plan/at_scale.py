@@ -116,6 +116,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     texts = [layout.document.caption] if layout.document.caption else []
     texts += _definitions(catalog, scale, layout)
     texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else ())
+    texts += footnotes.training_notes(runs, labels)
     return ShownFigure(
         id=layout.id,
         document=layout.document,
@@ -270,7 +271,8 @@ def _label(label: str, run: Run) -> str:
 
 
 def _value(parameter: str, run: Run) -> float:
-    training = {key: getattr(run.config, key) for key in ("local_epochs", "learning_rate", "learning_rate_decay")}
+    keys = {"local_epochs", "learning_rate", "learning_rate_decay"}
+    training = run.config.model_dump(include=keys, exclude_none=True)
     clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
     values = {**run.config.update.params, **training, **clients}
     compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])

@@ -83,6 +83,10 @@ def check_protocol(
         _check_patterns(settings, algorithms, splits, where)
         _check_client_test(settings, datasets[settings.dataset], where)
         _check_evaluation(settings, where)
+        milestones = (settings.learning_rate_schedule and settings.learning_rate_schedule.milestones) or [0]
+        if (last := max(milestones)) >= settings.rounds:
+            at, scope = f"{where}learning_rate_schedule.milestones", f"of the {settings.rounds} rounds at {scale} scale"
+            raise ConfigError(f"{at}: {last} is not allowed; at most {settings.rounds - 1} {scope}")
         if (needed := ACCURACIES[settings.accuracy]) not in (evaluated := settings.evaluation.sets):
             expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
             raise ConfigError(f"{where}accuracy: {settings.accuracy} needs {expected}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from flatfed import algorithms as registry
+from flatfed.config.protocol import ABSENT
 from flatfed.errors import ConfigError
 from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
@@ -70,6 +71,10 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
     content = catalog.splits[split]
     for scale in catalog.protocols[protocol].scales:
         kind = _built(catalog, scale, protocol, algorithm)
+        training, parameters = catalog.hyperparameters(scale, protocol, algorithm)
+        for key in training.keys() & parameters.keys() & set(ABSENT):
+            at = f"{where}: {protocol} ({scale} scale): {key}: {training[key]} is not allowed"
+            raise ConfigError(f"{at}; algorithm {algorithm!r} has a parameter {key} of its own")
         resolved_split = catalog.split_settings(scale, protocol, split)
         topology = resolved_split.topology
         at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"

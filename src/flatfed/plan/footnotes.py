@@ -45,7 +45,7 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
     if any(curvature.METRICS[metric].scaled for metric in analysed):
         lines.append(SCALED)
     labels = {row.algorithm: row.label for row in table.rows.values()}
-    lines += tuning_notes(experiment, runs, labels, table.printed)
+    lines += [*training_notes(runs, labels), *tuning_notes(experiment, runs, labels, table.printed)]
     if table.printed and runs and runs[0].scale == "paper":
         lines += [f"Not stated by the paper, {line}." for line in unstated(experiment, runs)]
         lines += _choice_notes(experiment.catalog, runs, labels)
@@ -107,6 +107,27 @@ def hessian_notes(catalog: Catalog, runs: Iterable[Run], printed: bool = True) -
     return [f"{loss}, on {count:,} {subset}." for count in images]
 
 
+def training_notes(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
+    """Return the lines on schedules of the learning rate, momentum, label smoothing and local steps of ``runs``."""
+    lines = []
+    for run in {run.row: run for run in runs}.values():
+        config, parts = run.config, []
+        if schedule := config.learning_rate_schedule:
+            shape = f"falls to {schedule.final_learning_rate} along a cosine over all rounds"
+            if schedule.kind == "step":
+                shape = f"is multiplied by {schedule.factor} after {' and '.join(map(str, schedule.milestones))} rounds"
+            parts.append(f"the learning rate {shape}")
+        if config.momentum:
+            parts.append(f"momentum {config.momentum}, zero at the start of a client's round")
+        if config.label_smoothing:
+            smoothed = "also in train_loss; evaluations, Hessians and surfaces have none"
+            parts.append(f"label smoothing {config.label_smoothing} ({smoothed})")
+        if config.local_epochs is None:
+            parts.append(f"{config.local_steps} local steps a round in place of epochs")
+        lines += [("; ".join(parts), labels[run.algorithm])] if parts else []
+    return [f"Local training of {', '.join(names)}: {text}." for text, names in _grouped(lines).items()]
+
+
 def tuning_notes(
     experiment: Experiment, runs: Iterable[Run], labels: Mapping[str, str], printed: bool = True
 ) -> list[str]:
@@ -125,7 +146,7 @@ def tuning_notes(
         plain = without_label(run.algorithm)
         name = catalog.label(plain) if plain != run.algorithm else labels[run.algorithm]
         for key in tuning.open_keys(catalog, search, run.protocol, run.algorithm):
-            line = f"{key.replace('_', ' ')} is {({**training, **parameters})[key]:g}"
+            line = f"{key.replace('_', ' ')} is {({**training, **parameters}).get(key, 0):g}"
             tried = _tried(search, key)
             line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"
             lines.append((line, name))

@@ -124,7 +124,7 @@ def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float |
         number = grid[column.place - 1] if column.place <= len(grid) else None
     else:
         training, parameters = catalog.hyperparameters(scale, column.protocol, algorithm)
-        number = {**training, **parameters}[key]
+        number = {**training, **parameters}.get(key)
     return 1 / number if number and row.entry.reciprocal else number
 
 

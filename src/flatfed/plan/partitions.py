@@ -21,11 +21,14 @@ class SplitSettings:
     topology: TopologySettings | None
     images: int
 
-    def steps(self, batch_size: int, local_epochs: int) -> int:
-        """Return the gradient steps n K of a round: n the expected number of active clients, K = E ceil(n_i / B)."""
+    def steps(self, batch_size: int, local_epochs: int | None, local_steps: int | None) -> int:
+        """Return the gradient steps n K of a round: n the expected number of active clients.
+
+        K = E ceil(n_i / B), or ``local_steps``.
+        """
         clients, sampling = self.partition.clients, self.sampling
         active = clients if sampling.scheme == "all" else max(1, round(clients * sampling.fraction))
-        return active * local_epochs * -(-(self.images // clients) // batch_size)
+        return active * (local_steps or local_epochs * -(-(self.images // clients) // batch_size))
 
 
 def of_split(

@@ -10,14 +10,17 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import AlgorithmDocument
-from flatfed.config.protocol import CHANGES, DEFAULTS, Protocol, Settings
+from flatfed.config.protocol import ABSENT, CHANGES, DEFAULTS, IN_PLACE_OF, LearningRateSchedule, Protocol, Settings
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
 from flatfed.runs.paths import without_label
 
 #: Training keys that an algorithm may override.
-OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
+OWN_TRAINING = (
+    *("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm"),
+    *ABSENT,
+)
 
 #: Keys of a protocol whose mappings are merged; an override replaces other values.
 MERGED = {"evaluation", "probe", "analysis", "executor", "unstated"}
@@ -62,9 +65,14 @@ def variants(name: str, document: Protocol, file: str, under: str) -> list[Resol
 
 
 def overlay(base: dict[str, Any], over: dict[str, Any], merged: Set[str] = MERGED) -> dict[str, Any]:
-    """Return ``base`` with the values of ``over``; merge the mappings ``merged`` and each algorithm's block."""
+    """Return ``base`` with the values of ``over``; merge the mappings ``merged`` and each algorithm's block.
+
+    A key that takes the place of another one in ``base`` is absent if ``over`` has that one.
+    """
+    ended = {key for key, other in IN_PLACE_OF.items() if other in over}
+    base = {key: value for key, value in base.items() if key not in ended}
     shared = base.keys() & over.keys()
-    mappings = {key: {**base[key], **over[key]} for key in shared & merged}
+    mappings = {key: overlay(base[key], over[key], frozenset()) for key in shared & merged}
     if "algorithms" in shared:
         mappings["algorithms"] = overlay(base["algorithms"], over["algorithms"], over["algorithms"].keys())
     return {**base, **over, **mappings}
@@ -107,15 +115,22 @@ def of_algorithm(
     base = without_label(algorithm)
     overrides = {**settings.algorithms.get(base, {})}
     if algorithm != base:
-        overrides |= entry.set | settings.algorithms.get(algorithm, {})
-    overrides |= chosen
+        overrides = overlay(overlay(overrides, entry.set), settings.algorithms.get(algorithm, {}))
+    overrides = overlay(overrides, {**chosen})
     declared = registry.load(base).parameters()
     parameters = {
         name: parameter.check(overrides.get(name, parameter.default), f"{algorithm}: {name}")
         for name, parameter in declared.items()
     }
     shared = ("rounds", "augmentation", "precision", "checkpoint_every", *OWN_TRAINING)
-    return {key: overrides.get(key, getattr(settings, key)) for key in shared}, parameters
+    changed = {key: value for key, value in overrides.items() if key in shared and key not in declared}
+    training = overlay({key: getattr(settings, key) for key in shared}, changed)
+    if schedule := training.get("learning_rate_schedule"):
+        schedule = LearningRateSchedule.model_validate(schedule)
+        training["learning_rate_schedule"] = None if schedule.kind == "exponential" else schedule
+    replaced = {other for key, other in IN_PLACE_OF.items() if training.get(key)}
+    training = {key: value for key, value in training.items() if (value or key not in ABSENT) and key not in replaced}
+    return training, parameters
 
 
 def target(settings: Settings, split: str, name: str, where: str) -> float:

@@ -36,10 +36,10 @@ def _config_of_row(catalog: Catalog, ids: RunIds, chosen: tuple[tuple[str, float
     settings, dataset = catalog.settings(scale, protocol), catalog.dataset(scale, protocol)
     resolved_split, model = catalog.split_settings(scale, protocol, split), settings.model
     training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, dict(chosen))
-    length = {}
     if reference := catalog.splits[split].steps_of:  # a round has the steps of the reference split
         federated = catalog.split_settings(scale, protocol, reference)
-        length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
+        length = training["batch_size"], training.get("local_epochs"), training.get("local_steps")
+        training["local_steps"] = federated.steps(*length)
     emulated = training["precision"] == "bfloat16" and settings.emulate_bfloat16
     options = models.check_options(model.name, model.options or {}, protocol)
     return RunConfig(
@@ -49,7 +49,6 @@ def _config_of_row(catalog: Catalog, ids: RunIds, chosen: tuple[tuple[str, float
         partition=resolved_split.partition,
         sampling=resolved_split.sampling,
         **({"topology": resolved_split.topology} if resolved_split.topology else {}),
-        **length,
         model={**model.as_written(), "options": options},
         **training,
         update={"name": without_label(ids.algorithm), "params": parameters},

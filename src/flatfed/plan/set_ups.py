@@ -120,11 +120,12 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
     }
     if not trained:
         return parts
-    epochs = f"{settings.local_epochs} local epoch{'s' if settings.local_epochs > 1 else ''}"
+    count, unit = settings.local_steps or settings.local_epochs, "step" if settings.local_steps else "epoch"
+    length = f"{count} local {unit}{'s' if count > 1 else ''}"
     parts |= {
         **({} if central else {"active": f"{100 * resolved_split.sampling.fraction:g}% active"}),
         "model": settings.model.name,
-        "rounds": f"{settings.rounds} rounds of {'as many steps as a federated one' if central else epochs}",
+        "rounds": f"{settings.rounds} rounds of {'as many steps as a federated one' if central else length}",
         "batch": f"batch {settings.batch_size}",
     }
     if topology := resolved_split.topology:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, model_validator
 
-from flatfed.config.document import mistake
+from flatfed.config.document import mistake, require
 from flatfed.config.json_document import JsonDocument
+from flatfed.config.protocol import IN_PLACE_OF, LearningRateSchedule
 from flatfed.config.values import Count, Natural, Number, Shape, Share
 from flatfed.data.keys import PartitionSettings
 from flatfed.runs.graphs import GRAPHS
@@ -117,11 +118,14 @@ class RunConfig(RunSettings):
     evaluation: EvaluationSettings
     executor: ExecutorSettings
     format: int = None
+    label_smoothing: Number = None
     learning_rate: Number
-    learning_rate_decay: Number
-    local_epochs: Count
+    learning_rate_decay: Number = None
+    learning_rate_schedule: LearningRateSchedule = None
+    local_epochs: Count = None
     local_steps: Count = None
     model: ModelSettings
+    momentum: Number = None
     partition: PartitionSettings
     precision: Literal["float32", "float64", "bfloat16"]
     probe: ProbeSettings = None
@@ -137,6 +141,11 @@ class RunConfig(RunSettings):
     update: UpdateSettings
     validation: Share = None
     weight_decay: Number
+
+    @model_validator(mode="after")
+    def _has_steps_and_learning_rates(self) -> Self:
+        require(self, [other for key, other in IN_PLACE_OF.items() if not getattr(self, key)])
+        return self
 
     @model_validator(mode="after")
     def _evaluates_what_it_holds_out(self) -> Self:

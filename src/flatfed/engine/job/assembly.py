@@ -61,7 +61,7 @@ def simulation(
     data = Resident.of(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
-    gradients = kind(weights.model, weights.layout, transform, layer_dtype)
+    gradients = kind(weights.model, weights.layout, transform, layer_dtype, config.label_smoothing or 0.0)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
@@ -69,7 +69,7 @@ def simulation(
         )
     decay, clip = float(config.weight_decay), config.clip_norm
     local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
-        algorithm, gradients, Feed(data, weights.model), decay, clip, pause
+        algorithm, gradients, Feed(data, weights.model), decay, clip, pause, config.momentum or 0.0
     )
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:

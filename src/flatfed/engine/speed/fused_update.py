@@ -18,7 +18,7 @@ class FusedUpdate(LocalUpdate):
         # Private coordinates are neither clipped nor decayed.
         # Not the class's update: an instance may set its own, and a probe wraps the algorithm.
         update = getattr(self.algorithm.update, "__func__", None)
-        plain = w.shape[1] == size and update is Algorithm.update
+        plain = w.shape[1] == size and update is Algorithm.update and not self.momentum
         if not kernels or not plain:
             super().descend(w, d, ctx)
             return
