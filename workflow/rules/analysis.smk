@@ -64,3 +64,33 @@ rule hessian:
         "python -m flatfed hessian {params.folder:q} --dataset {params.dataset:q} --partition {input.partition:q}"
         " --out {output:q} {params.settings:q} --seed {wildcards.seed:q} --device {resources.device:q}"
         " --threads {threads:q} > {log:q} 2>&1"
+
+
+# Accuracy of the model of a run on test images of each client, drawn in proportion to the classes of its training images.
+rule clients:
+    input:
+        unpack(run_data),
+        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
+        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
+    output:
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/clients.csv",
+    log:
+        "<logs>/{scale}/clients/{protocol}/{split}/{algorithm}/seed{seed}.log",
+    benchmark:
+        "<results>/benchmarks/{scale}/clients/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+    conda:
+        "../envs/jobs.yml"
+    threads: run_threads
+    resources:
+        gpu=1 if DEVICE == "cuda" else 0,
+        device=job_device,
+        runtime=run_minutes,
+        mem_mb=run_megabytes,
+    params:
+        dataset=subpath(input.manifest, parent=True),
+        folder=subpath(input.run, parent=True),
+    message:
+        "Accuracy per client of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
+    shell:
+        "python -m flatfed clients {params.folder:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        " --out {output:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"

@@ -23,6 +23,7 @@ CALLED_BY_SNAKEMAKE = {
     "choose": ("choose", "choose hyper-parameters by accuracy on a validation part"),
     "hessian": ("hessian", "estimate the Hessian at the model of a finished run"),
     "surface": ("surface", "evaluate the loss around the model of a finished run"),
+    "clients": ("clients", "measure the accuracy of a finished run on the classes of each client"),
     "time": ("time_run", "measure the seconds of a round, alone on the device"),
     "cell": ("make_cell", "compute one number of a table from its runs"),
     "figure": ("make_figure", "draw a figure as PNG and PDF"),

@@ -18,7 +18,7 @@ import sys
 import threading
 
 VARIABLE = "FLATFED_WARM"
-COMMANDS = ("train", "hessian", "surface")  # the commands that import torch
+COMMANDS = ("train", "hessian", "surface", "clients")  # the commands that import torch
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

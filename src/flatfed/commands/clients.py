@@ -1,0 +1,32 @@
+r"""``flatfed clients``.
+
+Writes a CSV: the accuracy (a fraction) of the final model on test images that are drawn for each client in proportion
+to the classes of its training images. The last lines summarise the clients: mean, worst_tenth (mean of the tenth of the
+clients with the lowest accuracies, rounded up), median, deviation (population). The draw depends on the run's seed.
+
+example:
+  python -m flatfed clients results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+    --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
+    --out clients.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from flatfed.commands import analysed_run, kinds
+from flatfed.commands.arguments import argument, required
+
+ARGUMENTS = [
+    *analysed_run.ARGUMENTS,
+    required("--out", kinds.ending(".csv"), "file to write", metavar="CSV"),
+    argument("--images", kinds.count, "test images of each client, or all if there are fewer", default=1000),
+]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the accuracies."""
+    with analysed_run.inputs(options) as inputs:
+        from flatfed.analysis.client_accuracy import client_accuracy
+
+        client_accuracy(options.run, inputs, options.out, options.images)
