@@ -89,14 +89,6 @@ def test_another_run_is_refused(project, tmp_path, change, words):
     assert project.planned() == {}
 
 
-def test_an_unfinished_run_is_refused(project, tmp_path):
-    shutil.copytree(project.root / RUN, tmp_path / "run")
-    (tmp_path / "run/metrics.csv").unlink()
-    done = project.flatfed("import", str(tmp_path / "run"))
-    assert done.returncode == 2
-    assert "metrics.csv: cannot be read (No such file or directory)" in done.text
-
-
 @full
 @pytest.mark.parametrize("keep", ["all", "needed"])
 def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, keep):
@@ -116,16 +108,3 @@ def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, 
     surface = RUN.replace("/runs/", "/analysis/") + "/surface.npz"
     assert project.planned(surface)["train"] == {RUN}
     assert "train" not in project.planned()
-
-
-@full
-def test_a_run_that_was_never_made_here_gives_no_alarm(project, host):
-    """Snakemake has no record of its files, which it calls a failure to drop them."""
-    new = RUN.replace("fedsam", "fedcm")
-    script = project.flatfed("describe", "--script", new)
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    assert host.call("sh", "-c", script.stdout, env={"PATH": path}).returncode == 0
-    shutil.rmtree(host.root / RUN, ignore_errors=True)
-    done = project.flatfed("import", str(host.root / "results"))
-    assert done.returncode == 0 and done.stderr == "", done.text
-    assert new not in project.planned(f"{new}/run.json").get("train", ())

@@ -1,6 +1,5 @@
 """Jobs find flatfed by PYTHONPATH alone, and the environment they run in is the one Snakemake was told."""
 
-import csv
 import json
 import os
 import sysconfig
@@ -8,8 +7,6 @@ import venv
 from pathlib import Path
 
 from project import COLUMN, TABLE
-
-from samples import full
 
 CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedavg.json"
 ECHO = """#!/bin/sh
@@ -36,17 +33,6 @@ def test_a_python_with_the_packages_but_not_flatfed_is_enough(project, tmp_path)
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
-@full
-def test_a_python_earlier_on_the_path_is_not_taken(project, tmp_path):
-    wrong = tmp_path / "bin" / "python"
-    wrong.parent.mkdir()
-    wrong.write_text("#!/bin/sh\necho the wrong python >&2; exit 3\n")
-    wrong.chmod(0o755)
-    path = os.pathsep.join([str(wrong.parent), os.environ["PATH"]])
-    done = project.snakemake("--force", CELL, env={"PATH": path})
-    assert done.returncode == 0, done.text
-
-
 def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
     prefix = tmp_path / "conda"
     (prefix / "bin").mkdir(parents=True)
@@ -65,68 +51,3 @@ def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
     assert copy.read_text() == (project.root / "workflow/envs/jobs.yml").read_text()
     assert any(line.startswith("activate ") for line in asked)
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
-
-
-OWN = """
-from flatfed.algorithms import Algorithm
-
-
-class Halved(Algorithm):
-    \"\"\"The server goes half of the way that its clients went.\"\"\"
-
-    def aggregate(self, server, uploads, ctx):
-        return {"w": server["w"].lerp(uploads["w"].mean(dim=0, keepdim=True), 0.5)}
-"""
-TABLE = """
-title: Half of the way
-paper: ours
-reference: none
-reason: not a paper's table
-metric: test_accuracy
-unit: percent
-rows: [fedavg, halved]
-columns:
-  - {protocol: fedsmoo-cifar10, splits: [dir0.6-100]}
-"""
-
-
-@full
-def test_a_module_takes_algorithms_and_tables_from_outside_our_tree(project, tmp_path):
-    outer = tmp_path / "outer"
-    for file, text in (("mine/halved.py", OWN), ("tables/halves.yaml", TABLE)):
-        (outer / file).parent.mkdir(parents=True)
-        (outer / file).write_text(text)
-    (outer / "Snakefile").write_text(
-        f'''
-configfile: "{project.root}/config/config.yaml"
-
-
-config.update(tables=["halves"], figures=[], algorithm_folders=["mine"], table_folders=["tables"])
-
-
-module flatfed:
-    snakefile:
-        "{project.root}/workflow/Snakefile"
-    config:
-        config
-    pathvars:
-        results="results/federated",
-
-
-use rule * from flatfed as flatfed_*
-
-
-rule all:
-    default_target: True
-    input:
-        "results/federated/preview/tables/halves.csv",
-'''
-    )
-    done = project.__class__(outer).snakemake()
-    assert done.returncode == 0, done.text
-    with (outer / "results/federated/preview/tables/halves.csv").open(newline="") as file:
-        lines = {line["row"]: line for line in csv.DictReader(file)}
-    assert set(lines) == {"fedavg", "halved"} and {line["status"] for line in lines.values()} == {"ok"}
-    assert lines["halved"]["label"] == "Halved" and lines["halved"]["value"] != lines["fedavg"]["value"]
-    assert not (outer / "results/preview").exists(), "results are elsewhere"
-    assert not list(project.root.rglob("halve*")), "nothing of theirs is in our tree"
