@@ -143,7 +143,7 @@ def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch)
     (networks / "extra.py").write_text("")
     monkeypatch.setattr(algorithms, "__path__", [str(tmp_path)])
     monkeypatch.setattr(models, "__path__", [str(networks)])
-    monkeypatch.setattr(user_files, "NOT_LOCAL", (tmp_path.resolve(), networks.resolve()))
+    monkeypatch.setattr(user_files, "NOT_LOCAL", (*user_files.NOT_LOCAL, tmp_path.resolve(), networks.resolve()))
     files = algorithms.FILES
     assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
     before = files.digest("fedmedian")
