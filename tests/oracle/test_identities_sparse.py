@@ -7,27 +7,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_identities import EVERYBODY, TOLERANCE, gap
+from exact import EXECUTORS, HALF, RING, TOLERANCE, gap, run
 
 from flatfed.algorithms._layout import Layout
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
-from harness import SIZES, description, simulation
+from harness import SIZES
 
-GRAPHS = [
-    {"graph": "ring"},
-    {"graph": "full"},
-    {"graph": "neighbours", "neighbours": 2},
-    {"graph": "clique", "neighbours": 2},
-]
-EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+GRAPHS = {"ring": {}, "full": {}, "neighbours": {"neighbours": 2}, "clique": {"neighbours": 2}}
 T = 4  # rounds of the runs below
 
 
-def sparse(folder, name: str = "dispfl", params: dict | None = None, executor: str = "stacked", **changes):
-    spec = description(name, params, **{"sampling": EVERYBODY, "topology": {"graph": "ring"}, **changes})
-    return simulation(folder, spec, executor)
+def sparse(folder, params: dict | None = None, executor: str = "stacked", **changes):
+    return run(folder, "dispfl", params, executor=executor, **{**RING, **changes})
 
 
 def masks(run) -> torch.Tensor:
@@ -36,17 +29,6 @@ def masks(run) -> torch.Tensor:
 
 def layout(*shapes: tuple[int, ...]) -> Layout:
     return Layout(tuple(map(str, range(len(shapes)))), shapes)
-
-
-@EXECUTORS
-@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph["graph"])
-def test_with_all_weights_it_mixes_then_trains(tmp_path, executor, graph):
-    """Density 1: whatever the share that is replaced, with the same neighbours."""
-    one = sparse(tmp_path, "dispfl", {"density": 1.0, "anneal": 1.0}, executor, topology=graph)
-    other = sparse(tmp_path, "dpsgd", {"order": "official_code"}, executor, topology=graph)
-    for _ in range(T):
-        one.advance(), other.advance()
-    assert gap(one.state.store["model"], other.state.store["model"]) < TOLERANCE
 
 
 @pytest.mark.parametrize("density", [0.2, 0.5, 0.8])
@@ -75,7 +57,7 @@ def test_a_model_of_equal_layers_has_one_density():
 
 @pytest.mark.parametrize(("kind", "equal"), [("different", False), ("same", True)])
 def test_first_masks_are_random_and_every_nodes_own_or_one_for_all(tmp_path, kind, equal):
-    run = sparse(tmp_path, params={"masks": kind})
+    run = sparse(tmp_path, {"masks": kind})
     mask, model = masks(run), run.state.store["model"]
     assert set(mask.unique().tolist()) == {0.0, 1.0}
     assert bool((mask == mask[:1]).all()) == equal
@@ -83,7 +65,7 @@ def test_first_masks_are_random_and_every_nodes_own_or_one_for_all(tmp_path, kin
         assert (mask[:, part].sum(dim=1) == kept).all()
     assert torch.equal(model, mask * run.weights.initial)
     assert torch.equal(run.state.store["shared"], mask)
-    other = sparse(tmp_path, params={"masks": kind}, seed=4)
+    other = sparse(tmp_path, {"masks": kind}, seed=4)
     assert (masks(other) != mask).any()
 
 
@@ -91,7 +73,7 @@ def test_first_masks_are_random_and_every_nodes_own_or_one_for_all(tmp_path, kin
 @pytest.mark.parametrize("regrow", ["random", "gradient"])
 def test_as_many_weights_grow_as_are_pruned(tmp_path, executor, regrow):
     """In every layer of every node, in every round; the model stays as trained under the mask before."""
-    run = sparse(tmp_path, params={"regrow": regrow}, executor=executor)
+    run = sparse(tmp_path, {"regrow": regrow}, executor)
     first, moved = masks(run), 0
     for _ in range(T):
         before = masks(run)
@@ -113,7 +95,7 @@ def test_as_many_weights_grow_as_are_pruned(tmp_path, executor, regrow):
 
 def test_fewer_weights_move_from_round_to_round(tmp_path):
     """r_t = (anneal / 2)(1 + cos(pi t / T)): all of them (anneal 1) in round 0, and each grows elsewhere if it can."""
-    run = sparse(tmp_path, params={"density": 0.3, "anneal": 1.0, "regrow": "gradient"})
+    run = sparse(tmp_path, {"density": 0.3, "anneal": 1.0, "regrow": "gradient"})
     layers = [(part, kept) for part, kept in run.algorithm.sparse(run.layout) if kept]
     shares = []
     for t in range(T):
@@ -125,7 +107,7 @@ def test_fewer_weights_move_from_round_to_round(tmp_path):
             lost = ((before - masks(run))[:, part] > 0).sum(dim=1)
             assert (lost <= math.ceil(share * kept)).all()
     assert shares[0] == 1 and shares == sorted(shares, reverse=True) and shares[-1] < 0.15
-    still = sparse(tmp_path, params={"anneal": 0.0})
+    still = sparse(tmp_path, {"anneal": 0.0})
     first = masks(still)
     for _ in range(2):
         still.advance()
@@ -134,7 +116,7 @@ def test_fewer_weights_move_from_round_to_round(tmp_path):
 
 def test_the_smallest_weights_go_and_the_largest_gradients_grow(tmp_path):
     """What stays of a layer is no smaller than what goes; what grows has gradients no smaller than what does not."""
-    run = sparse(tmp_path, params={"regrow": "gradient", "density": 0.4})
+    run = sparse(tmp_path, {"regrow": "gradient", "density": 0.4})
     algorithm, seen = run.algorithm, {}
     finish = algorithm.finish
 
@@ -160,10 +142,10 @@ def test_the_smallest_weights_go_and_the_largest_gradients_grow(tmp_path):
                     assert g[grown].min() >= g[out].max()
 
 
-@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph["graph"])
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_mixing_is_over_those_who_trained_the_weight(tmp_path, graph):
     """Nodes that agree on a value keep it, whatever their masks; a weight that no neighbour trained is zero."""
-    run = sparse(tmp_path, params={"density": 0.2}, topology=graph)
+    run = sparse(tmp_path, {"density": 0.2}, topology={"graph": graph, **GRAPHS[graph]})
     run.advance()
     mask, store = masks(run), run.state.store["model"]
     shared = run.state.store["shared"].clone()
@@ -188,8 +170,8 @@ def test_mixing_is_over_those_who_trained_the_weight(tmp_path, graph):
 
 def test_a_node_that_does_not_train_shares_its_mixed_model(tmp_path):
     """Mixing put it under its new mask, which stays: that is the mask that it shares next, mixed or by itself."""
-    few = {"sampling": {"scheme": "fixed", "fraction": 0.5}}
-    run = sparse(tmp_path, params={"density": 0.3}, topology={"graph": "clique", "neighbours": 2}, **few)
+    topology = {"graph": "clique", "neighbours": 2}
+    run = sparse(tmp_path, {"density": 0.3}, **{**HALF, "topology": topology})
     store = run.state.store
     for t in range(T):
         run.advance()
@@ -201,7 +183,5 @@ def test_a_node_that_does_not_train_shares_its_mixed_model(tmp_path):
 
 
 def test_a_density_below_the_dense_tensors_is_refused(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this model"
-    ):
-        sparse(tmp_path, params={"density": 0.001})
+    with pytest.raises(ConfigError, match=r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"):
+        sparse(tmp_path, {"density": 0.001})
