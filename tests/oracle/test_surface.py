@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 import signal
 import subprocess
@@ -44,34 +43,27 @@ def problem(tmp_path_factory) -> Path:
     """A folder with data, partition, and runs a and b in float64, single in float32."""
     folder = tmp_path_factory.mktemp("surface")
     write_problem(folder)
-    for name, algorithm, precision in (
-        ("a", "fedavg", "float64"),
-        ("b", "fedsam", "float64"),
-        ("single", "fedavg", "float32"),
-    ):
+    runs = {"a": ("fedavg", "float64"), "b": ("fedsam", "float64"), "single": ("fedavg", "float32")}
+    for name, (algorithm, precision) in runs.items():
         spec = description(algorithm, evaluation=EVALUATION, precision=precision)
         train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / name, device="cpu")
     return folder
 
 
-def inputs(problem: Path) -> AnalysisInputs:
-    return AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
-
-
 def make(problem: Path, out: Path, run: str, **settings):
     """Make the surface of ``run`` and read it."""
-    loss_surface.surface(problem / run, inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
+    inputs = AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
+    loss_surface.surface(problem / run, inputs, out, SurfaceSettings(**{**SETTINGS, **settings}))
     return read(out)
 
 
-def row(problem: Path, run: str) -> torch.Tensor:
-    layout = Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {}))
-    found = load_file(problem / run / "model.safetensors")
-    return torch.cat([found[name].reshape(-1) for name in layout.names])
+LAYOUT = Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {}))
 
 
-def directions(problem: Path, run: str, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    return draw(Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {})), row(problem, run), seed)
+def row(problem: Path) -> torch.Tensor:
+    """Return the weights that run a ended with."""
+    tensors = load_file(problem / "a" / "model.safetensors")
+    return torch.cat([tensors[name].reshape(-1) for name in LAYOUT.names])
 
 
 def by_hand(problem: Path, weights: torch.Tensor, index: np.ndarray) -> tuple[float, float]:
@@ -87,23 +79,20 @@ def by_hand(problem: Path, weights: torch.Tensor, index: np.ndarray) -> tuple[fl
 def test_the_middle_is_the_loss_that_the_run_evaluated(problem, tmp_path, run):
     with open(problem / run / "metrics.csv", newline="") as file:
         last = list(csv.DictReader(file))[-1]
-    for which, loss, accuracy in (
-        ("train", "full_train_loss", "train_accuracy"),
-        ("test", "test_loss", "test_accuracy"),
-    ):
+    for which, loss in (("train", "full_train_loss"), ("test", "test_loss")):
         found = make(problem, tmp_path / f"{which}.npz", run, set=which)
         assert found.x[2] == found.y[2] == 0
         assert found.loss[0, 2, 2] == pytest.approx(float(last[loss]), abs=1e-6)
-        assert found.accuracy[0, 2, 2] == float(last[accuracy])
+        assert found.accuracy[0, 2, 2] == float(last[f"{which}_accuracy"])
 
 
 def test_every_point_by_hand(problem, tmp_path):
     found = make(problem, tmp_path / "s.npz", "a", grid=3, seed=4)
     dealt = np.load(problem / "partition.npz")["indices"]
-    first, second = directions(problem, "a", seed=4)
+    first, second = draw(LAYOUT, row(problem), 4)
     for i, x in enumerate((-0.5, 0.0, 0.5)):
         for j, y in enumerate((-0.5, 0.0, 0.5)):
-            loss, accuracy = by_hand(problem, row(problem, "a") + x * first + y * second, dealt)
+            loss, accuracy = by_hand(problem, row(problem) + x * first + y * second, dealt)
             assert found.loss[0, i, j] == pytest.approx(loss, rel=1e-12)
             assert found.accuracy[0, i, j] == pytest.approx(accuracy, abs=1e-15)
     assert np.ptp(found.loss) > 0.01
@@ -130,20 +119,19 @@ def test_a_model_whose_filters_are_all_scaled_has_the_same_surface_by_its_own(pr
 
 
 def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
-    kept = make(problem, tmp_path / "kept.npz", "a")
+    make(problem, tmp_path / "kept.npz", "a")
     monkeypatch.setattr(loss_surface, "CACHE_BYTES", 0)
     make(problem, tmp_path / "again.npz", "a")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "kept.npz").read_bytes()
-    assert np.isfinite(kept.loss).all()
 
 
 def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
     few = [make(problem, tmp_path / f"{run}.npz", run, images=9, grid=3, seed=2) for run in ("a", "b")]
     assert [one.about.images for one in few] == [9, 9]
-    drawn = stream(2, "subset").choice(np.load(problem / "partition.npz")["indices"], 9, replace=False)
-    assert {one.about.images_sha256 for one in few} == {digest_arrays(images=np.sort(drawn))}
     dealt = np.load(problem / "partition.npz")["indices"]
-    everything = by_hand(problem, row(problem, "a"), dealt)[0]
+    drawn = stream(2, "subset").choice(dealt, 9, replace=False)
+    assert {one.about.images_sha256 for one in few} == {digest_arrays(images=np.sort(drawn))}
+    everything = by_hand(problem, row(problem), dealt)[0]
     assert few[0].loss[0, 1, 1] != pytest.approx(everything, rel=1e-3)
     other = make(problem, tmp_path / "other.npz", "a", images=9, grid=3, seed=3)
     assert other.loss[0, 1, 1] != few[0].loss[0, 1, 1]
@@ -157,11 +145,13 @@ def hidden(folder: Path) -> list[Path]:
     return list(folder.glob(".*.points"))
 
 
-def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch):
+def test_an_interrupted_surface_goes_on_to_the_same_bytes_and_damaged_points_are_repeated(
+    problem, tmp_path, monkeypatch
+):
     (tmp_path / "one").mkdir()
-    make(problem, tmp_path / "one" / "s.npz", "a", grid=7)
+    make(problem, tmp_path / "one" / "s.npz", "a")
     monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    evaluated, call = [], LossEvaluator.__call__
+    evaluated, call, out = [], LossEvaluator.__call__, tmp_path / "two" / "s.npz"
 
     def counted(self, row):
         evaluated.append(row)
@@ -172,32 +162,27 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, mon
             raise KeyboardInterrupt
         return counted(self, row)
 
-    out = tmp_path / "two" / "s.npz"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(LossEvaluator, "__call__", stops)
-        make(problem, out, "a", grid=7)
-    assert not out.exists() and len(hidden(out.parent)) == 1
-    # Other settings neither take these points nor lose them.
-    make(problem, out, "a", grid=7, seed=1)
-    assert len(hidden(out.parent)) == 1
-    evaluated.clear()
+    def interrupted():
+        evaluated.clear()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(LossEvaluator, "__call__", stops)
+            make(problem, out, "a")
+        evaluated.clear()
+        assert not out.exists()
+
+    interrupted()
+    make(problem, out, "a", seed=1)
+    assert len(hidden(out.parent)) == 1, "other settings neither take these points nor lose them"
+    out.unlink()
     monkeypatch.setattr(LossEvaluator, "__call__", counted)
-    make(problem, out, "a", grid=7)
-    assert len(evaluated) == 49 - 2
-    assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes()
-    assert not hidden(out.parent)
-
-
-def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch):
-    whole = make(problem, tmp_path / "s.npz", "a")
-    monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(loss_surface.landscape_file, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        make(problem, tmp_path / "s.npz", "a")
-    (left,) = hidden(tmp_path)
-    left.write_bytes(left.read_bytes()[:100])
-    monkeypatch.undo()
-    assert make(problem, tmp_path / "s.npz", "a").loss.tolist() == whole.loss.tolist()
+    for done in (2, 0):
+        make(problem, out, "a")
+        assert len(evaluated) == 25 - done
+        assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes() and not hidden(out.parent)
+        out.unlink()
+        interrupted()
+        (left,) = hidden(out.parent)
+        left.write_bytes(left.read_bytes()[:100])
 
 
 HALTS = """
@@ -247,11 +232,43 @@ def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monk
         make(problem, tmp_path / "s.npz", "a")
 
 
-def test_what_is_written_says_what_it_is(problem, tmp_path):
-    make(problem, tmp_path / "s.npz", "a")
-    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
-        about = json.loads(str(file["about"]))
-    model = about["models"][0]
-    assert model["name"] == "problem/test/fedavg/seed3" and len(model["digests"]["model"]) == 64
-    assert (about["set"], about["grid"], about["range"], about["seed"]) == ("train", 5, 0.5, 0)
-    assert (about["device"], about["precision"]) == ("cpu", "float64")
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"),
+    [("cnn_tiny", (1, 8, 8), torch.float64), ("vgg11_gn", (3, 32, 32), torch.float32)],
+)
+def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(name, shape, dtype):
+    model = models.build(name, shape, 10, {})
+    layout = Layout.of(model)
+    weights = models.initial_weights(model, torch.Generator().manual_seed(1)).to(dtype)
+    drawn = draw(layout, weights, 0)
+    assert all(direction.dtype == dtype for direction in drawn)
+    tensors, first, second = (layout.views(value.double()) for value in (weights, *drawn))
+    for tensor, shape_ in zip(layout.names, layout.shapes, strict=True):
+        a, b, w = (value[tensor].reshape(shape_[0], -1) for value in (first, second, tensors))
+        if len(shape_) == 1:
+            assert not a.any() and not b.any()
+            continue
+        norm = w.norm(dim=1)
+        for direction in (a, b):
+            torch.testing.assert_close(direction.norm(dim=1), norm, rtol=1e-6, atol=0)
+        assert ((a * b).sum(dim=1).abs() <= 1e-6 * norm.square()).all()
+
+
+def test_models_of_one_shape_see_the_same_draw():
+    one, other = (torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(s)).double() for s in (1, 2))
+
+    def unit(direction):
+        filters = direction[LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
+        return filters / filters.norm(dim=1, keepdim=True)
+
+    for mine, theirs in zip(draw(LAYOUT, one, 7), draw(LAYOUT, other, 7), strict=True):
+        torch.testing.assert_close(unit(mine), unit(theirs))
+    assert not torch.allclose(unit(draw(LAYOUT, one, 7)[0]), unit(draw(LAYOUT, one, 8)[0]))
+
+
+def test_filters_without_length_or_room():
+    layout = Layout(("single", "rows"), ((3, 1), (2, 4)))
+    first, second = draw(layout, torch.tensor([1.0, -2, 0, *[0.0] * 4, *[1.0] * 4]), 0)
+    assert first[:3].abs().tolist() == [1, 2, 0] and second[:3].tolist() == [0, 0, 0]
+    assert not first[3:7].any() and not second[3:7].any()
+    assert first[7:].norm().item() == pytest.approx(2) and second[7:].norm().item() == pytest.approx(2)
