@@ -125,6 +125,7 @@ def test_a_partition_of_before_the_seals_is_the_same(tiny, tmp_path):
         (lambda arrays: {"indices": (arrays["indices"] + 1) % 24}, "class_counts are not those of the labels"),
         (EDITS["class_counts"], "class_counts are not those of the labels"),
         (lambda arrays: {"offsets": arrays["offsets"] + 1}, "offsets do not fit its 24 indices"),
+        (lambda arrays: {"offsets": np.array([0, 0, 12, 18, 24])}, "offsets do not fit its 24 indices"),
         (lambda arrays: {"class_counts": arrays["class_counts"] + 1}, "class_counts do not fit its 4 clients"),
         (lambda arrays: {"spec": np.array("{")}, "cannot be read"),
     ],
