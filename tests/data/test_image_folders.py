@@ -135,10 +135,8 @@ PACS = ["photo", "art_painting", "cartoon", "sketch"]
     ("folders", "keys", "message"),
     [
         ([*PACS, "left over"], {}, None),
-        (["photo", "cartoon", "sketch"], {}, r"data\.pacs\.path: '.*in': domain folder 'art_painting' is missing"),
-        (["Art_Painting", *PACS[2:], "photo"], {}, r"is it named 'Art_Painting'\? present: .*; expected the layout <d"),
+        (["photo", "cartoon", "sketch"], {}, r"pacs\.path: '.*in': domain folder 'art_painting' is m.*the layout <d"),
         (PACS, {"domains": [*PACS[:3], "sketches"]}, r"data\.pacs\.domains: .* 'sketches' is missing; .* 'sketch'"),
-        (["photo"], {"domains": ["photo"]}, r"data\.pacs\.domains: 1 folders .* photo, art_painting, cartoon, sketch"),
         (["photo"], {"obtain": "Ask the authors."}, r"Ask the authors\."),
         (PACS, {"resize": 7}, r"data\.pacs\.resize: 7 is not allowed; .* at least size, 8"),
     ],
@@ -248,22 +246,16 @@ def test_transparency_rotation_and_frames_are_counted_and_change_nothing(tmp_pat
 
 
 def test_the_log_of_a_fetch_counts_images_that_are_not_as_in_their_files(tmp_path, capsys):
-    for number, (name, level) in enumerate(zip(PLAIN, (1, 2, 3, 1), strict=True)):
+    for number, name in enumerate(PLAIN):
         Path(tmp_path, "in", name).mkdir(parents=True)
-        Image.new("RGBA" if number < 2 else "RGB", (8, 8), (level, 0, 0)).save(tmp_path / "in" / name / "1.png")
-    images = folder(tmp_path, spec=PETS).images
-    assert images[:, 0, 0, 0].tolist() == [1, 2, 3, 1]
-    assert capsys.readouterr().err.splitlines() == [
-        "dataset 'pets': warning: images with transparency, dropped: 2",
-        "dataset 'pets': warning: images with several labels: 1",
-        "dataset 'pets': warning: images with equals in training and test data: 1",
-    ]
+        Image.new("RGBA" if number < 2 else "RGB", (8, 8), (number, 0, 0)).save(tmp_path / "in" / name / "1.png")
+    assert folder(tmp_path, spec=PETS).images[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert capsys.readouterr().err == "dataset 'pets': warning: images with transparency, dropped: 2\n"
 
 
 @pytest.mark.parametrize(
     ("train", "labels", "test", "warnings"),
     [
-        ([1, 2, 3], [0, 1, 0], [4, 5], []),
         ([1, 1, 3], [0, 0, 1], [4, 5], []),
         ([1, 1, 3], [0, 1, 1], [4, 5], ["several labels: 1"]),
         ([1, 2, 3], [0, 1, 0], [1, 2], ["several labels: 1", "equals in training and test data: 2"]),

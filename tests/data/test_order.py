@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import runpy
 import sys
@@ -100,7 +101,6 @@ def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests(ours):
     ("changes", "message"),
     [
         ({"train_labels": (np.arange(12) + 1) % 3}, r"was written for other images.*remove `order`"),
-        ({"test_images": np.zeros((6, 8, 8, 3), np.uint8)}, "was written for other images"),
         ({"test_images": np.zeros((6, 5, 5, 3), np.uint8)}, "was written for other images"),
         (
             {"train_images": np.zeros((9, 8, 8, 3), np.uint8), "train_labels": np.arange(9) % 3},
@@ -125,10 +125,8 @@ GOOD = {"train": np.arange(12), "test": np.arange(6), "digest": "x"}
         ({"digest": None}, "digest"),
         ({"train": np.zeros(12, int)}, "train does not name every position once"),
         ({"train": np.arange(12).reshape(3, 4)}, "train does not name every position once"),
-        ({"train": np.array(0)}, "train does not name every position once"),
         ({"test": np.arange(6.0)}, "test does not name every position once"),
         ({"digest": np.array(["x", "y"])}, "digest is not a text"),
-        ({"digest": 7}, "digest is not a text"),
     ],
 )
 def test_a_file_that_holds_no_order_is_refused(changes, message):
@@ -138,36 +136,24 @@ def test_a_file_that_holds_no_order_is_refused(changes, message):
     assert not Path("out/dataset.json").exists()
 
 
-def a_text(path: Path) -> None:
-    path.write_text("the order of things")
-
-
-def an_array(path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, np.arange(12))
-
-
-def no_arrays(path: Path, content: bytes = b"none") -> None:
-    with zipfile.ZipFile(path, "w") as file:
+def members(content: bytes) -> bytes:
+    """Return an archive whose arrays are ``content`` each."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
         for name in GOOD:
-            file.writestr(f"{name}.npy", content)
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
 
 
-def claims_more_than_there_is(path: Path) -> None:
-    header = b"\x93NUMPY\x01\x00" + (78).to_bytes(2, "little")
-    form = b"{'descr': '<i8', 'fortran_order': False, 'shape': (10000000000000,), }"
-    no_arrays(path, header + form.ljust(77) + b"\n")
+#: The header of an array of 80 TB.
+FORM = b"{'descr': '<i8', 'fortran_order': False, 'shape': (10000000000000,)}"
+HUGE = b"\x93NUMPY\x01\x00\x4e\x00" + FORM.ljust(77) + b"\n"
 
 
-def cut(path: Path) -> None:
-    np.savez(path, **GOOD)
-    path.write_bytes(path.read_bytes()[:-40])
-
-
-@pytest.mark.parametrize("make", [a_text, an_array, no_arrays, claims_more_than_there_is, cut])
-def test_a_file_of_another_kind_is_refused_before_anything_is_downloaded(make, monkeypatch):
+@pytest.mark.parametrize("content", [b"the order of things", members(b"none"), members(HUGE), members(HUGE)[:-40]])
+def test_a_file_of_another_kind_is_refused_before_anything_is_downloaded(content, monkeypatch):
     monkeypatch.setattr(published, "CIFAR10", None)
-    make(Path("order.npz"))
+    Path("order.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"order\.npz cannot be read as one that studies/order\.py wrote") as caught:
         sources.fetch({**tiny_data.SPEC, "source": CIFAR}, "out")
     assert "allow_pickle" not in str(caught.value)

@@ -77,16 +77,8 @@ def test_altered_labels_are_not_partitioned(tiny, tmp_path):
     partitions.check(partition, datasets.load(tiny), path)
 
 
-def exchanged(arrays):
-    """Two clients exchange images of one class: all counts stay."""
-    labels, indices = np.arange(30) % 3, arrays["indices"].copy()
-    first, second = (next(at for at in places if labels[indices[at]] == 0) for places in (range(6), range(6, 24)))
-    indices[[first, second]] = indices[[second, first]]
-    return {"indices": indices}
-
-
 EDITS = {
-    "indices": exchanged,
+    "indices": lambda arrays: {"indices": arrays["indices"][[1, 0, *range(2, 24)]]},
     "test": lambda arrays: {"test": np.arange(6)},
     "class_counts": lambda arrays: {"class_counts": arrays["class_counts"][:, ::-1]},
     "spec": lambda arrays: {"spec": np.array(str(arrays["spec"]).replace('"seed": 1', '"seed": 2'))},
@@ -107,19 +99,18 @@ def test_a_sealed_partition_that_was_edited_or_cut_is_refused(edit, tiny):
         partitions.load(path)
 
 
-def test_a_partition_of_before_the_seals_is_the_same(tiny, tmp_path):
+def test_a_partition_of_before_the_seals_is_the_same(tiny):
     path, partition = make(tiny, IID)
-    np.savez(tmp_path / "old.npz", **without_seal(path))
-    before = partitions.load(tmp_path / "old.npz")
+    np.savez(path, **without_seal(path))
+    before = partitions.load(path)
     assert partition.digest == before.digest == "dbb748a2d912e7592de9824b00e1d1438ccc6914c0e2f80b5b3f48a00aa2c5d2"
-    partitions.check(before, datasets.load(tiny), "old.npz")
+    partitions.check(before, datasets.load(tiny), path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (EDITS["test"], "test is not the test images of its dataset"),
-        (lambda arrays: {"test": arrays["test"][1:]}, "test is not the test images of its dataset"),
         (lambda arrays: {"indices": arrays["indices"] + 3}, "indices contains an image that is not for training"),
         (lambda arrays: {"indices": arrays["indices"] - 30}, "indices contains an image that is not for training"),
         (lambda arrays: {"indices": (arrays["indices"] + 1) % 24}, "class_counts are not those of the labels"),
@@ -174,9 +165,8 @@ def test_shares_of_client_test_images_by_hand():
 def test_client_test_draws_are_with_replacement_and_each_clients_own():
     labels, test, parts = np.zeros(5000, dtype=int), np.arange(4000, 5000), list(np.arange(4000).reshape(4, 1000))
     drawn = draw_client_test(labels, parts, test, 1000, 1)
-    for images in drawn:
-        distinct = len(np.unique(images))
-        assert abs(distinct - 1000 * (1 - np.exp(-1))) < 60, "1000 draws of 1000 leave out a share 1/e"
+    distinct = [len(np.unique(images)) for images in drawn]
+    assert distinct == pytest.approx([1000 * (1 - np.exp(-1))] * 4, abs=60), "1000 draws leave out a share 1/e"
     assert not np.array_equal(drawn[0], drawn[1])
     again = draw_client_test(labels, parts[:2], test, 1000, 1)
     assert np.array_equal(drawn[1], again[1]), "other clients' number does not matter"

@@ -12,7 +12,7 @@ from flatfed.data.streams import PURPOSES, stream, torch_seed
 
 def test_equal_keys_have_equal_numbers_and_others_other_ones():
     assert np.array_equal(stream(1, "batches", 3, 4).random(5), stream(1, "batches", 3, 4).random(5))
-    assert torch_seed(1, "weights") == torch_seed(1, "weights")
+    assert torch_seed(1, "dropout", 3) == torch_seed(1, "dropout", 3) != torch_seed(1, "dropout", 4)
     keys = list(itertools.product((0, 1, 2), ("batches", "augmentation"), range(4), range(4)))
     assert len({float(stream(*key).random()) for key in keys}) == len(keys)
     assert len(set(PURPOSES.values())) == len(PURPOSES)
