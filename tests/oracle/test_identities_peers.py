@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from exact import EVERYBODY, EXECUTORS, FULL, RING, TOLERANCE, gap, model, run
+from exact import EXECUTORS, RING, TOLERANCE, gap, model, run
 
 from harness import SIZES
 
@@ -82,40 +82,3 @@ def test_gossip_on_a_fixed_graph_is_a_power_of_w(tmp_path, graph, q):
     slowest = torch.from_numpy(vectors[:, np.abs(values).argmax()])[:, None]
     found.state.store["model"].copy_(slowest.expand_as(before))
     assert float(mix(found)[:, 0].norm()) == pytest.approx(shrink**q, abs=TOLERANCE)
-
-
-def test_dpsgd_is_mixing_plus_the_step_at_ones_own_model(tmp_path):
-    """x_i <- sum_l w_il x_l + (x_i^K - x_i), with x_i^K from W = I."""
-    alone, found = peers(tmp_path, "dfedavg"), peers(tmp_path, "dpsgd")
-    alone.topology.mixing = lambda round_, step=0: np.eye(M)
-    before = apart(found)
-    apart(alone)
-    mixed = torch.from_numpy(found.topology.mixing(0)) @ before
-    assert gap(models(found), mixed + models(alone) - before) < TOLERANCE
-
-
-@pytest.mark.parametrize("graph", ["ring", "exponential"])
-def test_mixing_before_or_after_training_gives_one_consensus(tmp_path, graph):
-    """On a fixed graph the models after W are one another's: the mean over nodes is the same in every round."""
-    topology = {"graph": graph}
-    first = peers(tmp_path, "dpsgd", {"order": "official_code"}, topology=topology)
-    last = peers(tmp_path, "dfedavg", topology=topology)
-    for _ in range(3):
-        before, after = models(first), models(last)
-        assert gap(torch.from_numpy(first.topology.mixing(0)) @ before, after) < TOLERANCE
-        assert gap(first.server["w"], last.server["w"]) < TOLERANCE
-        assert gap(before, after) > 1e-4
-
-
-@pytest.mark.parametrize("name", ["dfedavg", "dfedsam"])
-def test_on_the_full_graph_gossip_is_the_servers_mean_from_then_on(tmp_path, name):
-    """Nodes that begin apart are one after a round, and go on as the clients of a server do."""
-    found, server = peers(tmp_path, name, **FULL), run(tmp_path, name.removeprefix("d"), **EVERYBODY)
-    apart(found)
-    models(found)
-    server.server["w"].copy_(found.server["w"])
-    server.round = 1
-    for _ in range(2):
-        found.advance(), server.advance()
-    assert gap(found.server["w"], server.server["w"]) < TOLERANCE
-    assert gap(found.state.store["model"], found.server["w"]) < TOLERANCE
