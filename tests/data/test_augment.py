@@ -26,9 +26,8 @@ def test_equals_the_slow_implementation_on_every_image():
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (6, 50, 3, 10, 12)).astype(np.uint8)
     draws = augment.draw(rng, 6, 50, "crop_flip_half")
-    out = augment.batch(
-        torch.from_numpy(images), MEAN, STD, torch.from_numpy(draws), "crop_flip_half", torch.float64
-    ).numpy()
+    tensors = torch.from_numpy(images), MEAN, STD, torch.from_numpy(draws)
+    out = augment.batch(*tensors, "crop_flip_half", torch.float64).numpy()
     assert out.shape == images.shape
     for i in np.ndindex(6, 50):
         assert np.abs(out[i] - slow(images[i], draws[i])).max() < 1e-6

@@ -1,17 +1,157 @@
-"""Image files of every mode of Pillow, and what the log of a fetch says about them."""
+"""Folders of images: domains, image files of every mode of Pillow, and what the log of a fetch says about them."""
 
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageMode
+from tiny_data import fetch, pictures
 
+from flatfed import plan
 from flatfed.data import dataset as datasets
-from flatfed.data import sources
+from flatfed.data import image_folders
 from flatfed.data.image_folders import Pictures, eight_bits
-from flatfed.errors import DataError
+from flatfed.errors import ConfigError, DataError
+from flatfed.plan import run_specs
+from repository import ROOT
+
+OFFICE = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
+PETS = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
+FOLDERS = ["art/cat", "art/dog", "real_world/cat", "real_world/dog"]
+PLAIN = ["train/cat", "train/dog", "test/cat", "test/dog"]
+
+
+def folder(tmp_path, out="out", spec=OFFICE, **keys):
+    return fetch(tmp_path / out, "imagefolder", tmp_path / "in", spec, size=8, **keys)
+
+
+def test_folders_of_parts_and_of_domains(tmp_path):
+    pictures(tmp_path / "in", PLAIN, count=2)
+    plain = folder(tmp_path, spec=PETS)
+    assert (plain.train, plain.test) == (4, 4) and plain.labels.tolist() == [0, 0, 1, 1] * 2
+    assert plain.images[1, :, 0, 0].tolist() == [40, 0, 200]
+    with pytest.raises(DataError, match=r"2 class folders .* but `classes: 3`"):
+        folder(tmp_path, spec={**PETS, "classes": 3})
+    with pytest.raises(DataError, match=r"no folder .*expected the layout train/<class>/<image>"):
+        fetch(tmp_path / "out", "imagefolder", tmp_path / "absent", PETS, size=8)
+    domains = folder(tmp_path, spec=PETS, domains=True)
+    assert domains.domain_names == ("test", "train") and np.bincount(domains.domains).tolist() == [4, 4]
+
+
+def test_listed_folders_stand_for_the_domains_in_order(tmp_path):
+    pictures(tmp_path / "in", ["Real World/cat", "Real World/dog", "Art/cat", "Art/dog", "left over/cat"])
+    office = folder(tmp_path, domains=["Art", "Real World"])
+    assert office.domain_names == ("art", "real_world") and (office.train, office.test) == (16, 4)
+    for place, domain, label in [(2, 0, 0), (3, 0, 1), (0, 1, 0), (1, 1, 1)]:
+        images = office.images[(office.domains == domain) & (office.labels == label)]
+        assert sorted(images[:, 0, 0, 0]) == [0, 40, 80, 120, 160], place
+        assert (images[:, 1] == 20 * place).all() and (images[:, 2] == 200).all()
+    assert np.bincount(office.domains[office.train :]).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 30), (30, 41), (9, 9), (33, 11), (12, 13)])
+@pytest.mark.parametrize(("size", "shorter"), [(8, 10), (7, 7), (8, 9), (224, 256)])
+def test_resize_is_torchvisions_resize_and_crop(tmp_path, width, height, size, shorter):
+    from torchvision.transforms.functional import center_crop, resize
+
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "one.png")
+    ours = Pictures([tmp_path / "one.png"], 3, size, "here", shorter)[0:1]
+    theirs = np.asarray(center_crop(resize(Image.fromarray(pixels), shorter), [size, size])).transpose(2, 0, 1)
+    assert (ours[0] == theirs).all()
+    whole = Pictures([tmp_path / "one.png"], 3, size, "here")[0:1]
+    assert (whole[0] == np.asarray(resize(Image.fromarray(pixels), [size, size])).transpose(2, 0, 1)).all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_dataset_is_cut_out_as_its_source_says(tmp_path, channels):
+    from torchvision.transforms.functional import center_crop, resize, rgb_to_grayscale
+
+    slope = np.arange(20 * 12 * 3).reshape(20, 12, 3) % 256
+    originals = [Image.fromarray((slope + 7 * k).astype(np.uint8)) for k in range(4)]
+    for name, picture in zip(PLAIN, originals, strict=True):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        picture.save(tmp_path / "in" / name / "one.png")
+    slopes = folder(tmp_path, spec={**PETS, "shape": [channels, 8, 8]}, resize=10)
+    for image, picture in zip(slopes.images, originals, strict=True):
+        cut = np.asarray(center_crop(resize(rgb_to_grayscale(picture) if channels == 1 else picture, 10), [8, 8]))
+        assert (image == (cut[None] if channels == 1 else cut.transpose(2, 0, 1))).all()
+    assert '"resize": 10' in (tmp_path / "out/dataset.json").read_text()
+    with pytest.raises(DataError, match=r"source\.resize: 7 is not allowed; it must be at least size, 8, which"):
+        folder(tmp_path, spec=PETS, resize=7)
+
+
+def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
+    pictures(tmp_path / "in", FOLDERS)
+    folder(tmp_path, "whole", domains=True)
+    blocks, original = [], Pictures.__getitem__
+
+    def counted(self, part):
+        blocks.append(original(self, part))
+        return blocks[-1]
+
+    monkeypatch.setattr(image_folders.Pictures, "__getitem__", counted)
+    monkeypatch.setattr(datasets, "BLOCK", 3 * 3 * 8 * 8)
+    monkeypatch.setattr(datasets, "PAUSE", 0.0)
+    folder(tmp_path, "blocks", domains=True)
+    assert [len(part) for part in blocks] == [3, 3, 3, 3, 3, 1, 3, 1]
+    assert (tmp_path / "blocks/images.npy").read_bytes() == (tmp_path / "whole/images.npy").read_bytes()
+    assert "dataset 'office': 20 of 20 images written" in capsys.readouterr().err
+
+
+def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
+    pictures(tmp_path / "in", FOLDERS)
+    folder(tmp_path, domains=True)
+    (tmp_path / "in/real_world/dog/4.png").write_bytes(b"garbage")
+    with pytest.raises(DataError, match=r"real_world/dog/4\.png is not a readable image"):
+        folder(tmp_path, domains=True)
+    datasets.verify(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("folders", "keys", "message"),
+    [
+        (["art/cat", "art/dog"], {}, "domain folder 'real_world' is missing.*art.*expected the layout <domain>/<cla"),
+        (["art/cat", "Real World/cat"], {"domains": ["art", "Real world"]}, "is it named 'Real World'"),
+        (["art/cat"], {"domains": ["art"]}, "1 folders are listed; expected one for each of the 2 domains"),
+        ([*FOLDERS[:3], "real_world/cow"], {}, "class folder 'cow' is in 'real_world', not in 'art'"),
+        (FOLDERS[:3], {}, "class folder 'dog' is in 'art', not in 'real_world'"),
+        ([], {"obtain": "Ask the authors."}, r"no folder .*<domain>/<class>/<image>\. Ask the authors\."),
+    ],
+)
+def test_missing_folders_are_named(tmp_path, folders, keys, message):
+    pictures(tmp_path / "in", folders)
+    with pytest.raises(DataError, match=f"'office'.*{message}"):
+        folder(tmp_path, **{"domains": True, **keys})
+
+
+PACS = ["photo", "art_painting", "cartoon", "sketch"]
+
+
+@pytest.mark.parametrize(
+    ("folders", "keys", "message"),
+    [
+        ([*PACS, "left over"], {}, None),
+        (["photo", "cartoon", "sketch"], {}, r"pacs\.path: '.*in': domain folder 'art_painting' is m.*the layout <d"),
+        (PACS, {"domains": [*PACS[:3], "sketches"]}, r"data\.pacs\.domains: .* 'sketches' is missing; .* 'sketch'"),
+        (["photo"], {"obtain": "Ask the authors."}, r"Ask the authors\."),
+        (PACS, {"resize": 7}, r"data\.pacs\.resize: 7 is not allowed; .* at least size, 8"),
+    ],
+)
+def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, folders, keys, message):
+    for name in folders:
+        (tmp_path / "in" / name).mkdir(parents=True)
+    source = {"source": "imagefolder", "path": str(tmp_path / "in"), "size": 8, "domains": True, "resize": 8, **keys}
+    config = {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}}
+    if message is None:
+        assert run_specs.dataset_spec(plan.load(ROOT, config).catalog, "pacs").source.as_written() == source
+        return
+    with pytest.raises(ConfigError, match=message):
+        plan.load(ROOT, config).check()
+
 
 #: Grey values of 16 bits and of 8.
 DEEP, SHALLOW = [0, 128, 257, 32896, 65535], [0, 0, 1, 128, 255]
@@ -31,22 +171,23 @@ def test_the_modes_are_those_of_pillow():
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("target", ["L", "RGB"])
-def test_each_mode_gives_eight_bits_or_is_refused(mode, target):
-    picture, accepted = Image.new(mode, (3, 2)), MODES[mode][target == "RGB"]
-    if accepted:
-        converted = eight_bits(picture, target)
-        assert (converted.mode, converted.size) == (target, (3, 2))
-    else:
-        with pytest.raises(ValueError, match=f"(mode|from) {mode}"):
-            eight_bits(picture, target)
+def test_each_mode_gives_eight_bits_or_is_refused(mode):
+    picture = Image.new(mode, (3, 2))
+    for target, accepted in zip(("L", "RGB"), MODES[mode], strict=True):
+        if accepted:
+            converted = eight_bits(picture, target)
+            assert (converted.mode, converted.size) == (target, (3, 2))
+        else:
+            with pytest.raises(ValueError, match=f"(mode|from) {mode}"):
+                eight_bits(picture, target)
 
 
-def read(path, channels=1, size=None):
+def read(path, channels=3):
+    """Return the pixels of an image file in its size, and the remarks about it."""
     with Image.open(path) as picture:
-        side = size or picture.size[0]
-    pictures = Pictures([path], channels, side, "dataset 'x'")
-    return pictures[0:1][0], dict(pictures.remarks)
+        side = picture.size[0]
+    files = Pictures([path], channels, side, "dataset 'x'")
+    return files[0:1][0], dict(files.remarks)
 
 
 @pytest.mark.parametrize("name", ["deep.png", "deep.tif", "big.tif"])
@@ -68,78 +209,61 @@ def twelve_bits(path):
     path.write_bytes(start + directory + bytes(4))
 
 
-@pytest.mark.parametrize(("kind", "said"), [("<i4", "mode I, 32 bits"), ("<f4", "mode F, 32 bits"), ("", "mode I;16")])
-def test_other_depths_are_refused_with_file_and_mode(tmp_path, kind, said):
+@pytest.mark.parametrize(
+    ("kind", "message"), [("<i4", "mode I, 32 bits"), ("<f4", "mode F, 32 bits"), ("", "mode I;16, 12 bits")]
+)
+def test_other_depths_are_refused_with_file_and_mode(tmp_path, kind, message):
     path = tmp_path / "deep.tif"
     if kind:
         Image.fromarray(np.ones((2, 2), kind)).save(path)
     else:
         twelve_bits(path)
-        said += ", 12 bits"
-    with pytest.raises(DataError, match=rf"'x': .*deep\.tif is not a readable image \({said}; expected 8 or 16"):
-        read(path)
-
-
-def colours(path, **options):
-    pixels = np.arange(192).reshape(8, 8, 3).astype(np.uint8)
-    Image.fromarray(pixels).save(path, **options)
-    return pixels.transpose(2, 0, 1)
+    with pytest.raises(DataError, match=rf"'x': .*deep\.tif is not a readable image \({message}; expected 8 or 16"):
+        read(path, 1)
 
 
 def test_transparency_rotation_and_frames_are_counted_and_change_nothing(tmp_path):
-    rotated = Image.Exif()
+    values = np.arange(192).reshape(8, 8, 3).astype(np.uint8)
+    picture, moving = Image.fromarray(values), [Image.new("RGB", (4, 4), (level, 0, 0)) for level in (10, 200)]
+    rotated, transparent = Image.Exif(), picture.copy()
     rotated[0x0112] = 6
-    plain = colours(tmp_path / "plain.png")
-    assert np.array_equal(read(tmp_path / "plain.png", 3)[0], plain) and read(tmp_path / "plain.png", 3)[1] == {}
-    colours(tmp_path / "rotated.png", exif=rotated)
-    pixels, remarks = read(tmp_path / "rotated.png", 3)
-    assert np.array_equal(pixels, plain) and remarks == {"an EXIF rotation, not applied": 1}
-    with Image.open(tmp_path / "plain.png") as picture:
-        picture.putalpha(9)
-        picture.save(tmp_path / "alpha.png")
-    pixels, remarks = read(tmp_path / "alpha.png", 3)
-    assert np.array_equal(pixels, plain) and remarks == {"transparency, dropped": 1}
-    first, second = (Image.new("RGB", (4, 4), (level, 0, 0)) for level in (10, 200))
-    first.save(tmp_path / "moving.gif", save_all=True, append_images=[second])
-    pixels, remarks = read(tmp_path / "moving.gif", 3)
+    transparent.putalpha(9)
+    picture.save(tmp_path / "plain.png")
+    picture.save(tmp_path / "damaged.png", exif=b"Exif\0\0nonsense")
+    picture.save(tmp_path / "rotated.png", exif=rotated)
+    transparent.save(tmp_path / "alpha.png")
+    moving[0].save(tmp_path / "moving.gif", save_all=True, append_images=moving[1:])
+    for name, remark in (
+        ("plain", {}),
+        ("damaged", {}),
+        ("rotated", {"an EXIF rotation, not applied": 1}),
+        ("alpha", {"transparency, dropped": 1}),
+    ):
+        pixels, remarks = read(tmp_path / f"{name}.png")
+        assert np.array_equal(pixels, values.transpose(2, 0, 1)) and remarks == remark
+    pixels, remarks = read(tmp_path / "moving.gif")
     assert (pixels[0] == 10).all() and remarks == {"several frames, of which the first is used": 1}
 
 
-def test_damaged_metadata_is_no_reason_to_refuse_an_image(tmp_path):
-    plain = colours(tmp_path / "x.png", exif=b"Exif\0\0nonsense")
-    assert np.array_equal(read(tmp_path / "x.png", 3)[0], plain)
-
-
 def test_the_log_of_a_fetch_counts_images_that_are_not_as_in_their_files(tmp_path, capsys):
-    for folder in ("train/a", "train/b", "test/a", "test/b"):
-        (tmp_path / "photos" / folder).mkdir(parents=True)
-    for number, (name, level) in enumerate({"train/a": 1, "train/b": 2, "test/a": 3, "test/b": 1}.items()):
-        Image.new("RGBA" if number < 2 else "RGB", (4, 4), (level, 0, 0)).save(tmp_path / "photos" / name / "1.png")
-    source = {"source": "imagefolder", "path": str(tmp_path / "photos"), "size": 4}
-    sources.fetch({"name": "photos", "classes": 2, "shape": [3, 4, 4], "source": source}, tmp_path / "out")
-    assert capsys.readouterr().err.splitlines() == [
-        "dataset 'photos': warning: images with transparency, dropped: 2",
-        "dataset 'photos': warning: images with several labels: 1",
-        "dataset 'photos': warning: images with equals in training and test data: 1",
-    ]
-    assert datasets.load(tmp_path / "out").images[:, 0, 0, 0].tolist() == [1, 2, 3, 1]
+    for number, name in enumerate(PLAIN):
+        Path(tmp_path, "in", name).mkdir(parents=True)
+        Image.new("RGBA" if number < 2 else "RGB", (8, 8), (number, 0, 0)).save(tmp_path / "in" / name / "1.png")
+    assert folder(tmp_path, spec=PETS).images[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert capsys.readouterr().err == "dataset 'pets': warning: images with transparency, dropped: 2\n"
 
 
 @pytest.mark.parametrize(
-    ("train", "labels", "test", "said"),
+    ("train", "labels", "test", "warnings"),
     [
-        ([1, 2, 3], [0, 1, 0], [4, 5], []),
         ([1, 1, 3], [0, 0, 1], [4, 5], []),
         ([1, 1, 3], [0, 1, 1], [4, 5], ["several labels: 1"]),
         ([1, 2, 3], [0, 1, 0], [1, 2], ["several labels: 1", "equals in training and test data: 2"]),
     ],
 )
-def test_an_image_under_two_labels_or_in_both_parts_is_counted(tmp_path, capsys, train, labels, test, said):
-    images = {part: np.full((len(ids), 2, 2), 0, np.uint8) for part, ids in (("train", train), ("test", test))}
-    for part, ids in (("train", train), ("test", test)):
-        images[part][:, 0, 0] = ids
-    arrays = {"train_images": images["train"], "train_labels": labels, "test_images": images["test"]}
-    np.savez(tmp_path / "x.npz", **arrays, test_labels=[0, 0])
-    spec = {"name": "x", "classes": 2, "shape": [1, 2, 2], "source": {"source": "npz", "path": str(tmp_path / "x.npz")}}
-    sources.fetch(spec, tmp_path / "out")
-    assert capsys.readouterr().err.splitlines() == [f"dataset 'x': warning: images with {text}" for text in said]
+def test_an_image_under_two_labels_or_in_both_parts_is_counted(tmp_path, capsys, train, labels, test, warnings):
+    images = [np.repeat(np.array(levels, np.uint8), 4).reshape(-1, 2, 2) for levels in (train, test)]
+    content = {"train_images": images[0], "train_labels": labels, "test_images": images[1], "test_labels": [0, 0]}
+    np.savez(tmp_path / "x.npz", **content)
+    fetch(tmp_path / "out", "npz", tmp_path / "x.npz", {"name": "x", "classes": 2, "shape": [1, 2, 2]})
+    assert capsys.readouterr().err.splitlines() == [f"dataset 'x': warning: images with {text}" for text in warnings]

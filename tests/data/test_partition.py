@@ -1,221 +1,43 @@
-"""Partitions: the official code's class totals exactly, and what every scheme promises."""
+"""Files of partitions, test images of clients, the validation part that choices are made on."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from tiny_data import save
 
 from flatfed.data import dataset as datasets
-from flatfed.data import keys
 from flatfed.data import partition as partitions
-from flatfed.data.schemes import SCHEMES
+from flatfed.data.partition import Partition, draw_client_test, hold_out
 from flatfed.errors import DataError
 
-LABELS = np.repeat(np.arange(10), 5000)
-
-
-def deal(labels=LABELS, **spec):
-    spec = {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec}
-    return partitions.assign(labels, keys.check_partition(spec))
-
-
-@pytest.mark.parametrize(
-    ("spec", "totals", "distinct"),
-    [
-        (
-            {"scheme": "dirichlet", "alpha": 0.6},
-            [4869, 5221, 4226, 4825, 5659, 4921, 5006, 5381, 4931, 4961],
-            48733,
-        ),
-        (
-            {"scheme": "dirichlet", "alpha": 0.1},
-            [6119, 5752, 5607, 4156, 5041, 4836, 6272, 3957, 3249, 5011],
-            46198,
-        ),
-        (
-            {"scheme": "pathological", "classes_per_client": 6},
-            [4382, 5193, 5349, 5420, 4777, 4694, 4926, 5211, 4861, 5187],
-            None,
-        ),
-        (
-            {"scheme": "pathological", "classes_per_client": 3},
-            [5157, 5272, 4614, 5604, 5204, 4751, 5153, 4653, 4954, 4638],
-            None,
-        ),
-        (
-            {"scheme": "dirichlet", "alpha": 0.1, "clients": 200},
-            [6062, 5369, 5426, 4361, 5524, 4755, 5097, 4229, 4476, 4701],
-            None,
-        ),
-    ],
-)
-def test_official_sampler_gives_the_official_class_totals_of_seed_20(spec, totals, distinct):
-    parts = deal(seed=20, sampler="official", **spec)
-    everything = np.concatenate(parts)
-    assert np.bincount(LABELS[everything]).tolist() == totals
-    assert distinct is None or len(np.unique(everything)) == distinct
-    assert {len(part) for part in parts} == {50_000 // spec.get("clients", 100)}
-
-
-def test_official_draws_followed_by_hand():
-    """Two clients, two classes, four images: the official sequence of legacy draws in the plainest words."""
-    labels = np.array([0, 0, 1, 1])
-    rng = np.random.RandomState(5)
-    order = rng.permutation(4).tolist()
-    shares = rng.dirichlet([0.5, 0.5], 2)
-    pools = {c: [i for i in order if labels[i] == c] for c in (0, 1)}
-    unused = {c: list(pool) for c, pool in pools.items()}
-    hands: list[list[int]] = [[], []]
-    while len(hands[0]) + len(hands[1]) < 4:
-        client = rng.randint(2)
-        if len(hands[client]) == 2:
-            continue
-        while True:
-            c = 0 if rng.uniform() <= shares[client, 0] else 1
-            if unused[c]:
-                break
-            unused[c] = list(pools[c])
-        hands[client].append(unused[c].pop())
-    parts = deal(labels, scheme="dirichlet", alpha=0.5, classes=2, clients=2, seed=5, sampler="official")
-    assert [part[::-1].tolist() for part in parts] == hands
-
-
-CASES = [
-    {"scheme": "iid"},
-    {"scheme": "iid", "balanced": True},
-    {"scheme": "iid", "sampler": "official"},
-    {"scheme": "dirichlet", "alpha": 0.1, "replacement": True},
-    {"scheme": "dirichlet", "alpha": 0.1, "replacement": False},
-    {"scheme": "pathological", "classes_per_client": 3},
-    {"scheme": "pathological", "classes_per_client": 3, "sampler": "official"},
-    {"scheme": "shards", "shards_per_client": 2, "assignment": "different_classes"},
-    {"scheme": "shards", "shards_per_client": 2, "assignment": "permutation"},
-    {"scheme": "central", "clients": 1},
-]
-
-
-def test_every_scheme_has_a_case():
-    assert {case["scheme"] for case in CASES} == set(SCHEMES)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_equal_sizes_reproducible_and_different_for_another_seed(case):
-    labels = np.random.default_rng(3).integers(0, 10, 1000)
-    spec = {"clients": 20, **case}
-    parts, again, other = deal(labels, **spec), deal(labels, **spec), deal(labels, **spec, seed=2)
-    assert {len(part) for part in parts} == {1000 // spec["clients"]}
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-    assert case["scheme"] == "central" or any(not np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
-    everything = np.concatenate(parts)
-    assert everything.min() >= 0 and everything.max() < 1000
-    if case["scheme"] in ("iid", "shards", "central") or case.get("replacement") is False:
-        assert len(np.unique(everything)) == len(everything)
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case["scheme"] != "central"], ids=str)
-def test_a_central_deal_can_have_the_images_of_the_clients_of_another(case):
-    """Client after client, those dealt twice twice; the seed is that of the whole."""
-    labels = np.random.default_rng(3).integers(0, 10, 1000)
-    clients = {"clients": 20, **case}
-    for seed in (1, 2):
-        (whole,) = deal(labels, scheme="central", clients=1, images_of=clients, seed=seed)
-        assert whole.tolist() == np.concatenate(deal(labels, **clients, seed=seed)).tolist()
-
-
-def test_the_remainder_is_left_out_or_goes_to_the_first_client():
-    labels = np.zeros(23, dtype=int)
-    assert {len(p) for p in deal(labels, scheme="iid", clients=5)} == {4}
-    official = deal(labels, scheme="iid", clients=5, sampler="official")
-    assert [len(p) for p in official] == [7, 4, 4, 4, 4]
-    pools = deal(np.arange(23) % 2, scheme="dirichlet", alpha=1.0, classes=2, clients=5, sampler="official")
-    assert [len(p) for p in pools] == [7, 4, 4, 4, 4]
-
-
-def test_pathological_clients_have_their_number_of_classes():
-    parts = deal(scheme="pathological", classes_per_client=3)
-    assert {len(np.unique(LABELS[part])) for part in parts} == {3}
-
-
-def test_balanced_iid_clients_have_equal_classes():
-    labels = np.repeat(np.arange(100), 500)
-    parts = deal(labels, scheme="iid", balanced=True, classes=100)
-    assert all((np.bincount(labels[part], minlength=100) == 5).all() for part in parts)
-
-
-def test_dirichlet_shares_have_the_right_spread():
-    """The variance of a Dirichlet share is (1/C)(1 - 1/C) / (C alpha + 1)."""
-    counts = np.stack([np.bincount(LABELS[p], minlength=10) for p in deal(scheme="dirichlet", alpha=0.6, clients=500)])
-    expected = np.sqrt(0.09 / 7 + 0.09 / 100)
-    assert (counts / counts.sum(axis=1, keepdims=True)).std() == pytest.approx(expected, rel=0.08)
-
-
-def test_a_class_pool_is_walked_through_before_it_repeats():
-    parts = deal(np.repeat([0, 1], 10), scheme="dirichlet", alpha=1e-3, classes=2, clients=4)
-    everything = np.concatenate(parts)
-    uses = np.bincount(everything, minlength=20)
-    for pool in (uses[:10], uses[10:]):
-        assert pool.max() - pool.min() <= 1
-
-
-@pytest.mark.parametrize("sampler", ["keyed", "official"])
-def test_a_class_of_one_image_serves_every_client_that_wants_it(sampler):
-    labels = np.concatenate([np.repeat(np.arange(9), 50), [9]])
-    parts = deal(labels, scheme="pathological", classes_per_client=3, clients=10, sampler=sampler)
-    assert (np.concatenate(parts) == 450).sum() > 1
-
-
-def test_without_replacement_ends_even_when_every_share_is_one_class():
-    parts = deal(np.repeat(np.arange(10), 10), scheme="dirichlet", alpha=1e-4, clients=10, replacement=False)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(100))
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"scheme": "iid", "clients": 50_001}, "50001 clients, but 'test' has 50000 training images"),
-        ({"scheme": "dirichelt"}, "unknown value 'dirichelt'; did you mean 'dirichlet'"),
-        ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 is more than the 10"),
-        (
-            {"scheme": "shards", "shards_per_client": 501, "assignment": "permutation"},
-            "100 clients x 501 shards are more",
-        ),
-        ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11}, "class 10 of 11 has no training image"),
-        ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11, "sampler": "official"}, "class 10 of 11 has no training"),
-        ({"scheme": "dirichlet", "alpha": 0}, "alpha: 0 is not allowed; expected greater than 0"),
-        ({"scheme": "dirichlet", "alpha": 1e-9, "sampler": "official"}, "alpha is so small"),
-        ({"scheme": "dirichlet", "alpha": 1, "replacement": False, "sampler": "official"}, "without replacement"),
-        ({"scheme": "iid", "balanced": True, "sampler": "official"}, "has no class-balanced partition that can be"),
-        (
-            {"scheme": "shards", "shards_per_client": 2, "assignment": "permutation", "sampler": "official"},
-            "has no shards; allowed here: keyed",
-        ),
-        (
-            {"scheme": "shards", "shards_per_client": 0, "assignment": "permutation"},
-            "shards_per_client: 0 is not allowed; expected at least 1",
-        ),
-        ({"scheme": "iid", "sampler": "oficial"}, "unknown value 'oficial'; did you mean 'official'"),
-        ({"scheme": "iid", "clients": 0}, "clients: 0 is not allowed; expected at least 1"),
-    ],
-)
-def test_what_cannot_be_dealt_is_refused(spec, message):
-    with pytest.raises(DataError, match=message):
-        deal(**spec)
-
-
-DEAL = {"dataset": "tiny", "seed": 1, "scheme": "iid", "clients": 4, "classes": 3}
+IID = {"dataset": "tiny", "seed": 1, "scheme": "iid", "clients": 4, "classes": 3}
+OFFICE = {"dataset": "office", "seed": 1, "classes": 4}
+LEAVE_OUT = {**OFFICE, "scheme": "domain", "held_out": 1, "clients_per_domain": 5}
+DIRICHLET = {**OFFICE, "scheme": "dirichlet", "alpha": 0.3, "clients": 6}
 
 
 @pytest.fixture
 def tiny(tmp_path):
-    """The folder of a data set of 24 training and 6 test images in three classes."""
-    images = np.zeros((30, 1, 8, 8), dtype=np.uint8)
-    labels = np.arange(30) % 3
-    spec = keys.DatasetSpecification(name="tiny", classes=3, shape=[1, 8, 8], source={"source": "npz", "path": "x"})
-    parts = (datasets.Part(images[part], labels[part]) for part in (slice(24), slice(24, None)))
-    datasets.save(tmp_path / "tiny", spec, datasets.Images(*parts))
-    return tmp_path / "tiny"
+    """The folder of a dataset of 24 training and 6 test images in three classes."""
+    return save(tmp_path, "tiny", 3, 24, 6)
+
+
+@pytest.fixture
+def office(tmp_path):
+    """80 images in four classes and three domains, the last fifth of every domain in the test part, as sources do."""
+    numbers = [np.repeat([0, 1, 2], sizes) for sizes in ((19, 32, 14), (4, 8, 3))]
+    return save(tmp_path, "office", 4, 65, 15, (*numbers, ["art", "clipart", "product"]))
+
+
+def make(folder, content, name="part.npz"):
+    """Partition the dataset in ``folder``; return the file and the partition in it."""
+    path = folder.parent / name
+    partitions.make(content, folder, path)
+    return path, partitions.load(path)
 
 
 def without_seal(path):
@@ -223,30 +45,40 @@ def without_seal(path):
     return {name: value for name, value in np.load(path).items() if name != "sha256"}
 
 
+def test_a_file_is_that_of_its_specification_and_wrong_ones_leave_it(tiny):
+    path, partition = make(tiny, IID)
+    first = path.read_bytes()
+    make(tiny, IID)
+    assert path.read_bytes() == first
+    assert len(partition.offsets) == 5 and partition.class_counts.sum() == 24
+    assert partition.test.tolist() == list(range(24, 30))
+    assert partition.spec["dataset_digest"] == datasets.load(tiny).digest
+    for wrong, message in (
+        ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),
+        ({"classes": 4}, "holds 3 classes, but the partition is of 4"),
+        ({"clients": 25}, "25 clients, but 'tiny' has 24 training images"),
+    ):
+        with pytest.raises(DataError, match=message):
+            make(tiny, {**IID, **wrong})
+    assert path.read_bytes() == first
+
+
 def test_altered_labels_are_not_partitioned(tiny, tmp_path):
-    """They have their old time, and their shape: only the digest of the data set tells."""
-    file, out = tiny / "labels.npy", tmp_path / "part.npz"
+    """They have their old time, and their shape: only the digest of the dataset tells."""
+    file = tiny / "labels.npy"
     content, times = file.read_bytes(), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
     np.save(file, np.load(file)[::-1].copy())
     os.utime(file, ns=times)
     with pytest.raises(DataError, match=r"tiny: the arrays are not those of dataset\.json; delete the folder"):
-        partitions.make(DEAL, tiny, out)
-    assert not out.exists()
+        make(tiny, IID)
+    assert not (tmp_path / "part.npz").exists()
     file.write_bytes(content)
-    partitions.make(DEAL, tiny, out)
-    partitions.check(partitions.load(out), datasets.load(tiny), "part.npz")
-
-
-def exchanged(arrays):
-    """Two clients exchange images of one class: all counts stay."""
-    labels, indices = np.arange(30) % 3, arrays["indices"].copy()
-    first, second = (next(at for at in places if labels[indices[at]] == 0) for places in (range(6), range(6, 24)))
-    indices[[first, second]] = indices[[second, first]]
-    return {"indices": indices}
+    path, partition = make(tiny, IID)
+    partitions.check(partition, datasets.load(tiny), path)
 
 
 EDITS = {
-    "indices": exchanged,
+    "indices": lambda arrays: {"indices": arrays["indices"][[1, 0, *range(2, 24)]]},
     "test": lambda arrays: {"test": np.arange(6)},
     "class_counts": lambda arrays: {"class_counts": arrays["class_counts"][:, ::-1]},
     "spec": lambda arrays: {"spec": np.array(str(arrays["spec"]).replace('"seed": 1', '"seed": 2'))},
@@ -255,71 +87,156 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_a_sealed_partition_that_was_edited_is_refused(edit, tiny, tmp_path):
-    path = tmp_path / "part.npz"
-    partitions.make(DEAL, tiny, path)
+@pytest.mark.parametrize("edit", [*EDITS, None])
+def test_a_sealed_partition_that_was_edited_or_cut_is_refused(edit, tiny):
+    path, _ = make(tiny, IID)
     arrays = dict(np.load(path))
-    np.savez(path, **{**arrays, **edit(arrays)})
+    if edit:
+        np.savez(path, **{**arrays, **EDITS[edit](arrays)})
+    else:
+        path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match=r"part\.npz: cannot be read as a partition .*; delete it to rebuild it"):
         partitions.load(path)
 
 
-def test_a_partition_of_before_the_seals_is_the_same(tiny, tmp_path):
-    path, old = tmp_path / "part.npz", tmp_path / "old.npz"
-    partitions.make(DEAL, tiny, path)
-    np.savez(old, **without_seal(path))
-    found, before = partitions.load(path), partitions.load(old)
-    assert found.digest == before.digest == "dbb748a2d912e7592de9824b00e1d1438ccc6914c0e2f80b5b3f48a00aa2c5d2"
-    partitions.check(before, datasets.load(tiny), "old.npz")
+def test_a_partition_of_before_the_seals_is_the_same(tiny):
+    path, partition = make(tiny, IID)
+    np.savez(path, **without_seal(path))
+    before = partitions.load(path)
+    assert partition.digest == before.digest == "dbb748a2d912e7592de9824b00e1d1438ccc6914c0e2f80b5b3f48a00aa2c5d2"
+    partitions.check(before, datasets.load(tiny), path)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (EDITS["test"], "test is not the test images of its dataset"),
-        (lambda arrays: {"test": arrays["test"][1:]}, "test is not the test images of its dataset"),
         (lambda arrays: {"indices": arrays["indices"] + 3}, "indices contains an image that is not for training"),
         (lambda arrays: {"indices": arrays["indices"] - 30}, "indices contains an image that is not for training"),
         (lambda arrays: {"indices": (arrays["indices"] + 1) % 24}, "class_counts are not those of the labels"),
         (EDITS["class_counts"], "class_counts are not those of the labels"),
+        (lambda arrays: {"offsets": arrays["offsets"] + 1}, "offsets do not fit its 24 indices"),
+        (lambda arrays: {"offsets": np.array([0, 0, 12, 18, 24])}, "offsets do not fit its 24 indices"),
+        (lambda arrays: {"class_counts": arrays["class_counts"] + 1}, "class_counts do not fit its 4 clients"),
+        (lambda arrays: {"spec": np.array("{")}, "cannot be read"),
     ],
 )
-def test_an_old_partition_is_compared_with_its_data(change, words, tiny, tmp_path):
-    path = tmp_path / "part.npz"
-    partitions.make({**DEAL, "seed": 2}, tiny, path)
+def test_an_old_partition_is_compared_with_its_data(change, message, tiny):
+    path, _ = make(tiny, {**IID, "seed": 2})
     arrays = without_seal(path)
     np.savez(path, **{**arrays, **change(arrays)})
-    with pytest.raises(DataError, match=f"part.npz: {words}.*; delete it to rebuild it"):
+    with pytest.raises(DataError, match=f"part.npz: {message}.*; delete it to rebuild it"):
         partitions.check(partitions.load(path), datasets.load(tiny), "part.npz")
 
 
-def test_file_round_trip_and_damage(tiny, tmp_path):
-    path = tmp_path / "part.npz"
-    partitions.make(DEAL, tiny, path)
-    first = path.read_bytes()
-    partitions.make(DEAL, tiny, path)
-    assert path.read_bytes() == first
-    found = partitions.load(path)
-    assert len(found.offsets) == 5 and found.class_counts.sum() == 24 and found.test.tolist() == list(range(24, 30))
-    assert found.spec["dataset_digest"] == datasets.load(tiny).digest
-    for wrong, message in (
-        ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),
-        ({"classes": 4}, "holds 3 classes, but the partition is of 4"),
-        ({"clients": 25}, "25 clients, but 'tiny' has 24 training images"),
-    ):
-        with pytest.raises(DataError, match=message):
-            partitions.make({**DEAL, **wrong}, tiny, path)
-    assert path.read_bytes() == first
+def test_the_domain_left_out_is_the_test_set(office):
+    data, (_, partition) = datasets.load(office), make(office, LEAVE_OUT)
+    partitions.check(partition, data, "part.npz")
+    assert np.array_equal(partition.test, np.flatnonzero(data.domains == 1))
+    assert sorted(partition.indices) == np.flatnonzero(data.domains != 1).tolist()
+    with pytest.raises(DataError, match="test is not the test images of its dataset"):
+        partitions.check(replace(partition, spec={**partition.spec, "held_out": 2}), data, "part.npz")
+
+
+@pytest.mark.parametrize("spec", [LEAVE_OUT, DIRICHLET], ids=["domain", "dirichlet"])
+def test_client_test_images_follow_the_clients_labels(office, spec):
+    labels, (_, plain) = datasets.load(office).labels, make(office, spec)
+    assert plain.client_test is None
+    for count in (1, 7, 13):
+        _, partition = make(office, {**spec, "client_test": count})
+        assert partition.digest != plain.digest
+        assert np.array_equal(plain.indices, partition.indices), "the deal itself stays as it is"
+        for client, drawn in enumerate(partition.client_test):
+            assert len(drawn) == count and np.isin(drawn, partition.test).all()
+            share = count * partition.class_counts[client] / partition.class_counts[client].sum()
+            assert (np.abs(np.bincount(labels[drawn], minlength=4) - share) < 1).all()
+
+
+def test_shares_of_client_test_images_by_hand():
+    """Of 7, 2 and 1 images, 5 have shares 3.5, 1 and 0.5: the one left over goes to the first or the last, by lot."""
+    labels = np.array([0] * 7 + [1] * 2 + [2] + [0, 1, 2] * 4)
+    parts, test = [np.arange(10)] * 200, np.arange(10, 22)
+    counts = [tuple(np.bincount(labels[drawn], minlength=3)) for drawn in draw_client_test(labels, parts, test, 5, 1)]
+    assert set(counts) == {(4, 1, 0), (3, 1, 1)} and 70 < counts.count((4, 1, 0)) < 130
+    counts = {tuple(np.bincount(labels[drawn])) for drawn in draw_client_test(labels, parts, test, 10, 1)}
+    assert counts == {(7, 2, 1)}, "as many as it trains on are its own counts"
+
+
+def test_client_test_draws_are_with_replacement_and_each_clients_own():
+    labels, test, parts = np.zeros(5000, dtype=int), np.arange(4000, 5000), list(np.arange(4000).reshape(4, 1000))
+    drawn = draw_client_test(labels, parts, test, 1000, 1)
+    distinct = [len(np.unique(images)) for images in drawn]
+    assert distinct == pytest.approx([1000 * (1 - np.exp(-1))] * 4, abs=60), "1000 draws leave out a share 1/e"
+    assert not np.array_equal(drawn[0], drawn[1])
+    again = draw_client_test(labels, parts[:2], test, 1000, 1)
+    assert np.array_equal(drawn[1], again[1]), "other clients' number does not matter"
+
+
+def test_wrong_numbers_and_classes_of_client_test_images_are_refused(office):
+    for count, message in ((0, "expected at least 1"), (2.5, "expected a whole num"), (99, "99 for each client, more")):
+        with pytest.raises(DataError, match=f"client_test: {message}|client_test: .*; {message}"):
+            make(office, {**LEAVE_OUT, "client_test": count})
+    assert not (office.parent / "part.npz").exists()
+    with pytest.raises(DataError, match="clients train on class 2, but no test image is of it"):
+        draw_client_test(np.array([0, 1, 2, 0, 1]), [np.arange(3)], np.array([3, 4]), 2, 1)
+    path, _ = make(office, {**LEAVE_OUT, "client_test": 3})
     arrays = without_seal(path)
-    for change, message in (
-        ({"offsets": arrays["offsets"] + 1}, "offsets do not fit its 24 indices"),
-        ({"class_counts": arrays["class_counts"] + 1}, "class_counts do not fit its 4 clients"),
-        ({"spec": np.array("{")}, "cannot be read"),
-    ):
-        np.savez(path, **{**arrays, **change})
-        with pytest.raises(DataError, match=message):
+    for damaged in (arrays["client_test"][1:], arrays["indices"][: len(arrays["client_test"])]):
+        np.savez(path, **{**arrays, "client_test": damaged})
+        with pytest.raises(DataError, match="client_test does not fit"):
             partitions.load(path)
-    path.write_bytes(first[:-40])
-    with pytest.raises(DataError, match=r"part\.npz: cannot be read as a partition"):
-        partitions.load(path)
+
+
+LABELS = np.arange(300) % 10
+
+
+def dealt(parts):
+    """Return a partition of images 0 to 199, of which 200 to 299 are the test images."""
+    counts = np.stack([np.bincount(LABELS[part], minlength=10) for part in parts])
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    drawn = [np.arange(200, 200 + len(part)) for part in parts]
+    return Partition(np.concatenate(parts), offsets, np.arange(200, 300), counts, {}, "digest", drawn)
+
+
+def test_every_client_gives_up_its_share_and_keeps_the_rest_in_order():
+    parts = np.split(np.random.default_rng(0).permutation(200), [9, 30, 130])
+    partition = hold_out(dealt(parts), LABELS, 0.1, seed=1)
+    kept = np.split(partition.indices, partition.offsets[1:-1])
+    assert [len(before) - len(after) for before, after in zip(parts, kept, strict=True)] == [0, 2, 10, 7]
+    for before, after in zip(parts, kept, strict=True):
+        assert after.tolist() == [image for image in before if image not in partition.validation]
+    assert sorted([*partition.indices, *partition.validation]) == list(range(200))
+    assert partition.class_counts.tolist() == [np.bincount(LABELS[part], minlength=10).tolist() for part in kept]
+    assert not len(partition.test) and partition.client_test is None, "the test images are not there"
+    decimal = hold_out(dealt([np.arange(100)]), LABELS, 0.29, seed=1)
+    assert len(decimal.validation) == 29, "0.29 * 100 is 28.999999999999996"
+
+
+def test_validation_is_drawn_by_the_seed_and_for_each_client_by_itself():
+    parts = np.split(np.arange(200), 4)
+    one, again, other = (hold_out(dealt(parts), LABELS, 0.2, seed).validation for seed in (1, 1, 2))
+    assert one.tolist() == again.tolist() != other.tolist()
+    fewer = hold_out(dealt(parts[:2]), LABELS, 0.2, seed=1).validation
+    assert fewer.tolist() == [image for image in one if image < 100]
+    assert len({tuple(one[one // 50 == client] % 50) for client in range(4)}) == 4
+
+
+def test_an_image_of_several_clients_is_held_out_of_all():
+    """Dealt with replacement, as in FedSMOO's official code: clients share images, and have some twice."""
+    rng = np.random.default_rng(3)
+    many = hold_out(dealt([rng.integers(0, 60, 50) for _ in range(6)]), LABELS, 0.2, seed=1)
+    assert not set(many.indices) & set(many.validation)
+    assert len(many.validation) == len(set(many.validation)) > 0
+    few = hold_out(dealt([np.arange(20), np.arange(10, 30), np.array([40, 41, 41])]), LABELS, 0.25, seed=1)
+    one, two, three = map(set, few.client_validation)
+    held = set(few.validation)
+    assert one == held & set(range(20)) and two == held & set(range(10, 30)) and not three
+    assert one & two, "what one gave up of the images that both had is validated on for both"
+    assert one | two == held
+
+
+def test_a_share_that_leaves_nothing_is_refused():
+    with pytest.raises(DataError, match=r"share of 0\.01 holds out no image; clients have at most 50"):
+        hold_out(dealt(np.split(np.arange(200), 4)), LABELS, 0.01, seed=1)
+    with pytest.raises(DataError, match=r"share of 0\.9 leaves client 1 none of its 2 images"):
+        hold_out(dealt([np.arange(20), np.array([3, 3])]), LABELS, 0.9, seed=1)

@@ -1,4 +1,4 @@
-"""Shards of label-sorted images: different classes on every client, at random, whenever there is a way at all."""
+"""Partition schemes: the official code's class totals exactly, what every scheme promises, what is refused."""
 
 from __future__ import annotations
 
@@ -12,16 +12,49 @@ import pytest
 
 from flatfed.data import keys
 from flatfed.data import partition as partitions
+from flatfed.data.schemes import SCHEMES, leave_one_out
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import compatibility, run_specs
 from shipped import EXP
 
 CIFAR10, CIFAR100 = np.repeat(np.arange(10), 5000), np.repeat(np.arange(100), 500)
-
-#: Sixteen digits of what commit 9f431f1 dealt of these labels to 20 clients, seeds 1 to 3, by other schemes and, the
-#: only way there was, by a permutation of the shards.
 MIXED = np.repeat(np.arange(10), 120)[np.random.default_rng(7).permutation(1200)]
-BEFORE = [
+PERMUTATION = {"scheme": "shards", "shards_per_client": 2, "assignment": "permutation"}
+
+
+def deal(labels=CIFAR10, **spec):
+    spec = {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec}
+    return partitions.assign(labels, keys.check_partition(spec))
+
+
+def shards(labels, clients, each=2, seed=1, assignment="different_classes"):
+    spec = {"classes": int(labels.max()) + 1, "clients": clients, "seed": seed}
+    return deal(labels, scheme="shards", shards_per_client=each, assignment=assignment, **spec)
+
+
+DIRICHLET_200 = dict(scheme="dirichlet", alpha=0.1, clients=200)
+#: Specification -> the official class totals of seed 20, and the number of distinct images where it is known.
+OFFICIAL_TOTALS = [
+    (dict(scheme="dirichlet", alpha=0.6), [4869, 5221, 4226, 4825, 5659, 4921, 5006, 5381, 4931, 4961], 48733),
+    (dict(scheme="dirichlet", alpha=0.1), [6119, 5752, 5607, 4156, 5041, 4836, 6272, 3957, 3249, 5011], 46198),
+    (dict(classes_per_client=6), [4382, 5193, 5349, 5420, 4777, 4694, 4926, 5211, 4861, 5187], None),
+    (dict(classes_per_client=3), [5157, 5272, 4614, 5604, 5204, 4751, 5153, 4653, 4954, 4638], None),
+    (DIRICHLET_200, [6062, 5369, 5426, 4361, 5524, 4755, 5097, 4229, 4476, 4701], None),
+]
+
+
+@pytest.mark.parametrize(("spec", "totals", "distinct"), OFFICIAL_TOTALS)
+def test_official_sampler_gives_the_official_class_totals_of_seed_20(spec, totals, distinct):
+    parts = deal(seed=20, sampler="official", **{"scheme": "pathological", **spec})
+    everything = np.concatenate(parts)
+    assert np.bincount(CIFAR10[everything]).tolist() == totals
+    assert distinct is None or len(np.unique(everything)) == distinct
+    assert {len(part) for part in parts} == {50_000 // spec.get("clients", 100)}
+
+
+#: Specifications, with 16 digits of the SHA-256 of what commit 9f431f1 dealt of MIXED to 20 clients, seeds 1 to 3.
+#: The one of different classes is of 20bfba27.
+CASES = [
     ({"scheme": "iid"}, "2e896e0a3e21a586"),
     ({"scheme": "iid", "balanced": True}, "62c7a5e294b27c2a"),
     ({"scheme": "iid", "sampler": "official"}, "102190755915a65f"),
@@ -30,14 +63,98 @@ BEFORE = [
     ({"scheme": "dirichlet", "alpha": 0.1, "replacement": False}, "60955f2d44db874f"),
     ({"scheme": "pathological", "classes_per_client": 3}, "b4ded47683e8f9bf"),
     ({"scheme": "pathological", "classes_per_client": 3, "sampler": "official"}, "fd4150642f7bf68b"),
-    ({"scheme": "shards", "shards_per_client": 2, "assignment": "permutation"}, "5c2ee5b3c619dbf3"),
+    (PERMUTATION, "5c2ee5b3c619dbf3"),
+    ({**PERMUTATION, "assignment": "different_classes"}, "87befecb29ca36df"),
+    ({"scheme": "central", "clients": 1}, None),
 ]
 
 
-def deal(labels, clients, each=2, seed=1, assignment="different_classes"):
-    spec = {"dataset": "test", "seed": seed, "classes": int(labels.max()) + 1, "scheme": "shards", "clients": clients}
-    whole = {**spec, "shards_per_client": each, "assignment": assignment}
-    return partitions.assign(labels, keys.check_partition(whole))
+def test_every_scheme_has_a_case():
+    assert {case["scheme"] for case, _ in CASES} == set(SCHEMES)
+
+
+@pytest.mark.parametrize(("case", "digest"), CASES, ids=str)
+def test_deals_are_those_of_before_of_equal_size_and_keyed_by_the_seed(case, digest):
+    """A central deal can have the images of another's clients: client after client, those dealt twice twice."""
+    spec, total = {"clients": 20, **case}, hashlib.sha256()
+    deals = [deal(MIXED, **spec, seed=seed) for seed in (1, 2, 3)]
+    for parts in deals:
+        assert {len(part) for part in parts} == {1200 // spec["clients"]}
+        total.update(b"".join(part.astype("<i8").tobytes() + b";" for part in parts))
+    assert digest in (None, total.hexdigest()[:16])
+    assert all(np.array_equal(a, b) for a, b in zip(deals[0], deal(MIXED, **spec), strict=True))
+    everything, other = (np.concatenate(parts) for parts in deals[:2])
+    assert everything.min() >= 0 and everything.max() < 1200
+    if case["scheme"] in ("iid", "shards", "central") or case.get("replacement") is False:
+        assert len(np.unique(everything)) == len(everything)
+    if case["scheme"] != "central":
+        assert not np.array_equal(everything, other)
+        (whole,) = deal(MIXED, scheme="central", clients=1, images_of=spec, seed=2)
+        assert whole.tolist() == other.tolist()
+
+
+def test_the_remainder_is_left_out_or_goes_to_the_first_client():
+    for spec, sizes in (
+        ({"scheme": "iid"}, [4, 4, 4, 4, 4]),
+        ({"scheme": "iid", "sampler": "official"}, [7, 4, 4, 4, 4]),
+        ({"scheme": "dirichlet", "alpha": 1.0, "classes": 2, "sampler": "official"}, [7, 4, 4, 4, 4]),
+    ):
+        assert [len(part) for part in deal(np.arange(23) % 2, clients=5, **spec)] == sizes
+
+
+def test_classes_of_clients_and_the_spread_of_dirichlet_shares():
+    """The variance of a Dirichlet share is (1/C)(1 - 1/C) / (C alpha + 1)."""
+    parts = deal(scheme="pathological", classes_per_client=3)
+    assert {len(np.unique(CIFAR10[part])) for part in parts} == {3}
+    parts = deal(CIFAR100, scheme="iid", balanced=True, classes=100)
+    assert all((np.bincount(CIFAR100[part], minlength=100) == 5).all() for part in parts)
+    parts = deal(scheme="dirichlet", alpha=0.6, clients=500)
+    counts = np.stack([np.bincount(CIFAR10[part], minlength=10) for part in parts])
+    expected = np.sqrt(0.09 / 7 + 0.09 / 100)
+    assert (counts / counts.sum(axis=1, keepdims=True)).std() == pytest.approx(expected, rel=0.08)
+
+
+def test_a_class_pool_is_walked_through_before_it_repeats():
+    parts = deal(np.repeat([0, 1], 10), scheme="dirichlet", alpha=1e-3, classes=2, clients=4)
+    uses = np.bincount(np.concatenate(parts), minlength=20)
+    for pool in (uses[:10], uses[10:]):
+        assert pool.max() - pool.min() <= 1
+
+
+@pytest.mark.parametrize("sampler", ["keyed", "official"])
+def test_a_class_of_one_image_serves_every_client_that_wants_it(sampler):
+    labels = np.concatenate([np.repeat(np.arange(9), 50), [9]])
+    parts = deal(labels, scheme="pathological", classes_per_client=3, clients=10, sampler=sampler)
+    assert (np.concatenate(parts) == 450).sum() > 1
+
+
+def test_without_replacement_ends_even_when_every_share_is_one_class():
+    parts = deal(np.repeat(np.arange(10), 10), scheme="dirichlet", alpha=1e-4, clients=10, replacement=False)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(100))
+
+
+OFFICIAL, ELEVEN = {"sampler": "official"}, {"scheme": "dirichlet", "alpha": 1.0, "classes": 11}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"scheme": "iid", "clients": 50_001}, "50001 clients, but 'test' has 50000 training images"),
+        ({"scheme": "dirichelt"}, "unknown value 'dirichelt'; did you mean 'dirichlet'"),
+        ({"scheme": "iid", "clients": 0}, "clients: 0 is not allowed; expected at least 1"),
+        ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 is more than the 10"),
+        ({**PERMUTATION, "shards_per_client": 501}, "100 clients x 501 shards are more"),
+        (ELEVEN, "class 10 of 11 has no training image"),
+        ({**ELEVEN, **OFFICIAL}, "class 10 of 11 has no training"),
+        ({"scheme": "dirichlet", "alpha": 1e-9, **OFFICIAL}, "alpha is so small"),
+        ({"scheme": "dirichlet", "alpha": 1, "replacement": False, **OFFICIAL}, "without replacement"),
+        ({"scheme": "iid", "balanced": True, **OFFICIAL}, "has no class-balanced partition that can be"),
+        ({**PERMUTATION, **OFFICIAL}, "has no shards; allowed here: keyed"),
+    ],
+)
+def test_what_cannot_be_dealt_is_refused(spec, message):
+    with pytest.raises(DataError, match=message):
+        deal(**spec)
 
 
 def cut(labels, clients, each):
@@ -51,147 +168,142 @@ def classes_of(labels, part, each):
     return [set(labels[piece].tolist()) for piece in np.split(part, each)]
 
 
-@pytest.mark.parametrize(("spec", "digest"), BEFORE, ids=str)
-def test_other_schemes_and_the_permutation_deal_what_they_dealt_before(spec, digest):
-    total = hashlib.sha256()
-    for seed in (1, 2, 3):
-        whole = keys.check_partition({"dataset": "test", "seed": seed, "classes": 10, "clients": 20, **spec})
-        for part in partitions.assign(MIXED, whole):
-            total.update(part.astype("<i8").tobytes() + b";")
-    assert total.hexdigest()[:16] == digest
-
-
-@pytest.mark.parametrize("labels", [CIFAR10, CIFAR100], ids=["10 classes", "100 classes"])
-def test_every_client_has_its_shards_of_different_classes(labels):
-    for seed in range(1, 6):
-        parts = deal(labels, 100, seed=seed)
-        assert [len(np.unique(labels[part])) for part in parts] == [2] * 100
-        assert all(np.bincount(labels[part]).max() == 250 for part in parts)
-        assert sorted(np.concatenate(parts).tolist()) == list(range(50_000))
+@pytest.mark.parametrize(("labels", "clients", "each"), [(CIFAR10, 100, 2), (CIFAR100, 100, 2), (MIXED, 20, 10)])
+def test_every_client_has_its_shards_of_different_classes(labels, clients, each):
+    """Ten of each of 20 clients are tight: each class on every client."""
+    for seed in (1, 2):
+        parts = shards(labels, clients, each, seed)
+        assert {len(np.unique(labels[part])) for part in parts} == {each}
+        assert sorted(np.concatenate(parts).tolist()) == list(range(len(labels)))
 
 
 def test_a_permutation_leaves_some_a_single_class():
     """Of 10 classes with 20 shards each, two of one class: 100 * 19 / 199 clients, or 9.5, on average."""
-    single = [
-        sum(len(np.unique(CIFAR10[part])) == 1 for part in deal(CIFAR10, 100, seed=seed, assignment="permutation"))
-        for seed in range(1, 21)
-    ]
-    assert np.mean(single) == pytest.approx(9.5, abs=2)
+    deals = [shards(MIXED, 100, seed=seed, assignment="permutation") for seed in range(1, 41)]
+    single = [sum(len(np.unique(MIXED[part])) == 1 for part in parts) for parts in deals]
+    assert np.mean(single) == pytest.approx(9.5, abs=1.5)
 
 
-def possible(shards, clients, each):
-    """Say by trying all of them whether shards can be dealt so that no client has a class twice."""
+def possible(rest, held):
+    """Say by trying all ways whether shards can be dealt to clients so that none has a class twice.
 
-    def go(rest, held):
-        if not rest:
-            return True
-        tried = set()
-        for client, (count, classes) in enumerate(held):
-            state = (count, frozenset(classes))
-            if count < each and state not in tried and not classes & rest[0]:
-                tried.add(state)
-                if go(rest[1:], [*held[:client], (count + 1, classes | rest[0]), *held[client + 1 :]]):
-                    return True
-        return False
-
-    return go(shards, [(0, set())] * clients)
+    ``rest``: the classes of each remaining shard; ``held``: each client's (number of free places, classes).
+    """
+    if not rest:
+        return True
+    for client, (free, classes) in enumerate(held):
+        if free and (free, classes) not in held[:client] and not classes & rest[0]:
+            left = [*held[:client], (free - 1, classes | rest[0]), *held[client + 1 :]]
+            if possible(rest[1:], left):
+                return True
+    return False
 
 
 def test_it_succeeds_exactly_where_there_is_a_way():
     rng, outcomes = np.random.default_rng(5), Counter()
-    for _ in range(400):
+    for _ in range(200):
         clients, each, classes = (int(rng.integers(low, high)) for low, high in ((1, 5), (1, 4), (1, 6)))
         labels = rng.choice(classes, int(rng.integers(clients * each, 25)), p=rng.dirichlet(np.ones(classes)))
-        way = possible(cut(labels, clients, each), clients, each)
+        way = possible(cut(labels, clients, each), [(each, set())] * clients)
         outcomes[way] += 1
         if not way:
             with pytest.raises(DataError, match="more than there are clients"):
-                deal(labels, clients, each)
+                shards(labels, clients, each)
             continue
-        found = [classes_of(labels, part, each) for part in deal(labels, clients, each)]
-        assert all(not one & other for own in found for one, other in itertools.combinations(own, 2))
-        assert sorted(map(sorted, itertools.chain(*found))) == sorted(map(sorted, cut(labels, clients, each)))
-    assert min(outcomes[True], outcomes[False]) > 100
+        dealt = [classes_of(labels, part, each) for part in shards(labels, clients, each)]
+        assert all(not one & other for client in dealt for one, other in itertools.combinations(client, 2))
+        assert sorted(map(sorted, itertools.chain(*dealt))) == sorted(map(sorted, cut(labels, clients, each)))
+    assert min(outcomes[True], outcomes[False]) > 50
 
 
-@pytest.mark.parametrize(
-    ("labels", "clients"),
-    [(np.repeat([0, 1, 2, 3], 4), 4), (np.repeat([0, 1, 2, 3], [5, 3, 5, 3]), 4)],
-    ids=["two of each class", "shards across two classes"],
-)
-def test_every_deal_that_there_is_comes_equally_often(labels, clients):
+@pytest.mark.parametrize("counts", [[4, 4, 4, 4], [5, 3, 5, 3]], ids=["two of each class", "shards across two classes"])
+def test_every_deal_that_there_is_comes_equally_often(counts):
     """Against all deals of the shards' classes, found by trying every permutation; Pearson's statistic."""
-    shards = [tuple(sorted(own)) for own in cut(labels, clients, 2)]
-    wanted = Counter(
+    labels, clients, deals = np.repeat([0, 1, 2, 3], counts), 4, 500
+    pieces = [tuple(sorted(classes)) for classes in cut(labels, clients, 2)]
+    ways = Counter(
         tuple(tuple(sorted(pair)) for pair in zip(order[::2], order[1::2], strict=True))
-        for order in itertools.permutations(shards)
+        for order in itertools.permutations(pieces)
         if all(not set(one) & set(other) for one, other in zip(order[::2], order[1::2], strict=True))
     )
-    deals = 1000
-    found = Counter(
-        tuple(tuple(sorted(tuple(sorted(own)) for own in classes_of(labels, part, 2))) for part in parts)
-        for parts in (deal(labels, clients, seed=seed) for seed in range(1, deals + 1))
+    dealt = Counter(
+        tuple(tuple(sorted(tuple(sorted(shard)) for shard in classes_of(labels, part, 2))) for part in parts)
+        for parts in (shards(labels, clients, seed=seed) for seed in range(1, deals + 1))
     )
-    assert found.keys() <= wanted.keys()
-    expected = {way: deals * count / wanted.total() for way, count in wanted.items()}
-    statistic = sum((found[way] - mean) ** 2 / mean for way, mean in expected.items())
-    freedom = len(wanted) - 1
+    assert dealt.keys() <= ways.keys()
+    expected = {way: deals * count / ways.total() for way, count in ways.items()}
+    statistic = sum((dealt[way] - mean) ** 2 / mean for way, mean in expected.items())
+    freedom = len(ways) - 1
     assert statistic < freedom + 4 * (2 * freedom) ** 0.5, (statistic, freedom)
 
 
-def test_tight_deals_are_found_and_differ():
-    """As many shards as classes, each class on every client: one class a shard, only its shards can change places."""
-    parts, other = (deal(CIFAR10, 20, each=10, seed=seed) for seed in (1, 2))
-    assert all(len(np.unique(CIFAR10[part])) == 10 for part in parts)
-    assert any(not np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("labels", "clients", "each", "said"),
-    [
-        (CIFAR10, 20, 11, "shards_per_client: 11 for 20 clients: images of class 0 are in 23 of the 220 shards"),
-        (np.repeat([0, 1, 2], [2, 18, 4]), 3, 2, "images of class 1 are in 5 of the 6 shards, more than the"),
-    ],
-)
-def test_what_has_no_way_is_refused_with_the_class(labels, clients, each, said):
-    with pytest.raises(DataError, match=said) as error:
-        deal(labels, clients, each)
-    assert "assignment: permutation" in str(error.value)
-    assert len(deal(labels, clients, each, assignment="permutation")) == clients
+def test_what_has_no_way_is_refused_with_the_class():
+    labels = np.repeat([0, 1, 2], [2, 18, 4])
+    with pytest.raises(DataError, match=r"shards_per_client: 2 .* class 1 are in 5 of the 6 .*assignment: permutation"):
+        shards(labels, 3)
+    assert len(shards(labels, 3, assignment="permutation")) == 3
 
 
 def test_what_the_configuration_says_reaches_the_deal():
     """The paper's reading is the default; McMahan's permutation is a split, with runs, of its own."""
-    for scale in ("preview", "paper"):
-        for split in ("shards2-100", "shards2-100-clique"):
-            plain, other = (
-                run_specs.partition_spec(EXP, scale, "dfedsam-cifar10", name, 1)
-                for name in (split, "shards2-100-permutation")
-            )
-            assert plain.assignment == "different_classes"
-            assert other == plain.model_copy(update={"assignment": "permutation"})
-    others = {EXP.catalog.splits[split].scheme for split in EXP.catalog.splits} - {"shards"}
-    for split in ("dir0.6-100", "path3-100", "iid-100-norep", "central-dir0.6-100"):
-        others.discard(EXP.catalog.splits[split].scheme)
-        assert run_specs.partition_spec(EXP, "preview", "fedsmoo-cifar10", split, 1).assignment is None
-    assert others == {"domain"}
+    names = ("shards2-100", "shards2-100-clique", "shards2-100-permutation", "dir0.6-100")
+    specs = [run_specs.partition_spec(EXP, "paper", "dfedsam-cifar10", name, 1) for name in names]
+    assert [spec.assignment for spec in specs] == ["different_classes", "different_classes", "permutation", None]
+    assert specs[2] == specs[0].model_copy(update={"assignment": "permutation"})
 
 
 def test_more_shards_than_the_classes_of_the_preview_are_refused():
     """30 different classes are there at paper scale, of CIFAR-100, but not at preview scale, of 20."""
     many = EXP.catalog.splits["shards2-100"].model_copy(update={"shards_per_client": 30})
-    protocol = "dfedsam-cifar100"
 
     def check(split):
-        places = {"mine": "config/splits.yaml: mine"}
-        mine = replace(EXP.catalog, splits={"mine": split}, split_places=places)
-        compatibility.check(protocol, "mine", mine, "a table")
+        catalog = replace(EXP.catalog, splits={"mine": split}, split_places={"mine": "config/splits.yaml: mine"})
+        compatibility.check("dfedsam-cifar100", "mine", catalog, "a table")
 
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=r"mine\.shards_per_client: 30 is not allowed; at most 20, .*preview scale"):
         check(many)
-    said = str(error.value)
-    assert said.startswith(
-        "config/splits.yaml: mine.shards_per_client: 30 is not allowed; at most 20, the classes of dat"
-    )
-    assert "'digits20'" in said and "preview scale" in said
     check(many.model_copy(update={"assignment": "permutation"}))
+
+
+NAMES, SIZES = ["art", "clipart", "product"], (23, 40, 17)
+DOMAINS = np.random.default_rng(5).permutation(np.repeat(np.arange(3), SIZES))
+
+
+def leave_out(numbers=DOMAINS, names=NAMES, **changes):
+    """Return every client's positions and the test set, of five clients to a domain."""
+    spec = {"dataset": "office", "seed": 1, "classes": 4, "scheme": "domain", "clients_per_domain": 5, **changes}
+    return leave_one_out(numbers, names, keys.check_partition(spec))
+
+
+def test_the_domain_left_out_is_the_test_set_and_the_others_are_dealt_evenly():
+    """In the same way whichever is left out, and in another for another seed."""
+    dealt = {}
+    for held_out in range(3):
+        parts, test = leave_out(held_out=held_out)
+        assert np.array_equal(test, np.flatnonzero(held_out == DOMAINS)) and len(parts) == 10
+        kept = [domain for domain in range(3) if domain != held_out]
+        for client, part in enumerate(parts):
+            domain = kept[client // 5]
+            assert set(DOMAINS[part]) == {domain}
+            assert len(part) in (SIZES[domain] // 5, -(-SIZES[domain] // 5))
+        assert sorted(np.concatenate(parts)) == sorted(np.flatnonzero(held_out != DOMAINS)), "every image once"
+        dealt[held_out] = [part.tolist() for part in parts]
+    assert dealt[0][:5] == dealt[2][5:]
+    assert dealt[0] != [part.tolist() for part in leave_out(held_out=0, seed=2)[0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"held_out": 3}, "held_out: 3 is no domain of dataset 'office'; .* art, clipart, product"),
+        ({"clients_per_domain": 18}, "clients_per_domain: 18, but domain 'product' .* has 17 images"),
+        ({"clients": 15}, "clients_per_domain: 5, for 2 domains: clients: 10, not 15"),
+        ({"sampler": "official"}, "no domains; allowed here: keyed"),
+        ({"numbers": None}, "dataset 'office' lists no `domains`"),
+        ({"numbers": np.zeros(8, int), "held_out": 0}, "domain 'clipart' of dataset 'office' holds no image"),
+        ({"names": ["art"], "held_out": 0}, "has only the domain 'art'"),
+    ],
+)
+def test_what_cannot_be_left_out_is_refused(changes, message):
+    with pytest.raises(DataError, match=message):
+        leave_out(**{"held_out": 1, **changes})

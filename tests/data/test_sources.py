@@ -1,80 +1,72 @@
-"""Sources: what they make of good data, and what they say of bad."""
+"""Sources of datasets: .npz files, torchvision's archives that the user has, servers that stall."""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import hashlib
+import io
 import json
+import os
+import pickle
+import shutil
+import signal
 import socket
+import struct
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from tiny_data import SPEC, arrays, fetch
+from torchvision import datasets as published
+from torchvision.datasets import utils
 
+from flatfed import files, plan
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
-from flatfed.errors import DataError
+from flatfed.errors import ConfigError, DataError
 from flatfed.files import read_json
-
-NPZ = {"name": "mine", "classes": 3, "shape": [3, 8, 8]}
-
-
-def arrays(**changes):
-    rng = np.random.default_rng(1)
-    base = {
-        "train_images": rng.integers(0, 256, (12, 8, 8, 3)).astype(np.uint8),
-        "train_labels": np.arange(12)[:, None] % 3,
-        "test_images": rng.integers(0, 256, (6, 8, 8, 3)).astype(np.uint8),
-        "test_labels": np.arange(6) % 3,
-    }
-    return {key: value for key, value in {**base, **changes}.items() if value is not None}
+from flatfed.models import pretrained
+from repository import ROOT, SRC
 
 
-def fetch_npz(tmp_path, spec=NPZ, **changes):
+def fetch_npz(tmp_path, spec=SPEC, **changes):
     np.savez(tmp_path / "mine.npz", **arrays(**changes))
-    source = {"source": "npz", "path": str(tmp_path / "mine.npz")}
-    sources.fetch({**spec, "source": source}, tmp_path / "out")
-    return datasets.load(tmp_path / "out")
+    return fetch(tmp_path / "out", "npz", tmp_path / "mine.npz", spec)
 
 
-def test_digits_are_embedded_stratified_and_reproducible(tmp_path):
-    spec = {"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
-    for folder in ("a", "b"):
-        sources.fetch(spec, tmp_path / folder)
-    found = datasets.load(tmp_path / "a")
-    assert (found.train, found.test, found.images.shape[1:]) == (1297, 500, (1, 8, 8))
-    assert found.images.max() == 255 and found.digest == datasets.load(tmp_path / "b").digest
-    counts = np.bincount(found.labels[found.train :])
-    assert counts.min() >= 47 and counts.max() <= 52
-    datasets.verify(tmp_path / "a")
+def test_arrays_become_a_dataset_with_channels_first(tmp_path):
+    dataset, content = fetch_npz(tmp_path), arrays()
+    assert dataset.images.dtype == np.uint8 and dataset.images.shape == (18, 3, 8, 8)
+    assert np.array_equal(dataset.images[:12], content["train_images"].transpose(0, 3, 1, 2))
+    assert dataset.labels.tolist() == [*(np.arange(12) % 3), *(np.arange(6) % 3)]
+    grey = {key: content[key][..., 0] for key in ("train_images", "test_images")}
+    column = {"train_labels": np.arange(12)[:, None] % 3}
+    again = fetch_npz(tmp_path, {**SPEC, "shape": [1, 8, 8]}, **grey, **column)
+    assert again.images.shape[1:] == (1, 8, 8) and np.array_equal(again.labels, dataset.labels)
 
 
-def test_digits_turned_make_ten_more_classes(tmp_path):
-    source = {"source": "sklearn", "test": 500, "expand": "rotate90"}
-    sources.fetch({"name": "digits20", "classes": 20, "shape": [1, 8, 8], "source": source}, tmp_path)
-    found = datasets.load(tmp_path)
-    assert (found.train, found.test) == (2594, 1000)
-    half = found.train // 2
-    assert np.array_equal(found.labels[half : found.train], found.labels[:half] + 10)
-    assert np.array_equal(found.images[half, 0], np.rot90(found.images[0, 0]))
-    with pytest.raises(DataError, match="unknown value 'rotate'; did you mean 'rotate90'"):
-        sources.fetch(
-            {"name": "d", "classes": 9, "shape": [1, 8, 8], "source": {**source, "expand": "rotate"}}, tmp_path
-        )
+#: Domains of the images, and those of one domain.
+DOMAINS = {"train_domains": np.arange(12) // 2 % 2, "test_domains": np.arange(6) % 2}
+PLAIN = {"train_domains": np.zeros(12, int), "test_domains": np.zeros(6, int)}
 
 
-def test_npz_round_trip(tmp_path):
-    found = fetch_npz(tmp_path)
-    given = arrays()
-    assert found.images.dtype == np.uint8 and found.images.shape == (18, 3, 8, 8)
-    assert np.array_equal(found.images[:12], given["train_images"].transpose(0, 3, 1, 2))
-    assert found.labels.tolist() == [*(np.arange(12) % 3), *(np.arange(6) % 3)]
+def test_domains_are_numbered_as_declared(tmp_path):
+    names = np.array(["real_world", "art"])
+    plain = fetch_npz(tmp_path, **DOMAINS, domains=names)
+    assert plain.domain_names == ("real_world", "art")
+    assert fetch_npz(tmp_path, **DOMAINS).domain_names == ("0", "1")
+    declared = fetch_npz(tmp_path, {**SPEC, "domains": ["art", "real_world"]}, **DOMAINS, domains=names)
+    assert declared.domain_names == ("art", "real_world")
+    assert declared.domains[:12].tolist() == [1, 1, 0, 0] * 3 == [1 - domain for domain in plain.domains[:12]]
 
 
-def test_npz_with_domains_and_grey_images(tmp_path):
-    changes = dict(train_domains=np.arange(12) % 2, test_domains=np.arange(6) % 2, domains=np.array(["art", "photo"]))
-    found = fetch_npz(tmp_path, **changes)
-    assert found.domain_names == ("art", "photo") and found.domains.shape == (18,)
-    grey = {key: arrays()[key][..., 0] for key in ("train_images", "test_images")}
-    assert fetch_npz(tmp_path, {**NPZ, "shape": [1, 8, 8]}, **grey).images.shape[1:] == (1, 8, 8)
+DECLARED = {"domains": ["art", "real_world"]}
 
 
 @pytest.mark.parametrize(
@@ -88,68 +80,52 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         ({}, {"train_labels": np.uint8(1)}, r"train_labels is uint8 of shape \(\)"),
         ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images holds no image"),
         ({}, {"test_images": np.zeros((6, 9, 9, 3), np.uint8)}, r"test images have shape \[3, 9, 9\]"),
-        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` is declared"),
-        ({}, {"train_domains": np.zeros(12, int)}, "train_domains alone; expected both"),
-        (
-            {},
-            {"train_domains": np.zeros(11, int), "test_domains": np.zeros(6, int)},
-            "expected 12 whole numbers from 0",
-        ),
-        ({}, {"train_domains": np.zeros(12, int), "test_domains": np.full(6, -1)}, "test_domains contains -1"),
-        (
-            {},
-            {"train_domains": np.full(12, 2), "test_domains": np.zeros(6, int), "domains": np.array(["a", "b"])},
-            "has 2 names; train_domains and test_domains use numbers 0 to 2, so expected 3",
-        ),
+        ({}, {**PLAIN, "test_domains": None}, "train_domains alone; expected both"),
+        ({}, {**PLAIN, "train_domains": np.zeros(11, int)}, "expected 12 whole numbers from 0"),
+        ({}, {**PLAIN, "test_domains": np.full(6, -1)}, "test_domains contains -1"),
+        ({}, {**PLAIN, "train_domains": np.full(12, 2), "domains": ["a", "b"]}, "has 2 names; .* numbers 0 to 2, .* 3"),
+        (DECLARED, {**PLAIN, "domains": ["rael_world", "art"]}, "unknown domain 'rael_world'; did you mean 'real_w"),
+        (DECLARED, {**PLAIN, "domains": ["art"]}, "has no domain 'real_world'; it has: art"),
+        (DECLARED, {}, "its source has no domains; expected art, real_world"),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*is \[3, 32, 32\]"),
+        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` is declared"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
-        ({"train": 50_000}, {}, r"mine\.npz holds 12 training and 6 test images, but `train: 50000` is declared"),
-        ({"train": 12, "test": 7}, {}, r"holds 12 training and 6 test images, but `train: 12`, `test: 7` is declared"),
-        (
-            {"train": 12, "test": 7},
-            {},
-            r"--config 'data=\{\"mine\": .*\"images\": \{\"train\": 12, \"test\": 6\}\}\}'$",
-        ),
-        ({"train": 12, "test": 5, "classes": 4}, {}, "6 test images, but"),
+        ({"train": 12, "test": 7}, {}, r"mine\.npz holds 12 training and 6 test .*--config 'data=\{\"mine\""),
     ],
 )
-def test_npz_errors_name_the_array_and_the_file(tmp_path, spec, changes, message):
-    with pytest.raises(DataError, match=message) as error:
-        fetch_npz(tmp_path, {**NPZ, **spec}, **changes)
-    assert "'mine'" in str(error.value)
+def test_wrong_arrays_are_named_with_their_file(tmp_path, spec, changes, message):
+    with pytest.raises(DataError, match=f"'mine'.*{message}"):
+        fetch_npz(tmp_path, {**SPEC, **spec}, **changes)
     assert not (tmp_path / "out" / "dataset.json").exists()
+
+
+def broken(save, start):
+    """Return an archive with 200 broken bytes: in a deflate stream, or under a wrong checksum."""
+    file = io.BytesIO()
+    save(file, **arrays())
+    content = bytearray(file.getvalue())
+    content[start : start + 200] = b"\x55" * 200
+    return content
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "no such file"),
-        (b"PK\x03\x04 garbage", "cannot be read"),
         (b"\x93NUMPY\x01\x00", "is not an .npz file"),
-        (b"hello", "is not an .npz file"),
+        (broken(np.savez_compressed, 150), "cannot be read"),
+        (broken(np.savez, 1000), "cannot be read"),
     ],
 )
-def test_missing_and_corrupt_npz(tmp_path, content, message):
-    path = tmp_path / "x.npz"
+def test_missing_and_damaged_archives(tmp_path, content, message):
     if content:
-        path.write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        sources.fetch({**NPZ, "source": {"source": "npz", "path": str(path)}}, tmp_path / "out")
+        (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(DataError, match=rf"x\.npz: {message}"):
+        fetch(tmp_path / "out", "npz", tmp_path / "x.npz")
 
 
-def test_an_npz_with_damaged_content_is_refused(tmp_path):
-    """Compressed and stored members fail in different places: a broken deflate stream, a wrong checksum."""
-    path = tmp_path / "x.npz"
-    for save, start in ((np.savez_compressed, 150), (np.savez, 1000)):
-        save(path, **arrays())
-        content = bytearray(path.read_bytes())
-        content[start : start + 200] = b"\x55" * 200
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=r"x\.npz: cannot be read"):
-            sources.fetch({**NPZ, "source": {"source": "npz", "path": str(path)}}, tmp_path / "out")
-
-
-def test_a_failed_fetch_leaves_the_old_dataset_whole(tmp_path):
+def test_a_fetch_that_fails_leaves_the_old_dataset_and_a_killed_one_none(tmp_path, monkeypatch):
+    """New images beside an old dataset.json would pass for a dataset."""
     before = fetch_npz(tmp_path).digest
     with pytest.raises(DataError):
         fetch_npz(tmp_path, test_labels=np.arange(5))
@@ -157,99 +133,267 @@ def test_a_failed_fetch_leaves_the_old_dataset_whole(tmp_path):
     assert datasets.load(tmp_path / "out").digest == before
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["dataset.json", "images.npy", "labels.npy"]
 
-
-def test_a_fetch_killed_while_writing_leaves_no_dataset(tmp_path, monkeypatch):
-    """New images beside an old dataset.json would pass for a dataset."""
-    fetch_npz(tmp_path)
-
     def killed(*_args, **_kwargs):
         raise KeyboardInterrupt
 
+    np.savez(tmp_path / "mine.npz", **arrays())
     monkeypatch.setattr(datasets.np, "save", killed)
-    source = {"source": "npz", "path": str(tmp_path / "mine.npz")}
     with pytest.raises(KeyboardInterrupt):
-        sources.fetch({**NPZ, "source": source}, tmp_path / "out")
+        fetch(tmp_path / "out", "npz", tmp_path / "mine.npz")
     with pytest.raises(DataError, match="cannot be read as a dataset"):
         datasets.load(tmp_path / "out")
 
 
-def pictures(root, folders, count=2):
-    for folder in folders:
-        (root / folder).mkdir(parents=True)
-        for k in range(count):
-            Image.new("RGB", (10, 6), (40 * k, 10, 200)).save(root / folder / f"{k}.png")
-        (root / folder / ".hidden.png").write_bytes(b"not a picture")
-
-
-def test_imagefolder_with_and_without_domains(tmp_path):
-    pictures(tmp_path / "plain", ["train/cat", "train/dog", "test/cat", "test/dog"])
-    spec = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
-    source = {"source": "imagefolder", "path": str(tmp_path / "plain"), "size": 8}
-    sources.fetch({**spec, "source": source}, tmp_path / "out")
-    found = datasets.load(tmp_path / "out")
-    assert (found.train, found.test) == (4, 4) and found.labels.tolist() == [0, 0, 1, 1] * 2
-    assert found.images[1, :, 0, 0].tolist() == [40, 10, 200]
-    pictures(tmp_path / "domains", ["art/cat", "art/dog", "photo/cat", "photo/dog"], count=5)
-    source = {"source": "imagefolder", "path": str(tmp_path / "domains"), "size": 8, "domains": True}
-    sources.fetch({**spec, "source": source}, tmp_path / "out2")
-    found = datasets.load(tmp_path / "out2")
-    assert found.domain_names == ("art", "photo") and (found.train, found.test) == (16, 4)
-    assert np.bincount(found.domains).tolist() == [10, 10]
-
-
-def test_imagefolder_errors(tmp_path):
-    spec = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
-    source = {"source": "imagefolder", "path": str(tmp_path / "pets"), "size": 8}
-    with pytest.raises(DataError, match=r"no folder .*expected the layout train/<class>/<image>"):
-        sources.fetch({**spec, "source": source}, tmp_path / "out")
-    pictures(tmp_path / "pets", ["train/cat", "train/dog", "test/cat", "test/dog"])
-    with pytest.raises(DataError, match=r"2 class folders .* but `classes: 3`"):
-        sources.fetch({**spec, "classes": 3, "source": source}, tmp_path / "out")
-    (tmp_path / "pets/train/dog/1.png").write_bytes(b"garbage")
-    with pytest.raises(DataError, match=r"1\.png is not a readable image"):
-        sources.fetch({**spec, "source": source}, tmp_path / "out")
-
-
-def test_download_without_network_says_what_to_do(tmp_path, monkeypatch):
-    def refused(*_args, **_kwargs):
-        raise OSError("network is unreachable")
-
-    monkeypatch.setattr(socket, "create_connection", refused)
-    monkeypatch.setattr(socket, "getaddrinfo", refused)
-    source = {"source": "torchvision", "dataset": "CIFAR10"}
-    with pytest.raises(DataError, match=r"could not download CIFAR10 .*--config 'data=\{cifar10: \{source: npz"):
-        sources.fetch({"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "source": source}, tmp_path)
-
-
 def test_a_damaged_dataset_folder_is_noticed(tmp_path):
     fetch_npz(tmp_path)
-    labels = tmp_path / "out" / "labels.npy"
+    labels, images, about = (tmp_path / "out" / name for name in ("labels.npy", "images.npy", "dataset.json"))
     content = bytearray(labels.read_bytes())
     content[-8] ^= 1
     labels.write_bytes(content)
     with pytest.raises(DataError, match=r"not those of dataset.json"):
         datasets.verify(tmp_path / "out")
-    images = tmp_path / "out" / "images.npy"
-    whole = images.read_bytes()
-    np.save(images, np.load(images).astype(np.float32))
-    with pytest.raises(DataError, match=r"images\.npy is float32 .* declares uint8"):
-        datasets.load(tmp_path / "out")
-    images.write_bytes(whole[:-50])
-    with pytest.raises(DataError, match="delete the folder to fetch it again"):
-        datasets.load(tmp_path / "out")
-    images.write_bytes(whole)
-    meta = tmp_path / "out" / "dataset.json"
-    described = read_json(meta)
-    for damaged in (
-        [],
-        {},
-        *({k: v for k, v in described.items() if k != key} for key in ("train", "shape", "digest")),
+    whole, described, pixels = images.read_bytes(), read_json(about), io.BytesIO()
+    np.save(pixels, np.load(images).astype(np.float32))
+    for content, message in (
+        (pixels.getvalue(), r"images\.npy is float32 .* declares uint8"),
+        (whole[:-50], "delete the folder to fetch it again"),
     ):
-        meta.write_text(json.dumps(damaged))
+        images.write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            datasets.load(tmp_path / "out")
+    images.write_bytes(whole)
+    for wrong in ([], *({k: v for k, v in described.items() if k != key} for key in ("train", "shape", "digest"))):
+        about.write_text(json.dumps(wrong))
         with pytest.raises(DataError, match="cannot be read as a dataset"):
             datasets.load(tmp_path / "out")
 
 
-def test_unknown_source_is_named(tmp_path):
+def test_an_unknown_source_is_named(tmp_path):
     with pytest.raises(DataError, match="unknown value 'nzp'; did you mean 'npz'"):
-        sources.fetch({**NPZ, "source": {"source": "nzp"}}, tmp_path)
+        sources.fetch({**SPEC, "source": {"source": "nzp"}}, tmp_path)
+
+
+NAMES = ["CIFAR10", "CIFAR100", "FashionMNIST", "EMNIST"]
+
+
+def md5(content: bytes) -> str:
+    return hashlib.md5(content).hexdigest()
+
+
+def cifar(folder, kind, monkeypatch):
+    """Write a small archive of CIFAR, whose checksums torchvision then expects; return its images of both parts."""
+    labels = "labels" if kind is published.CIFAR10 else "fine_labels"
+    lists, images = {"train_list": [], "test_list": []}, []
+    with tarfile.open(folder / kind.filename, "w:gz") as archive:
+
+        def add(name, content):
+            member = tarfile.TarInfo(f"{kind.base_folder}/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+            return md5(content)
+
+        for number, key in enumerate(lists):
+            pixels = np.arange(2 * 3072).reshape(2, 3072).astype(np.uint8) + number
+            images.append(pixels.reshape(2, 3, 32, 32))
+            lists[key].append([key, add(key, pickle.dumps({"data": pixels, labels: [0, 1]}))])
+        names = {kind.meta["key"]: ["a", "b"]}
+        meta = {**kind.meta, "md5": add(kind.meta["filename"], pickle.dumps(names))}
+    archived = md5((folder / kind.filename).read_bytes())
+    for key, value in {**lists, "meta": meta, "tgz_md5": archived}.items():
+        monkeypatch.setattr(kind, key, value)
+    return np.concatenate(images)
+
+
+def idx(array):
+    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def mnist(folder, kind, monkeypatch):
+    """As :func:`cifar`, for FashionMNIST (four archives) and EMNIST (one)."""
+    letters = {"emnist-byclass-train": (0, 60), "emnist-byclass-test": (60, 80)}
+    images, contents = [], {}
+    for prefix, part in (letters if kind is published.EMNIST else {"train": (0, 2), "t10k": (2, 4)}).items():
+        numbers = np.arange(*part)
+        images.append((numbers[:, None, None] + np.arange(16).reshape(4, 4)).astype(np.uint8))
+        contents[f"{prefix}-images-idx3-ubyte.gz"] = gzip.compress(idx(images[-1]))
+        contents[f"{prefix}-labels-idx1-ubyte.gz"] = gzip.compress(idx((numbers % 2).astype(np.uint8)))
+    if kind is published.EMNIST:
+        with zipfile.ZipFile(folder / "gzip.zip", "w") as archive:
+            for name, content in contents.items():
+                archive.writestr(f"gzip/{name}", content)
+        monkeypatch.setattr(kind, "md5", md5((folder / "gzip.zip").read_bytes()))
+        return np.concatenate(images).transpose(0, 2, 1)[:, None]
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    monkeypatch.setattr(kind, "resources", [(name, md5(content)) for name, content in contents.items()])
+    return np.concatenate(images)[:, None]
+
+
+@pytest.fixture
+def archives(tmp_path, monkeypatch):
+    """Return a function that writes the archives of a set to the folder ``have``; there is no network."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("_urlretrieve", "_get_redirect_url"):
+        monkeypatch.setattr(utils, name, lambda *_, **__: pytest.fail("it was downloaded"))
+
+    def write(name):
+        Path("have").mkdir()
+        kind = getattr(published, name)
+        return (cifar if name.startswith("CIFAR") else mnist)(Path("have"), kind, monkeypatch)
+
+    return write
+
+
+def published_set(name, out="out", **keys):
+    shape = [3, 32, 32] if name.startswith("CIFAR") else [1, 4, 4]
+    spec = {"name": "mine", "classes": 2, "shape": shape}
+    sources.fetch({**spec, "source": {"source": "torchvision", "dataset": name, **keys}}, out)
+    return datasets.load(out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_archives_take_the_place_of_a_download(archives, name):
+    """In a folder, below it, or a single file of any name."""
+    images = archives(name)
+    loaded = published_set(name, path="have")
+    assert np.array_equal(loaded.images, images) and (loaded.labels == np.arange(len(images)) % 2).all()
+    assert all(path.is_file() for path in Path("have").iterdir())
+    Path("deep/raw").mkdir(parents=True)
+    for file in Path("have").iterdir():
+        shutil.move(file, Path("deep/raw", file.name))
+    assert published_set(name, path="deep").digest == loaded.digest
+    if name != "FashionMNIST":
+        (only,) = Path("deep/raw").iterdir()
+        only.rename("renamed")
+        assert published_set(name, path="renamed").digest == loaded.digest
+
+
+def test_other_contents_than_the_published_get_a_note_and_an_archive_proves_its_own(archives, capsys):
+    """torchvision compares its MD5; of an .npz file only a known digest could tell."""
+    (train, test), labels = np.split(archives("FashionMNIST")[:, 0], 2), np.array([0, 1])
+    np.savez("other.npz", train_images=train, train_labels=labels, test_images=test, test_labels=labels)
+    archive = {"source": "torchvision", "dataset": "FashionMNIST", "path": "have"}
+    npz = {"source": "npz", "path": "other.npz"}
+    for dataset, source, noted in (("fashion_mnist", archive, 0), ("fashion_mnist", npz, 1), ("mine", npz, 0)):
+        sources.fetch({"name": dataset, "classes": 2, "shape": [1, 4, 4], "source": source}, "out")
+        digest = datasets.load("out").digest[:12]
+        note = f"dataset 'fashion_mnist': these may not be the published images: their digest {digest} is unknown"
+        assert capsys.readouterr().err.count(note) == noted, (dataset, source)
+
+
+def test_an_unpacked_archive_is_read_and_checked(archives):
+    images, folder = archives("CIFAR10"), Path("unpacked", published.CIFAR10.base_folder)
+    with tarfile.open(next(Path("have").iterdir())) as archive:
+        archive.extractall("unpacked", filter="data")
+    for path in ("unpacked", folder):
+        assert np.array_equal(published_set("CIFAR10", path=str(path)).images, images)
+    (folder / "test_list").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"'mine': source\.path: unpacked: Dataset not found or corrupted"):
+        published_set("CIFAR10", path="unpacked")
+
+
+@pytest.mark.parametrize("name", ["CIFAR10", "FashionMNIST", "EMNIST"])
+def test_another_file_is_neither_unpacked_nor_downloaded(archives, monkeypatch, name):
+    archives(name)
+    monkeypatch.setattr(utils, "extract_archive", lambda *_: pytest.fail("it was unpacked"))
+    file = sorted(Path("have").iterdir())[0]
+    file.write_bytes(bytes(64))
+    with pytest.raises(DataError, match=rf"source\.path: have/{file.name} is absent or has another MD5 than .*; exp"):
+        published_set(name, path="have")
+    file.unlink()
+    with pytest.raises(DataError, match=rf"have/{file.name} is absent .*expected torchvision's .*, or a folder with"):
+        published_set(name, path="have")
+
+
+def test_the_configuration_takes_a_path_that_exists(tmp_path):
+    def data(path):
+        source = {"source": "torchvision", "dataset": "CIFAR10", "path": str(path)}
+        return plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"cifar10": source}})
+
+    assert data(tmp_path).catalog.sources["cifar10"].path == str(tmp_path)
+    with pytest.raises(ConfigError, match=r"data\.cifar10\.path: '.*absent' does not exist; expected: the archive"):
+        data(tmp_path / "absent").check()
+
+
+def test_emnist_is_drawn_in_proportion(archives):
+    archives("EMNIST")
+    drawn, again = (published_set("EMNIST", folder, path="have", draw=41) for folder in ("a", "b"))
+    assert (drawn.train, drawn.test) == (31, 10) and drawn.digest == again.digest
+    numbers = drawn.images[:, 0, 0, 0]
+    assert len(set(numbers)) == 41 and (numbers[:31] < 60).all() and (numbers[31:] >= 60).all()
+    assert np.array_equal(drawn.labels, numbers % 2)
+    with pytest.raises(DataError, match=r"source\.draw: 81 must lie between 2 and the 80 images"):
+        published_set("EMNIST", path="have", draw=81)
+
+
+def test_the_declared_sets_have_the_papers_sizes():
+    declared = plan.load(ROOT).catalog.datasets
+    sizes = {name: (d.train + d.test, d.classes, len(d.domains)) for name, d in declared.items() if d.domains}
+    assert declared["emnist"].train + declared["emnist"].test == declared["emnist"].source.draw == 81_425
+    papers = {"officehome": (15_588, 65, 4), "domainnet": (586_575, 345, 6), "pacs": (9_991, 7, 4)}
+    assert sizes == {**papers, "digits-domains4": (1797, 10, 4), "digits-domains6": (1797, 10, 6)}
+
+
+@contextlib.contextmanager
+def stalled():
+    """Yield the address of a server that accepts connections and sends nothing."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(8)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("order", [{}, {"order": "order.npz"}], ids=["", "order"])
+def test_a_stalled_server_ends_with_advice(tmp_path, monkeypatch, order):
+    """Waits for 0.2 seconds of silence."""
+    monkeypatch.setattr(files, "SILENCE", 0.2)
+    monkeypatch.chdir(tmp_path)
+    np.savez("order.npz", train=np.arange(12), test=np.arange(6), digest="x")
+    before = socket.getdefaulttimeout(), signal.getsignal(signal.SIGTERM)
+    with stalled() as address:
+        monkeypatch.setattr(published.CIFAR10, "url", f"{address}/cifar-10-python.tar.gz")
+        with pytest.raises(DataError, match=r"could not download CIFAR10 .*timed out.* Repeat the command\.") as caught:
+            published_set("CIFAR10", **order)
+    keys = ", order: order.npz" if order else ""
+    assert f"--config 'data={{mine: {{source: npz, path: FILE.npz{keys}}}}}'" in str(caught.value)
+    assert f"{{source: torchvision, dataset: CIFAR10, path: FILE_OR_FOLDER{keys}}}" in str(caught.value)
+    assert (socket.getdefaulttimeout(), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_stalled_server_of_weights_ends_with_a_message(tmp_path, monkeypatch):
+    """Waits for 0.2 seconds of silence."""
+    from torchvision.models._api import WeightsEnum
+
+    monkeypatch.setattr(files, "SILENCE", 0.2)
+    with stalled() as address:
+        weights = type("", (), {"url": f"{address}/vit-01234567.pth", "get_state_dict": WeightsEnum.get_state_dict})
+        monkeypatch.setattr("torchvision.models.get_weight", lambda name: weights())
+        with pytest.raises(DataError, match=r"timed out.*--checkpoint FILE"):
+            pretrained.make("vit_b32-imagenet", tmp_path / "w.safetensors")
+
+
+STOPPED = """
+import sys
+from torchvision import datasets
+from flatfed.cli import main
+datasets.CIFAR10.url = sys.argv[1] + "/cifar-10-python.tar.gz"
+spec = '{"name": "x", "classes": 10, "shape": [3, 32, 32], "source": {"source": "torchvision", "dataset": "CIFAR10"}}'
+sys.exit(main(["fetch", "--spec", spec, "--out", "out"]))
+"""
+
+
+def test_a_stopped_download_leaves_nothing(tmp_path):
+    """Sleeps until another process has begun to download."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(SRC)}
+    with stalled() as address:
+        job = subprocess.Popen([sys.executable, "-c", STOPPED, address], cwd=tmp_path, env=environment)
+        deadline = time.monotonic() + 60
+        while not list(temporary.glob("flatfed-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert list(temporary.glob("flatfed-*")), "it began"
+        time.sleep(0.2)
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(timeout=30) == 128 + signal.SIGTERM
+    assert not list(temporary.iterdir()) and not (tmp_path / "out").exists()

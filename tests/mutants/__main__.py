@@ -19,7 +19,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutations import MUTATIONS  # noqa: E402
+from mutations import MUTATIONS, source_file  # noqa: E402
 
 NOTICED, SURVIVED, BROKEN = 0, 3, 4
 UNKNOWN = 2  # exit status where there is no such algorithm
@@ -31,7 +31,7 @@ def mutate(folder: Path, mutation: tuple[str, str, str, str] | None) -> Path:
     shutil.copytree(ROOT / "src", src, ignore=shutil.ignore_patterns("__pycache__"))
     if mutation is not None:
         file, text, other, _ = mutation
-        path = src / "flatfed" / file
+        path = src / "flatfed" / source_file(file)
         content = path.read_text()
         if content.count(text) != 1:
             raise SystemExit(f"{file}: {text!r} is there {content.count(text)} times; expected: once")
@@ -92,7 +92,7 @@ def main(wanted: list[str]) -> int:
             if outcome != SURVIVED:
                 wrong.append(f"{name}: its tests fail without any mistake")
         elif outcome != NOTICED:
-            wrong.append(f"{name}: {mutation[3]} ({mutation[0]}: {mutation[1]!r} -> {mutation[2]!r})")
+            wrong.append(f"{name}: {mutation[3]} ({source_file(mutation[0])}: {mutation[1]!r} -> {mutation[2]!r})")
     count = sum(mutation is not None for _, mutation in jobs)
     print(f"{count} mutants of {len(set(name for name, _ in jobs))} algorithms in {time.monotonic() - began:.0f} s")
     print("\n".join(["survivors:", *wrong]) if wrong else "no survivors")

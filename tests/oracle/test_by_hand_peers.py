@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-import torch
 from quadratic import after, quadratic
-from test_by_hand_server import CLIP, DECAY, ETA, EXECUTORS, W0, A, T, clip, engine, grad, same, unit
+from test_by_hand_server import CLIP, DECAY, ETA, EXECUTORS, W0, A, T, check, clip, grad, mean, problem, same, unit
 
 from flatfed import algorithms
 
@@ -25,12 +26,12 @@ def test_dpsgd(executor, order):
     """x_i <- sum_l w_il x_l + local step at x_i; the official code trains from the mixed model."""
     x = [W0, W0]
     for _ in range(2):
-        mixed = (x[0] + x[1]) / 2
+        mixed = mean(x)
         if order == "paper":
             x = [mixed + (local_sgd(i, x[i]) - x[i]) for i in range(2)]
         else:
             x = [local_sgd(i, mixed) for i in range(2)]
-    same(engine("dpsgd", executor, order=order), (x[0] + x[1]) / 2)
+    check(mean(x), "dpsgd", executor, order=order)
 
 
 @EXECUTORS
@@ -39,33 +40,8 @@ def test_train_then_mix(executor, name, rho):
     """On two nodes one gossip step reaches the mean, and more leave it there."""
     x = [W0, W0]
     for _ in range(2):
-        z = [local_sgd(i, x[i], rho) for i in range(2)]
-        x = [(z[0] + z[1]) / 2] * 2
-    same(engine(name, executor, **({"rho": rho} if rho else {})), x[0])
-
-
-@EXECUTORS
-def test_gossip_steps_on_a_ring_of_four(executor):
-    """Three gossip steps with weights 1/3 for oneself and both neighbours."""
-    a, t = np.array([[1.0], [2.0], [0.5], [3.0]]), np.array([[4], [9], [1], [7]])
-    run = quadratic(
-        t[:, None].tolist(),
-        a.tolist(),
-        [2.0],
-        "dfedsam_mgs",
-        {"rho": 0.3, "gossip_steps": 3},
-        executor,
-        topology={"graph": "ring"},
-    )
-    after(2, run)
-    ring = np.array([[1, 1, 0, 1], [1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]) / 3
-    x = np.full((4, 1), 2.0)
-    for _ in range(2):
-        for _ in range(2):
-            g = a * (x - t)
-            x = x - ETA * a * (x + 0.3 * g / (np.abs(g) + 1e-7) - t)
-        x = ring @ ring @ ring @ x
-    assert np.abs(run.state.store["model"].numpy() - x).max() < 1e-12
+        x = [mean([local_sgd(i, x[i], rho) for i in range(2)])] * 2
+    check(x[0], name, executor, rho=rho)
 
 
 @EXECUTORS
@@ -79,24 +55,24 @@ def test_dfedavgm(executor):
                 v = theta * v + clip(grad(i, y)) + DECAY * y
                 y = y - ETA * v
             z.append(y)
-        x = [(z[0] + z[1]) / 2] * 2
-    same(engine("dfedavgm", executor, momentum=theta), x[0])
+        x = [mean(z)] * 2
+    check(x[0], "dfedavgm", executor, momentum=theta)
+
+
+HALF = {"density": 0.5, "anneal": 1.0, "regrow": "gradient"}
 
 
 @EXECUTORS
 def test_dispfl(executor):
     """One of two weights a node. Each round it is pruned, being the smallest, and the larger gradient's grows."""
-    params = {"density": 0.5, "anneal": 1.0, "regrow": "gradient"}
-    run = quadratic(
-        T[:, None].tolist(), A.tolist(), W0.tolist(), "dispfl", params, executor, weight_decay=DECAY, clip_norm=CLIP
-    )
+    run = problem("dispfl", executor, HALF)
     m = run.state.store["mask"].numpy().copy()
     assert m.sum(axis=1).tolist() == [1, 1]
     x, s = [W0 * m[0], W0 * m[1]], m.copy()
     for _ in range(2):
         having = s[0] + s[1]
-        mean = np.where(having > 0, (x[0] + x[1]) / np.maximum(having, 1), 0)
-        x, s = [m[i] * mean for i in range(2)], m.copy()
+        mixed = np.where(having > 0, (x[0] + x[1]) / np.maximum(having, 1), 0)
+        x, s = [m[i] * mixed for i in range(2)], m.copy()
         for i in range(2):
             for _ in range(2):
                 g = grad(i, x[i])
@@ -105,67 +81,18 @@ def test_dispfl(executor):
     found = after(2, run)
     assert (run.state.store["mask"].numpy() == m).all()
     assert (run.state.store["shared"].numpy() == s).all()
-    assert np.abs(found - (x[0] + x[1]) / 2).max() < 1e-12
-
-
-@EXECUTORS
-def test_dispfl_shares_weights_as_trained_under_the_old_mask(executor):
-    """Three rounds in one's head: a step halves the distance to the minimum, the one weight moves to the largest |g|.
-
-    Sharing under the new mask, the mean after round 0 would be (7, 0), and node 1 would begin round 2 at 10, half of
-    what node 0 has there.
-    """
-    run = quadratic(
-        [[[4, 40]], [[20, 11]]],
-        [[1.0, 1.0], [1.0, 1.0]],
-        [8.0, 8.0],
-        "dispfl",
-        {"density": 0.5, "anneal": 1.0, "regrow": "gradient"},
-        executor,
-        learning_rate=0.5,
-        local_epochs=1,
-    )
-    store = run.state.store
-    store["mask"].copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
-    store["shared"].copy_(store["mask"])
-    store["model"].copy_(8 * store["mask"])
-    rounds = [
-        # mixed (8, 0), (8, 0); gradients (4, -40), (-12, -11)
-        ([[6, 0], [14, 0]], [[1, 0], [1, 0]], [[0, 1], [1, 0]]),
-        # mixed (20 / 2, 0): (0, 0), (10, 0); gradients (-4, -40), (-10, -11)
-        ([[0, 20], [15, 0]], [[0, 1], [1, 0]], [[0, 1], [0, 1]]),
-        # mixed (15 / 1, 20 / 1): (0, 20), (0, 20); gradients (-4, -20), (-20, 9)
-        ([[0, 30], [0, 15.5]], [[0, 1], [0, 1]], [[0, 1], [1, 0]]),
-    ]
-    for model, shared, mask in rounds:
-        found = after(1, run)
-        assert store["model"].tolist() == model
-        assert store["shared"].tolist() == shared
-        assert store["mask"].tolist() == mask
-        assert found.tolist() == np.mean(model, axis=0).tolist(), "of all nodes, zeros included"
+    assert np.abs(found - mean(x)).max() < 1e-12
 
 
 @EXECUTORS
 @pytest.mark.parametrize(("name", "rho"), [("centralised_sgd", None), ("centralised_sam", 0.3)])
 def test_centralised(executor, name, rho):
     """Two rounds of two steps."""
-    params = {"rho": rho} if rho else {}
-    run = quadratic(
-        [[T[1].tolist()]],
-        [A[1].tolist()],
-        W0.tolist(),
-        name,
-        params,
-        executor,
-        weight_decay=DECAY,
-        clip_norm=CLIP,
-        local_steps=2,
-    )
+    params, settings = {"rho": rho} if rho else {}, {"weight_decay": DECAY, "clip_norm": CLIP, "local_steps": 2}
+    run = quadratic([[T[1].tolist()]], [A[1].tolist()], W0.tolist(), name, params, executor, **settings)
     same(after(2, run), local_sgd(1, local_sgd(1, W0, rho), rho))
 
 
 def test_every_algorithm_is_worked_out():
-    from pathlib import Path
-
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_by_hand_*.py"))
     assert not [name for name in algorithms.names() if f'"{name}"' not in text]

@@ -25,11 +25,33 @@ def unit(v):
     return v / (np.linalg.norm(v) + 1e-7)
 
 
-def engine(name, executor, **params):
-    run = quadratic(
-        T[:, None].tolist(), A.tolist(), W0.tolist(), name, params, executor, weight_decay=DECAY, clip_norm=CLIP
-    )
-    return after(2, run)
+def trained(w, linear=(0.0, 0.0), scale=1.0, rho=0.0, e=0.0, decay=DECAY):
+    """Return both clients' models after two steps x <- x - eta (clip(scale grad(x + e) + linear_i) + decay x).
+
+    With ``rho`` the perturbation e is SAM's.
+    """
+    x = [w, w]
+    for i in range(2):
+        for _ in range(2):
+            e = rho * unit(grad(i, x[i])) if rho else e
+            x[i] = x[i] - ETA * (clip(scale * grad(i, x[i] + e) + linear[i]) + decay * x[i])
+    return x
+
+
+def mean(x):
+    return (x[0] + x[1]) / 2
+
+
+def problem(name, executor, params):
+    """Return the engine with algorithm ``name`` on both clients."""
+    settings = {"weight_decay": DECAY, "clip_norm": CLIP}
+    return quadratic(T[:, None].tolist(), A.tolist(), W0.tolist(), name, params, executor, **settings)
+
+
+def check(expected, name, executor, **params):
+    """Compare algorithm ``name`` after two rounds with the model ``expected``."""
+    declared = {key: value for key, value in params.items() if value is not None}
+    same(after(2, problem(name, executor, declared)), expected)
 
 
 def same(found, expected):
@@ -42,42 +64,31 @@ def test_the_clip_is_active():
 
 
 @EXECUTORS
-def test_fedavg(executor):
+@pytest.mark.parametrize(("name", "rho", "rate"), [("fedavg", None, 0.7), ("fedsam", 0.3, 1.0)])
+def test_fedavg_and_fedsam(executor, name, rho, rate):
     w = W0
     for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                x[i] = x[i] - ETA * (clip(grad(i, x[i])) + DECAY * x[i])
-        w = w + 0.7 * ((x[0] + x[1]) / 2 - w)
-    same(engine("fedavg", executor, server_learning_rate=0.7), w)
+        w = w + rate * (mean(trained(w, rho=rho)) - w)
+    check(w, name, executor, server_learning_rate=rate, rho=rho)
 
 
 @EXECUTORS
 def test_fedprox(executor):
     w, mu = W0, 0.5
     for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                x[i] = x[i] - ETA * (clip(grad(i, x[i]) - mu * w) + (DECAY + mu) * x[i])
-        w = (x[0] + x[1]) / 2
-    same(engine("fedprox", executor, mu=mu), w)
+        w = mean(trained(w, [-mu * w, -mu * w], decay=DECAY + mu))
+    check(w, "fedprox", executor, mu=mu)
 
 
 @EXECUTORS
 def test_fedadam(executor):
     w, m, v = W0, np.zeros(2), np.zeros(2)
     for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                x[i] = x[i] - ETA * (clip(grad(i, x[i])) + DECAY * x[i])
-        change = (x[0] + x[1]) / 2 - w
+        change = mean(trained(w)) - w
         m = 0.9 * m + 0.1 * change
         v = 0.99 * v + 0.01 * change**2
         w = w + 0.5 * m / (np.sqrt(v) + 0.01)
-    same(engine("fedadam", executor, server_learning_rate=0.5), w)
+    check(w, "fedadam", executor, server_learning_rate=0.5)
 
 
 @EXECUTORS
@@ -85,15 +96,11 @@ def test_fedadam(executor):
 def test_scaffold_and_fedgamma(executor, name, rho):
     w, c, c_i = W0, np.zeros(2), np.zeros((2, 2))
     for _ in range(2):
-        x, new = [w, w], np.zeros((2, 2))
-        for i in range(2):
-            for _ in range(2):
-                e = rho * unit(grad(i, x[i])) if rho else 0
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) - c_i[i] + c) + DECAY * x[i])
-            new[i] = c_i[i] - c + (w - x[i]) / (2 * ETA)
+        x = trained(w, c - c_i, rho=rho)
+        new = c_i - c + (w - np.array(x)) / (2 * ETA)
         c = c + ((new[0] - c_i[0]) + (new[1] - c_i[1])) / 2
-        w, c_i = (x[0] + x[1]) / 2, new
-    same(engine(name, executor, **({"rho": rho} if rho else {})), w)
+        w, c_i = mean(x), new
+    check(w, name, executor, rho=rho)
 
 
 @EXECUTORS
@@ -101,28 +108,20 @@ def test_scaffold_and_fedgamma(executor, name, rho):
 def test_fedcm_and_mofedsam(executor, name, rho):
     w, delta, alpha = W0, np.zeros(2), 0.4
     for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                e = rho * unit(grad(i, x[i])) if rho else 0
-                x[i] = x[i] - ETA * (clip(alpha * grad(i, x[i] + e) + (1 - alpha) * delta) + DECAY * x[i])
-        mean = (x[0] + x[1]) / 2
-        delta = -(mean - w) / (2 * ETA)
-        w = mean
-    same(engine(name, executor, alpha=alpha, **({"rho": rho} if rho else {})), w)
+        new = mean(trained(w, [(1 - alpha) * delta] * 2, alpha, rho=rho))
+        delta = -(new - w) / (2 * ETA)
+        w = new
+    check(w, name, executor, alpha=alpha, rho=rho)
 
 
 @EXECUTORS
 def test_mimelite(executor):
     w, s, alpha = W0, np.zeros(2), 0.4
     for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                x[i] = x[i] - ETA * (clip(alpha * grad(i, x[i]) + (1 - alpha) * s) + DECAY * x[i])
+        new = mean(trained(w, [(1 - alpha) * s] * 2, alpha))
         s = alpha * (grad(0, w) + grad(1, w)) / 2 + (1 - alpha) * s
-        w = (x[0] + x[1]) / 2
-    same(engine("mimelite", executor, alpha=alpha), w)
+        w = new
+    check(w, "mimelite", executor, alpha=alpha)
 
 
 @EXECUTORS
@@ -138,8 +137,8 @@ def test_fedrobust(executor):
                 x[i] = x[i] - ETA * (clip(g) + DECAY * x[i])
                 a[i] = a[i] + ascent * ETA * (g_a - 2 * 1.0 * a[i])
                 b[i] = b[i] + ascent * ETA * (g_b - 2 * 0.5 * b[i])
-        w = (x[0] + x[1]) / 2
-    same(engine("fedrobust", executor, ascent=ascent, shift_penalty=0.5), w)
+        w = mean(x)
+    check(w, "fedrobust", executor, ascent=ascent, shift_penalty=0.5)
 
 
 @EXECUTORS
@@ -149,28 +148,10 @@ def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(executor, name, rho)
     w, dual, beta = W0, np.zeros((2, 2)), 5.0
     proximal = 0.0 if name == "fedgmt" else 1 / beta
     for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                e = rho * unit(grad(i, x[i])) if rho else 0
-                linear = -dual[i] - proximal * w
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + proximal) * x[i])
-            dual[i] = dual[i] - (x[i] - w) / beta
-        w = (x[0] + x[1]) / 2 - beta * (dual[0] + dual[1]) / 2
-    same(engine(name, executor, penalty=1 / beta, **({"rho": rho} if rho else {})), w)
-
-
-@EXECUTORS
-def test_fedsam(executor):
-    w, rho = W0, 0.3
-    for _ in range(2):
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                e = rho * unit(grad(i, x[i]))
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e)) + DECAY * x[i])
-        w = (x[0] + x[1]) / 2
-    same(engine("fedsam", executor, rho=rho), w)
+        x = trained(w, -dual - proximal * w, rho=rho, decay=DECAY + proximal)
+        dual = dual - (np.array(x) - w) / beta
+        w = mean(x) - beta * mean(dual)
+    check(w, name, executor, penalty=1 / beta, rho=rho)
 
 
 @EXECUTORS
@@ -189,9 +170,9 @@ def test_fedsmoo(executor, form):
                 x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + 1 / beta) * x[i])
             dual[i] = dual[i] - (x[i] - w) / beta
             sent[i] = mu[i] - (e if form == "paper" else 0)
-        s = rho * unit((sent[0] + sent[1]) / 2)
-        w = (x[0] + x[1]) / 2 - beta * (dual[0] + dual[1]) / 2
-    same(engine("fedsmoo", executor, rho=rho, penalty=1 / beta, s=form), w)
+        s = rho * unit(mean(sent))
+        w = mean(x) - beta * mean(dual)
+    check(w, "fedsmoo", executor, rho=rho, penalty=1 / beta, s=form)
 
 
 @EXECUTORS
@@ -201,13 +182,8 @@ def test_fedlesam(executor, first):
     w, rho = W0, 0.3
     old = np.zeros(2) if first == "paper" else W0
     for _ in range(2):
-        e = rho * unit(old - w)
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e)) + DECAY * x[i])
-        old, w = w, (x[0] + x[1]) / 2
-    same(engine("fedlesam", executor, rho=rho, first=first), w)
+        old, w = w, mean(trained(w, e=rho * unit(old - w)))
+    check(w, "fedlesam", executor, rho=rho, first=first)
 
 
 @EXECUTORS
@@ -216,30 +192,21 @@ def test_fedlesam_s(executor, correction, factor):
     w, old, rho = W0, W0, 0.3
     c, c_i = np.zeros(2), np.zeros((2, 2))
     for _ in range(2):
-        e = rho * unit(old - w)
-        x, new = [w, w], np.zeros((2, 2))
-        for i in range(2):
-            for _ in range(2):
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + factor * (c - c_i[i])) + DECAY * x[i])
-            new[i] = c_i[i] - c + (w - x[i]) / (2 * ETA)
+        x = trained(w, factor * (c - c_i), e=rho * unit(old - w))
+        new = c_i - c + (w - np.array(x)) / (2 * ETA)
         c = c + (new - c_i).sum(axis=0) / 2
-        old, w, c_i = w, (x[0] + x[1]) / 2, new
-    same(engine("fedlesam_s", executor, rho=rho, correction=correction), w)
+        old, w, c_i = w, mean(x), new
+    check(w, "fedlesam_s", executor, rho=rho, correction=correction)
 
 
 @EXECUTORS
 def test_fedlesam_d(executor):
     w, old, rho, beta, dual = W0, W0, 0.3, 5.0, np.zeros((2, 2))
     for _ in range(2):
-        e = rho * unit(old - w)
-        x = [w, w]
-        for i in range(2):
-            for _ in range(2):
-                linear = -dual[i] - w / beta
-                x[i] = x[i] - ETA * (clip(grad(i, x[i] + e) + linear) + (DECAY + 1 / beta) * x[i])
-            dual[i] = dual[i] - (x[i] - w) / beta
-        old, w = w, (x[0] + x[1]) / 2 - beta * (dual[0] + dual[1]) / 2
-    same(engine("fedlesam_d", executor, rho=rho, penalty=1 / beta), w)
+        x = trained(w, -dual - w / beta, e=rho * unit(old - w), decay=DECAY + 1 / beta)
+        dual = dual - (np.array(x) - w) / beta
+        old, w = w, mean(x) - beta * mean(dual)
+    check(w, "fedlesam_d", executor, rho=rho, penalty=1 / beta)
 
 
 @EXECUTORS
@@ -258,7 +225,7 @@ def test_fedwmsam(executor):
             new[i] = c_i[i] - c - moved / (2 * ETA)
             cosines[i] = moved @ delta / (np.linalg.norm(moved) * np.linalg.norm(delta)) if delta.any() else -1
         alpha = (1 - share) * alpha + share * np.clip(1 + cosines.mean(), 0.1, 0.9)
-        c = c + ((new[0] - c_i[0]) + (new[1] - c_i[1])) / 2
-        delta = -((x[0] + x[1]) / 2 - w) / (2 * ETA)
-        w, c_i = (x[0] + x[1]) / 2, new
-    same(engine("fedwmsam", executor, alpha=0.4, rho=rho, adaptation=share), w)
+        c = c + mean(new - c_i)
+        delta = -(mean(x) - w) / (2 * ETA)
+        w, c_i = mean(x), new
+    check(w, "fedwmsam", executor, alpha=0.4, rho=rho, adaptation=share)

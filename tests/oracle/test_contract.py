@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from claims import CLAIMS
+from exact import TOLERANCE, gap
 
 from flatfed import algorithms, cli
 from flatfed.data.streams import stream
@@ -27,13 +28,8 @@ REDUCTIONS = [
     for number, reduction in enumerate(CLAIMS[name].reductions)
 ]
 EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
-TOLERANCE = 1e-12
 FEW = {"scheme": "fixed", "fraction": 1 / 3, "sampler": "keyed"}
 ORDER = np.array([3, 0, 5, 1, 4, 2])  # the client that stands at each place after the permutation
-
-
-def gap(a: torch.Tensor, b: torch.Tensor) -> float:
-    return float((a - b).abs().max())
 
 
 def rho(name: str) -> dict:
@@ -54,14 +50,23 @@ def neutral(reduction) -> set[str]:
     return set(reduction.params) - set(reduction.to_params)
 
 
+def difference(folder, one, other, executor="stacked", **changes) -> float:
+    """Return how far the models of two algorithms, with their parameters, are apart after a run."""
+    models = [weights(folder, description(*algorithm, **changes), executor) for algorithm in (one, other)]
+    return gap(*models)
+
+
+def settings(name, reduction):
+    return {**needs(reduction.to), **needs(name), **reduction.when}
+
+
 @EXECUTORS
 @pytest.mark.parametrize(("name", "reduction"), REDUCTIONS)
 def test_reductions(tmp_path, name, reduction, executor):
-    changes = {**needs(reduction.to), **needs(name), **reduction.when}
+    changes = settings(name, reduction)
     write_problem(tmp_path, [sum(SIZES)] if changes.get("partition", {}).get("clients") == 1 else SIZES)
-    one = weights(tmp_path, description(name, dict(reduction.params), **changes), executor)
-    other = weights(tmp_path, description(reduction.to, dict(reduction.to_params), **changes), executor)
-    assert gap(one, other) < TOLERANCE
+    pair = (name, dict(reduction.params)), (reduction.to, dict(reduction.to_params))
+    assert difference(tmp_path, *pair, executor, **changes) < TOLERANCE
 
 
 @pytest.mark.parametrize(("name", "reduction"), [case for case in REDUCTIONS if neutral(case.values[1])])
@@ -70,10 +75,8 @@ def test_other_parameters_do_not_reduce(tmp_path, name, reduction):
     declared = algorithms.load(name).parameters()
     effective = {key: 0.3 if key == "rho" else declared[key].default for key in neutral(reduction)}
     write_problem(tmp_path, sizes(name))
-    changes = {**needs(reduction.to), **needs(name), **reduction.when}
-    one = weights(tmp_path, description(name, {**reduction.params, **effective}, **changes))
-    other = weights(tmp_path, description(reduction.to, dict(reduction.to_params), **changes))
-    assert gap(one, other) > 1e-5
+    pair = (name, {**reduction.params, **effective}), (reduction.to, dict(reduction.to_params))
+    assert difference(tmp_path, *pair, **{"rounds": 2, **settings(name, reduction)}) > 1e-5
 
 
 @EXECUTORS
@@ -81,9 +84,8 @@ def test_other_parameters_do_not_reduce(tmp_path, name, reduction):
 def test_alone_it_is_centralised(tmp_path, name, executor):
     central = CLAIMS[name].one_client
     write_problem(tmp_path, sizes(central))
-    one = weights(tmp_path, description(name, rho(name), **needs(central)), executor)
-    other = weights(tmp_path, description(central, rho(central), **needs(central)), executor)
-    assert gap(one, other) < TOLERANCE
+    pair = (name, rho(name)), (central, rho(central))
+    assert difference(tmp_path, *pair, executor, **needs(central)) < TOLERANCE
 
 
 def permuted(folder, monkeypatch, spec: dict, executor: str):
@@ -175,36 +177,29 @@ def test_check_passes(name):
     assert len(sentences) == 5
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ('def aggregate(self, server, uploads, ctx):\n        return {"w": server["w"]}', "the model does not change"),
-        (
-            'def aggregate(self, server, uploads, ctx):\n        return {"w": uploads["w"][:1]}',
-            "server vector 'w' changes by .* with clients in another order",
-        ),
-        (
-            "def correct(self, g, w, ctx):\n        return g * len(g)",
-            "server vector 'w' changes by .* with all clients at once",
-        ),
-        (
-            "seen = 0\n\n    def aggregate(self, server, uploads, ctx):\n        self.seen += 1\n"
-            '        return {"w": server["w"] / self.seen}',
-            "server vector 'w' changes by .* with an interruption: state in an attribute is lost",
-        ),
-        ("def correct(self, g, w, ctx):\n        return g / 0", "not finite after 4 rounds"),
-        (
-            "def start(self, w, ctx):\n        w.mul_(__import__('torch').rand(()))\n        return {}",
-            "draws from torch's generator",
-        ),
-    ],
-    ids=["nothing", "the first client", "the number of rows", "an attribute", "infinite", "random"],
-)
-def test_check_names_the_mistake(outside, body, words):
+AGGREGATE = "def aggregate(self, server, uploads, ctx):\n        "
+COUNTS = f"seen = 0\n\n    {AGGREGATE}self.seen += 1\n        return {{'w': server['w'] / self.seen}}"
+DRAWS = "def start(self, w, ctx):\n        w.mul_(__import__('torch').rand(()))\n        return {}"
+CHANGES = "server vector 'w' changes by .* with "
+
+#: Mistake -> (body of a class FedBad(FedAvg), the message).
+MISTAKES = {
+    "nothing": (f"{AGGREGATE}return {{'w': server['w']}}", "the model does not change"),
+    "the first client": (f"{AGGREGATE}return {{'w': uploads['w'][:1]}}", f"{CHANGES}clients in another order"),
+    "rows": ("def correct(self, g, w, ctx):\n        return g * len(g)", f"{CHANGES}all clients at once"),
+    "an attribute": (COUNTS, f"{CHANGES}an interruption: state in an attribute is lost"),
+    "infinite": ("def correct(self, g, w, ctx):\n        return g / 0", "not finite after 4 rounds"),
+    "random": (DRAWS, "draws from torch's generator"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_check_names_the_mistake(outside, mistake):
+    body, message = MISTAKES[mistake]
     path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {body}\n")
-    with pytest.raises(FlatFedError, match=words) as caught:
+    with pytest.raises(FlatFedError, match=message) as caught:
         list(contract.check("fedbad"))
-    assert str(caught.value).startswith(f"{path}: ") or "draws" in words
+    assert str(caught.value).startswith(f"{path}: ") or mistake == "random"
 
 
 def test_check_hints_at_a_vector_that_stays_0(outside):

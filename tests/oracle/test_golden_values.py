@@ -24,11 +24,6 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("golden")
 
 
-def case_of(update: str) -> golden.Case:
-    """Return the first case of an algorithm."""
-    return next(case for case in CASES if case.config.update.name == update)
-
-
 def differing(case: golden.Case, folder: Path, executor: str = "sequential") -> list[str]:
     """Return the values of a case that differ from the stored ones."""
     expected = golden.stored(case, golden.entries())
@@ -52,9 +47,9 @@ def test_values_are_the_stored_ones(case, executor, folder):
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 def test_a_step_in_emulated_bfloat16_is_close_to_float32(executor, folder):
     step = {"rounds": 1, "local_steps": 1, "emulate_bfloat16": True}
-    changes = {}
+    changes, fedsmoo = {}, next(case for case in CASES if case.config.update.name == "fedsmoo")
     for precision in ("float32", "bfloat16"):
-        run = golden.simulation(case_of("fedsmoo").with_(precision=precision, **step), folder, executor)
+        run = golden.simulation(fedsmoo.with_(precision=precision, **step), folder, executor)
         before = run.server["w"].clone()
         run.advance()
         changes[precision] = run.server["w"] - before

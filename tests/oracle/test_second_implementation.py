@@ -63,24 +63,25 @@ CASES = [
     ("dfedsam_mgs", {"rho": 0.3, "gossip_steps": 3}),
 ]
 
-SCALARS, HEADS, DISTANCE = "FedLESAM@d6663cc", "FL-SAM@2c16149", "FL-SAM@2c16149"
+SCALARS, HEADS = {"unpacking": "FedLESAM@d6663cc"}, {"unpacking": "FL-SAM@2c16149"}
+DISTANCE = {"penalty": 0.2, "regulariser": "FL-SAM@2c16149"}
 STEP = {**LESAM, "direction": "server_step"}
 
 #: What public code does otherwise than its paper: a case of second_shipped, and the choices that are it.
 AS_SHIPPED = [
     ("fedsmoo/FL-Simulator@653ebb5", {"rho": 0.3, "penalty": 0.2, "unpacking": "FL-Simulator@653ebb5"}),
-    ("fedlesam/FedLESAM@d6663cc", {**STEP, "unpacking": SCALARS, "server_learning_rate": 0.7}),
-    ("fedlesam_s/FedLESAM@d6663cc", {**STEP, "unpacking": SCALARS, "correction": "official_code"}),
-    ("fedlesam_d/FedLESAM@d6663cc", {**STEP, "unpacking": SCALARS, "penalty": 0.2}),
+    ("fedlesam/FedLESAM@d6663cc", {**STEP, **SCALARS, "server_learning_rate": 0.7}),
+    ("fedlesam_s/FedLESAM@d6663cc", {**STEP, **SCALARS, "correction": "official_code"}),
+    ("fedlesam_d/FedLESAM@d6663cc", {**STEP, **SCALARS, "penalty": 0.2}),
     ("mofedsam/FedLESAM@d6663cc", {"rho": 0.3, "alpha": 0.3, "fresh": "FedLESAM@d6663cc"}),
-    ("fedlesam/FedScar@d347eeb", {**STEP, "unpacking": HEADS, "server_learning_rate": 0.7}),
-    ("fedlesam_s/FedScar@d347eeb", {**STEP, "unpacking": HEADS}),
-    ("fedlesam_d/FedScar@d347eeb", {**STEP, "unpacking": HEADS, "penalty": 0.2}),
-    ("feddyn/FL-SAM@2c16149", {"penalty": 0.2, "regulariser": DISTANCE}),
-    ("fedspeed/FL-SAM@2c16149", {"rho": 0.3, "penalty": 0.2, "regulariser": DISTANCE}),
-    ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, "penalty": 0.2, "regulariser": DISTANCE}),
-    ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, "penalty": 0.2, "regulariser": DISTANCE, "s": "paper"}),
-    ("fedlesam_d/FL-SAM@2c16149", {**LESAM, "penalty": 0.2, "regulariser": DISTANCE}),
+    ("fedlesam/FedScar@d347eeb", {**STEP, **HEADS, "server_learning_rate": 0.7}),
+    ("fedlesam_s/FedScar@d347eeb", {**STEP, **HEADS}),
+    ("fedlesam_d/FedScar@d347eeb", {**STEP, **HEADS, "penalty": 0.2}),
+    ("feddyn/FL-SAM@2c16149", {**DISTANCE}),
+    ("fedspeed/FL-SAM@2c16149", {"rho": 0.3, **DISTANCE}),
+    ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, **DISTANCE}),
+    ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, **DISTANCE, "s": "paper"}),
+    ("fedlesam_d/FL-SAM@2c16149", {**LESAM, **DISTANCE}),
 ]
 
 #: Graphs on six nodes that decentralised algorithms are also tried on: time-varying, symmetric or not, few nodes.

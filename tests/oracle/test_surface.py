@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
-from flatfed import cli, models
+from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import loss_surface
@@ -33,7 +28,6 @@ from flatfed.files import digest_arrays
 from flatfed.runs.run_config import RunConfig
 from harness import ERRORS, Reference, description, write_problem
 from made import recorded
-from repository import SRC
 
 EVALUATION = {"every": 1, "sets": ["test", "train"], "batch_size": 7}
 SETTINGS = {"grid": 5, "range": 0.5, "set": "train", "images": None, "seed": 0}
@@ -41,37 +35,30 @@ SETTINGS = {"grid": 5, "range": 0.5, "set": "train", "images": None, "seed": 0}
 
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory) -> Path:
-    """A folder with data, partition, and runs a and b in float64, single in float32."""
+    """A folder with data, partition, and runs: a in float64, single in float32."""
     folder = tmp_path_factory.mktemp("surface")
     write_problem(folder)
-    for name, algorithm, precision in (
-        ("a", "fedavg", "float64"),
-        ("b", "fedsam", "float64"),
-        ("single", "fedavg", "float32"),
-    ):
-        spec = description(algorithm, evaluation=EVALUATION, precision=precision)
+    for name, precision in (("a", "float64"), ("single", "float32")):
+        spec = description("fedavg", evaluation=EVALUATION, precision=precision)
         train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / name, device="cpu")
     return folder
 
 
-def inputs(problem: Path) -> AnalysisInputs:
-    return AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
-
-
 def make(problem: Path, out: Path, run: str, **settings):
     """Make the surface of ``run`` and read it."""
-    loss_surface.surface(problem / run, inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
+    inputs = AnalysisInputs(problem / "data", problem / "partition.npz", device="cpu")
+    loss_surface.surface(problem / run, inputs, out, SurfaceSettings(**{**SETTINGS, **settings}))
     return read(out)
 
 
-def row(problem: Path, run: str) -> torch.Tensor:
-    layout = Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {}))
-    found = load_file(problem / run / "model.safetensors")
-    return torch.cat([found[name].reshape(-1) for name in layout.names])
+MODEL = models.build("cnn_tiny", (1, 8, 8), 3, {})
+LAYOUT = Layout.of(MODEL)
 
 
-def directions(problem: Path, run: str, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    return draw(Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {})), row(problem, run), seed)
+def row(problem: Path) -> torch.Tensor:
+    """Return the weights that run a ended with."""
+    tensors = load_file(problem / "a" / "model.safetensors")
+    return torch.cat([tensors[name].reshape(-1) for name in LAYOUT.names])
 
 
 def by_hand(problem: Path, weights: torch.Tensor, index: np.ndarray) -> tuple[float, float]:
@@ -87,23 +74,20 @@ def by_hand(problem: Path, weights: torch.Tensor, index: np.ndarray) -> tuple[fl
 def test_the_middle_is_the_loss_that_the_run_evaluated(problem, tmp_path, run):
     with open(problem / run / "metrics.csv", newline="") as file:
         last = list(csv.DictReader(file))[-1]
-    for which, loss, accuracy in (
-        ("train", "full_train_loss", "train_accuracy"),
-        ("test", "test_loss", "test_accuracy"),
-    ):
+    for which, loss in (("train", "full_train_loss"), ("test", "test_loss")):
         found = make(problem, tmp_path / f"{which}.npz", run, set=which)
         assert found.x[2] == found.y[2] == 0
         assert found.loss[0, 2, 2] == pytest.approx(float(last[loss]), abs=1e-6)
-        assert found.accuracy[0, 2, 2] == float(last[accuracy])
+        assert found.accuracy[0, 2, 2] == float(last[f"{which}_accuracy"])
 
 
 def test_every_point_by_hand(problem, tmp_path):
     found = make(problem, tmp_path / "s.npz", "a", grid=3, seed=4)
     dealt = np.load(problem / "partition.npz")["indices"]
-    first, second = directions(problem, "a", seed=4)
+    first, second = draw(LAYOUT, row(problem), 4)
     for i, x in enumerate((-0.5, 0.0, 0.5)):
         for j, y in enumerate((-0.5, 0.0, 0.5)):
-            loss, accuracy = by_hand(problem, row(problem, "a") + x * first + y * second, dealt)
+            loss, accuracy = by_hand(problem, row(problem) + x * first + y * second, dealt)
             assert found.loss[0, i, j] == pytest.approx(loss, rel=1e-12)
             assert found.accuracy[0, i, j] == pytest.approx(accuracy, abs=1e-15)
     assert np.ptp(found.loss) > 0.01
@@ -130,23 +114,21 @@ def test_a_model_whose_filters_are_all_scaled_has_the_same_surface_by_its_own(pr
 
 
 def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
-    kept = make(problem, tmp_path / "kept.npz", "a")
+    make(problem, tmp_path / "kept.npz", "a")
     monkeypatch.setattr(loss_surface, "CACHE_BYTES", 0)
     make(problem, tmp_path / "again.npz", "a")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "kept.npz").read_bytes()
-    assert np.isfinite(kept.loss).all()
 
 
 def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
-    few = [make(problem, tmp_path / f"{run}.npz", run, images=9, grid=3, seed=2) for run in ("a", "b")]
+    few = [make(problem, tmp_path / f"{run}.npz", run, images=9, grid=3, seed=2) for run in ("a", "single")]
     assert [one.about.images for one in few] == [9, 9]
-    drawn = stream(2, "subset").choice(np.load(problem / "partition.npz")["indices"], 9, replace=False)
-    assert {one.about.images_sha256 for one in few} == {digest_arrays(images=np.sort(drawn))}
     dealt = np.load(problem / "partition.npz")["indices"]
-    everything = by_hand(problem, row(problem, "a"), dealt)[0]
+    drawn = stream(2, "subset").choice(dealt, 9, replace=False)
+    assert {one.about.images_sha256 for one in few} == {digest_arrays(images=np.sort(drawn))}
+    everything = by_hand(problem, row(problem), dealt)[0]
     assert few[0].loss[0, 1, 1] != pytest.approx(everything, rel=1e-3)
     other = make(problem, tmp_path / "other.npz", "a", images=9, grid=3, seed=3)
-    assert other.loss[0, 1, 1] != few[0].loss[0, 1, 1]
     assert other.about.images_sha256 != few[0].about.images_sha256
     more = make(problem, tmp_path / "more.npz", "a", images=10_000, grid=3)
     assert more.about.images == len(dealt)
@@ -157,11 +139,14 @@ def hidden(folder: Path) -> list[Path]:
     return list(folder.glob(".*.points"))
 
 
-def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch):
+def test_an_interrupted_surface_goes_on_to_the_same_bytes_and_damaged_points_are_repeated(
+    problem, tmp_path, monkeypatch, capsys
+):
+    """The points are in their file before the interruption: a killed process leaves them too."""
     (tmp_path / "one").mkdir()
-    make(problem, tmp_path / "one" / "s.npz", "a", grid=7)
+    make(problem, tmp_path / "one" / "s.npz", "a")
     monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    evaluated, call = [], LossEvaluator.__call__
+    evaluated, call, out = [], LossEvaluator.__call__, tmp_path / "two" / "s.npz"
 
     def counted(self, row):
         evaluated.append(row)
@@ -169,73 +154,33 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, mon
 
     def stops(self, row):
         if len(evaluated) == 2:
+            with np.load(hidden(out.parent)[-1]) as file:
+                assert file["done"].sum() == 2
             raise KeyboardInterrupt
         return counted(self, row)
 
-    out = tmp_path / "two" / "s.npz"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(LossEvaluator, "__call__", stops)
-        make(problem, out, "a", grid=7)
-    assert not out.exists() and len(hidden(out.parent)) == 1
-    # Other settings neither take these points nor lose them.
-    make(problem, out, "a", grid=7, seed=1)
-    assert len(hidden(out.parent)) == 1
-    evaluated.clear()
+    def interrupted():
+        evaluated.clear()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(LossEvaluator, "__call__", stops)
+            make(problem, out, "a")
+        evaluated.clear()
+        assert not out.exists()
+
+    interrupted()
+    make(problem, out, "a", seed=1)
+    assert len(hidden(out.parent)) == 1, "other settings neither take these points nor lose them"
+    out.unlink()
     monkeypatch.setattr(LossEvaluator, "__call__", counted)
-    make(problem, out, "a", grid=7)
-    assert len(evaluated) == 49 - 2
-    assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes()
-    assert not hidden(out.parent)
-
-
-def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch):
-    whole = make(problem, tmp_path / "s.npz", "a")
-    monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    monkeypatch.setattr(loss_surface.landscape_file, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        make(problem, tmp_path / "s.npz", "a")
-    (left,) = hidden(tmp_path)
-    left.write_bytes(left.read_bytes()[:100])
-    monkeypatch.undo()
-    assert make(problem, tmp_path / "s.npz", "a").loss.tolist() == whole.loss.tolist()
-
-
-HALTS = """
-import sys, time
-from flatfed import cli
-from flatfed.analysis.landscape import loss_surface
-from flatfed.runs.run_config import RunConfig
-loss_surface.SAVE_INTERVAL, call, calls = 0.0, loss_surface.LossEvaluator.__call__, []
-def halts(self, row):
-    calls.append(row)
-    if len(calls) > 12:
-        time.sleep(600)
-    return call(self, row)
-loss_surface.LossEvaluator.__call__ = halts
-cli.main(sys.argv[1:])
-"""
-
-
-def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd):
-    whole, out = tmp_path / "s.npz", tmp_path / "killed" / "s.npz"
-    make(problem, whole, "a")
-    data = ["--dataset", str(problem / "data"), "--partition", str(problem / "partition.npz"), "--out", str(out)]
-    call = ["surface", str(problem / "a"), *data, "--grid", "5", "--range", "0.5", "--images", "all", "--device", "cpu"]
-    environment = {"PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
-    job = subprocess.Popen([sys.executable, "-c", HALTS, *call], env=environment)
-    until, done = time.monotonic() + 100, 0
-    while done < 12 and time.monotonic() < until and job.poll() is None:
-        time.sleep(0.02)
-        for path in hidden(out.parent):
-            with np.load(path) as file:
-                done = file["done"].sum()
-    job.send_signal(signal.SIGKILL)
-    job.wait()
-    assert done == 12 and not out.exists()
-    assert cli.main(call) == 0
-    assert "goes on, 12 of 25 points are done" in capfd.readouterr().err
-    assert out.read_bytes() == whole.read_bytes()
-    assert [path.name for path in out.parent.iterdir()] == ["s.npz"]
+    for done in (2, 0):
+        make(problem, out, "a")
+        assert len(evaluated) == 25 - done
+        assert ("goes on, 2 of 25 points are done" in capsys.readouterr().err) == (done == 2)
+        assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes() and not hidden(out.parent)
+        out.unlink()
+        interrupted()
+        (left,) = hidden(out.parent)
+        left.write_bytes(left.read_bytes()[:100])
 
 
 def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch):
@@ -247,11 +192,35 @@ def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monk
         make(problem, tmp_path / "s.npz", "a")
 
 
-def test_what_is_written_says_what_it_is(problem, tmp_path):
-    make(problem, tmp_path / "s.npz", "a")
-    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
-        about = json.loads(str(file["about"]))
-    model = about["models"][0]
-    assert model["name"] == "problem/test/fedavg/seed3" and len(model["digests"]["model"]) == 64
-    assert (about["set"], about["grid"], about["range"], about["seed"]) == ("train", 5, 0.5, 0)
-    assert (about["device"], about["precision"]) == ("cpu", "float64")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(dtype):
+    weights = models.initial_weights(MODEL, torch.Generator().manual_seed(1)).to(dtype)
+    drawn = draw(LAYOUT, weights, 0)
+    assert all(direction.dtype == dtype for direction in drawn)
+    tensors, first, second = (LAYOUT.views(value.double()) for value in (weights, *drawn))
+    for tensor, shape in zip(LAYOUT.names, LAYOUT.shapes, strict=True):
+        a, b, w = (value[tensor].reshape(shape[0], -1) for value in (first, second, tensors))
+        norm = w.norm(dim=1) * (len(shape) > 1)
+        for direction in (a, b):
+            torch.testing.assert_close(direction.norm(dim=1), norm, rtol=1e-6, atol=0)
+        assert ((a * b).sum(dim=1).abs() <= 1e-6 * norm.square()).all()
+
+
+def test_models_of_one_shape_see_the_same_draw():
+    one, other = (torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(s)).double() for s in (1, 2))
+
+    def unit(direction):
+        filters = direction[LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
+        return filters / filters.norm(dim=1, keepdim=True)
+
+    for mine, theirs in zip(draw(LAYOUT, one, 7), draw(LAYOUT, other, 7), strict=True):
+        torch.testing.assert_close(unit(mine), unit(theirs))
+    assert not torch.allclose(unit(draw(LAYOUT, one, 7)[0]), unit(draw(LAYOUT, one, 8)[0]))
+
+
+def test_filters_without_length_or_room():
+    layout = Layout(("single", "rows"), ((3, 1), (2, 4)))
+    first, second = draw(layout, torch.tensor([1.0, -2, 0, *[0.0] * 4, *[1.0] * 4]), 0)
+    assert first[:3].abs().tolist() == [1, 2, 0] and second[:3].tolist() == [0, 0, 0]
+    assert not first[3:7].any() and not second[3:7].any()
+    assert first[7:].norm().item() == pytest.approx(2) and second[7:].norm().item() == pytest.approx(2)
