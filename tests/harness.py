@@ -165,6 +165,21 @@ def lines(folder: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
+def sessions(run: Path) -> list[int]:
+    """Return the rounds after which the sessions of a finished run began."""
+    return [session["from_round"] for session in records.read_finished(run).sessions]
+
+
+def assert_same(parts: Path, whole: Path, began: list[int] | None = None) -> None:
+    """Assert that two finished runs have the same files but for seconds, and no others; ``began``: :func:`sessions`."""
+    assert lines(parts) == lines(whole)
+    assert (parts / records.MODEL).read_bytes() == (whole / records.MODEL).read_bytes()
+    assert sorted(path.name for path in parts.iterdir()) == sorted(records.FILES)
+    one, other = ([{**probe, "seconds": 0} for probe in records.read_finished(run).probes] for run in (parts, whole))
+    assert one == other
+    assert began is None or sessions(parts) == began
+
+
 def at_round(monkeypatch, number, happens):
     """Have ``happens()`` happen before round ``number``."""
     advance = Simulation.advance
