@@ -1,7 +1,5 @@
 """Finished runs for analyses: one set for all tests, and a copy to spoil."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Finished runs for analyses: damaged ones are refused and nothing is written; one that diverged has no numbers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The index plan of a round."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flatfed.engine.batches import Schedule, longest_first, plan

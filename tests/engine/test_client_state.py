@@ -1,7 +1,5 @@
 """Vectors that an algorithm's bases declare: joined along the inheritance, each once, and trained as declared."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -92,18 +90,6 @@ def test_an_outside_algorithm_of_two_with_state_trains_as_by_hand(tmp_path, outs
     assert (run.server["w"][0] - w).abs().max() < 1e-12
     assert (run.state.store["anchor"] - anchors).abs().max() < 1e-12
     assert torch.equal(run.state.store["rounds"][:, 0], rounds) and rounds.max() > 1
-
-
-def test_a_shipped_algorithm_composed_once_more_is_the_same(tmp_path, outside):
-    """FedLESAM-S, by somebody who knows nothing of its vectors."""
-    bases = "from flatfed.algorithms._lesam import LocallyEstimated\nfrom flatfed.algorithms.scaffold import Scaffold\n"
-    outside.write("mine", f"{bases}\n\nclass Mine(LocallyEstimated, Scaffold):\n    pass\n")
-    params = {"rho": 0.3, "steps": "paper"}
-    shipped, mine = (simulation(tmp_path, description(name, params)) for name in ("fedlesam_s", "mine"))
-    for _ in range(3):
-        assert shipped.advance() | {"seconds": 0} == mine.advance() | {"seconds": 0}
-    assert list(shipped.server) == list(mine.server) == ["w", "c", "step"]
-    assert all(torch.equal(shipped.server[name], mine.server[name]) for name in shipped.server)
 
 
 def test_the_order_is_that_of_the_bases_and_every_name_is_there_once():

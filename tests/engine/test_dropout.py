@@ -1,7 +1,5 @@
 """Dropout masks: keyed, the same whatever the width, at their rate, and as good as independent."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The evaluations of a run: test, training and held-out images, each client or node; against one forward pass."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

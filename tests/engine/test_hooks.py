@@ -1,7 +1,5 @@
 """The engine names file and hook of a wrong value, and writes what hooks return, in whatever way they made it."""
 
-from __future__ import annotations
-
 import re
 from textwrap import indent
 

@@ -1,7 +1,5 @@
 """``precision: bfloat16``: layers compute in it, weights and state stay float32."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -1,7 +1,5 @@
 """Sharpness and perturbation drift during a training: by their definitions, and the training stays the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -129,14 +127,6 @@ def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
         assert probe.measures[round_]["perturbation_drift"] == pytest.approx(expected, abs=1e-9)
         alone = drift_by_hand(reference, w, [0], *arguments, clients=1, rate=rate)
         assert alone != pytest.approx(expected, abs=1e-3), "the virtual model of one client is another"
-
-
-def test_a_client_with_all_data_does_not_drift(tmp_path):
-    write_problem(tmp_path, [8])
-    changes = {"partition": {"clients": 1}, "sampling": {"scheme": "all"}, "local_epochs": 1, "batch_size": 8}
-    run, probe = with_probe(tmp_path, description("fedsam", **changes))
-    advance(run, probe)
-    assert probe.measures[0]["perturbation_drift"] < 1e-12
 
 
 def test_steps_without_a_perturbation_count_as_a_half(tmp_path):

@@ -1,7 +1,5 @@
 """Images during a training: on the device, or memory-mapped on the host if they would not fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Client sampling: the official schedule exactly, and the properties of FlatFed's own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

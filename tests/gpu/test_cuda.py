@@ -1,7 +1,5 @@
 """On a GPU: the same numbers as on the CPU in float64, the same bytes again, resumed runs. Skipped without one."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The end of the screen: why jobs failed, by their logs; which trainings diverged, by their records."""
 
-from __future__ import annotations
-
 import logging
 
 import made

@@ -1,7 +1,5 @@
 """Jobs that fork from a warm process: the same files, statuses and signals as jobs that start by themselves."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Estimates of a Hessian without enough memory, and with parameters that PyHessian does not support."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

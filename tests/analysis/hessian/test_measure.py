@@ -1,7 +1,5 @@
 """The Hessian of a finished run: against the whole Hessian, its file, interruptions, refusals."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

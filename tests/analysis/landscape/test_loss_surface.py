@@ -1,7 +1,5 @@
 """Loss surfaces by the command line, and their damaged files. The values: tests/oracle/test_surface.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

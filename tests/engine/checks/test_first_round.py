@@ -1,7 +1,5 @@
 """The first round of a job names an executor that cannot run its model, with the reason."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn.functional import dropout, relu

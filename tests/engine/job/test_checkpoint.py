@@ -1,7 +1,5 @@
 """Checkpoints: which one is trusted, the files of one, and when one is due."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The data of a run: refused if they are others; without the test images and with held-out ones in a tuning run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

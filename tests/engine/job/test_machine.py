@@ -1,7 +1,5 @@
 """The device of a job: a GPU that is absent, or too old for this build of torch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,6 +1,6 @@
 """The reports of a training: lines in its log, at sensible intervals, and its state in its folder."""
 
-import os
+import io
 import sys
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ import pytest
 
 from flatfed.engine.job import progress, reporter
 from flatfed.engine.job.reporter import Reporter
-from screen import shown
+from screen import Screen
 
 
 @pytest.fixture
@@ -61,24 +61,17 @@ def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
     assert len(output) == lines and output[-1].startswith(f"a: round {number}/{number}  ")
 
 
-def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
-    script = """
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-from flatfed.engine.job.reporter import Reporter
-
-with Reporter("protocol/split/fedavg/seed1", 3, 0, Path("run")) as reporter:
-    for k in (1, 2, 3):
-        reporter.after_round(SimpleNamespace(round=k), {"test_accuracy": k / 10})
-print("the end", file=sys.stderr)
-"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment.pop("COLUMNS", None)
-    status, screen = shown([sys.executable, "-c", script], columns=70, cwd=tmp_path, env=environment)
-    line, end = screen.text.strip().splitlines()
-    assert status == 0 and end == "the end"
-    assert line.startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 30.00 %") and len(line) < 70
+def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path, clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    stream.isatty = lambda: True
+    with Reporter("protocol/split/fedavg/seed1", 3, 0, tmp_path) as report:
+        rounds(report, clock, [1, 2, 3], 1.0)
+    screen = Screen(columns=70)
+    screen.feed(f"{stream.getvalue()}the end")
+    line, end = screen.lines
+    assert line.startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 61.20 %") and len(line) < 70
+    assert end.strip() == "the end"
 
 
 def test_the_shares_of_a_runs_time():

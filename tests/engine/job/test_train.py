@@ -1,7 +1,5 @@
 """The training job as a whole: its files, and the same bytes after an interruption."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

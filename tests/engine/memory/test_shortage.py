@@ -1,7 +1,5 @@
 """Memory that runs out: a run stops with its checkpoint and the remedies, and resumes with them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

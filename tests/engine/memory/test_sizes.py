@@ -1,7 +1,5 @@
 """Bytes that a round takes next to the clients' vectors, and where those lie."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef

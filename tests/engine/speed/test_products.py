@@ -1,7 +1,5 @@
 """Convolutions of small images as products: the same numbers as torch's convolution, in fewer operations."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows without dead taps: every algorithm gives what it gives on the full rows, and files hold the full model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from safetensors.torch import load_file
