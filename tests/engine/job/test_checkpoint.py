@@ -29,26 +29,20 @@ DAMAGED = {
     "another JSON": (MANIFEST, lambda content: b"[]"),
     "of an earlier version": (MANIFEST, lambda content: EARLIER),
 }
-#: Difference of the run that wrote the checkpoint -> (of its settings, of its identity).
+#: Difference of the run that wrote the checkpoint -> (of its settings, of its identity, in the message).
 OTHER = {
-    "other parameters": ({"learning_rate": 0.05}, {}),
-    "other code": ({}, {"versions": {"engine": 0}}),
-    "other data": ({}, {"dataset_digest": "0"}),
+    "other parameters": ({"learning_rate": 0.05}, {}, "it is of another run: learning_rate is 0.05, here 0.2"),
+    "other code": ({}, {"versions": {"engine": 0}}, "it is of another run: another versions"),
+    "other data": ({}, {"dataset_digest": "0"}, "it is of another run: another dataset"),
+    "of an earlier version": ({}, {}, "an earlier version of FlatFed wrote it"),
 }
-#: Kind -> the reason in the message, where FlatFed knows it.
-REASONS = {
-    "of an earlier version": "an earlier version of FlatFed wrote it",
-    "other parameters": "it is of another run: learning_rate is 0.05, here 0.2",
-    "other code": "it is of another run: another versions",
-    "other data": "it is of another run: another dataset",
-}
-SAMPLE = ("a file is cut short", "a vector is missing", "garbage", "of an earlier version", *OTHER)
+SAMPLE = ("a file is cut short", "a vector is missing", "garbage", *OTHER)
 
 
-@pytest.mark.parametrize("kind", sampled([*DAMAGED, *OTHER], SAMPLE))
+@pytest.mark.parametrize("kind", sampled({**DAMAGED, **OTHER}, SAMPLE))
 def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypatch, capsys, kind):
     whole, folder = job(tmp_path, "fedsmoo", "whole"), tmp_path / "parts" / checkpoint.FOLDER
-    settings, identity = OTHER.get(kind, ({}, {}))
+    settings, identity, reason = OTHER.get(kind, ({}, {}, ""))
     with monkeypatch.context() as patch:
         init = Checkpoint.__init__
         other = lambda self, out, here, *more: init(self, out, replace(here, **identity), *more)  # noqa: E731
@@ -72,7 +66,7 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     capsys.readouterr()
     assert_same(job(tmp_path, "fedsmoo", "parts"), whole, [0])
     output = capsys.readouterr().err
-    assert f"is set aside as {checkpoint.STALE}: {REASONS.get(kind, '')}" in output and "from the start" in output
+    assert f"is set aside as {checkpoint.STALE}: {reason}" in output and "from the start" in output
     assert aside == before
 
 
@@ -107,38 +101,28 @@ def test_a_checkpoint_has_a_file_for_each_client_and_writes_only_changed_ones(tm
         before = files
 
 
-@pytest.fixture
-def written(monkeypatch) -> list[int]:
-    """Return the rounds after which a checkpoint is written, in order."""
-    rounds, write = [], Checkpoint.write
-    monkeypatch.setattr(Checkpoint, "write", lambda self, run: (rounds.append(run.round), write(self, run))[1])
-    return rounds
-
-
-def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path, monkeypatch, written):
-    """If they would take too long to write after a signal, they are written before the next regular checkpoint."""
-    monkeypatch.setattr(checkpoint, "GRACE", 0.0)
-    changes = {"checkpoint_every": 100, "rounds": 8, "sampling": {"scheme": "fixed", "fraction": 0.34}}
-    job(tmp_path, "fedsmoo", "rows", **changes)
-    assert written == list(range(1, 8)), "every round: two together would take too long"
-    written.clear()
-    job(tmp_path, "fedavg", "none", **changes)
-    job(tmp_path, "dfedsam", "all", **{**changes, "sampling": {"scheme": "all"}})
-    assert written == [], "no rows; every round changes all rows, so waiting adds nothing"
+WAITS = {"checkpoint_every": 100, "rounds": 8, "sampling": {"scheme": "fixed", "fraction": 0.34}}
+SLOW = {"GRACE": float("inf"), "SHORT": 0.02, "SPEED": 1.0}
+FAST = {"GRACE": float("inf"), "SHORT": 0.0, "SPEED": 1e12, "SHARE": 1e-3}
 
 
 @pytest.mark.parametrize(
-    ("name", "limits", "rounds"),
+    ("name", "changes", "limits", "rounds"),
     [
-        ("fedsmoo", {"SHORT": 0.02, "SPEED": 1.0}, []),  # clients' vectors on a slow disk
-        ("fedadam", {"SHORT": 0.02, "SPEED": 1.0}, []),  # the server's alone
-        ("fedsmoo", {"SHORT": 0.02, "SPEED": 1.0, "SHARE": float("inf")}, [1, 2, 3]),
-        ("fedsmoo", {"SHORT": 0.0, "SPEED": 1e12, "SHARE": 1e-3}, [1]),  # the seconds of the first one count
+        ("fedsmoo", WAITS, {"GRACE": 0.0}, [*range(1, 8)]),  # the rows of two rounds would take longer than a grace
+        ("fedavg", WAITS, {"GRACE": 0.0}, []),  # no rows
+        ("dfedsam", {**WAITS, "sampling": {"scheme": "all"}}, {"GRACE": 0.0}, []),  # every round changes all rows
+        ("fedsmoo", {"checkpoint_every": 1}, SLOW, []),  # clients' vectors on a slow disk
+        ("fedadam", {"checkpoint_every": 1}, SLOW, []),  # the server's alone
+        ("fedsmoo", {"checkpoint_every": 1}, {**SLOW, "SHARE": float("inf")}, [1, 2, 3]),
+        ("fedsmoo", {"checkpoint_every": 1}, FAST, [1]),  # the seconds of the first one count
     ],
 )
-def test_planned_checkpoints_take_a_small_share_of_the_time(tmp_path, monkeypatch, written, name, limits, rounds):
-    """On a GPU, rounds are shorter than the writing of their clients' vectors."""
-    for constant, value in {"GRACE": float("inf"), **limits}.items():
+def test_planned_checkpoints_take_a_small_share_of_the_time(tmp_path, monkeypatch, name, changes, limits, rounds):
+    """On a GPU, rounds are shorter than the writing of vectors; but vectors must be written within a signal's grace."""
+    for constant, value in limits.items():
         monkeypatch.setattr(checkpoint, constant, value)
-    job(tmp_path, name, "run", checkpoint_every=1)
+    written, write = [], Checkpoint.write
+    monkeypatch.setattr(Checkpoint, "write", lambda self, run: (written.append(run.round), write(self, run))[1])
+    job(tmp_path, name, "run", **changes)
     assert written == rounds

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
-from flatfed import cli, models
+from flatfed import models
 from flatfed.data import partition as partitions
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError
@@ -89,16 +89,6 @@ def test_a_tuning_run_that_diverges_at_once_says_so(tmp_path):
     out = job(tmp_path, "fedsmoo", "run", learning_rate=1e30, clip_norm=None, validation=0.2, evaluation=evaluation)
     assert read_finished(out).diverged_at == 1 and lines(out) == []
     assert "validation_loss,validation_accuracy" in (out / "metrics.csv").read_text()
-
-
-def test_its_seconds_can_be_measured(tmp_path):
-    """On what is held out, since the test images are put away."""
-    data, path = write_problem(tmp_path)
-    (tmp_path / "run.d.json").write_text(json.dumps(description("fedavg", precision="float32", **TUNING)))
-    words = ["time", "--run", tmp_path / "run.d.json", "--dataset", data, "--partition", path, "--rounds", 2]
-    assert cli.main([*map(str, words), "--out", str(tmp_path / "timing.json"), "--device", "cpu"]) == 0
-    measured = json.loads((tmp_path / "timing.json").read_text())
-    assert measured["seconds_per_round"] > 0 and measured["evaluated"]["sets"] == ["validation", "train"]
 
 
 def test_rounds_in_which_no_node_has_an_image_held_out_lack_that_column(tmp_path):

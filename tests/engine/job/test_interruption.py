@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from flatfed.engine.job import checkpoint, interruption
+from flatfed.engine.client_state import ClientState
+from flatfed.engine.job import checkpoint, interruption, progress
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
-from flatfed.engine.simulation import Simulation
 from flatfed.runs.record import FILES
 from harness import assert_same, at_round, description, job, needs, simulation, write_problem
 from repository import SRC
@@ -99,7 +99,7 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
     """At every single check of a round whose clients train all at once: nothing is written back before the last."""
     spec = description(name, evaluation={"every": 100, "sets": ["test"], "batch_size": 7}, **needs(name))
 
-    def after_one_round() -> tuple[Simulation, dict[str, torch.Tensor]]:
+    def after_one_round():
         run = simulation(tmp_path, spec)
         run.advance()
         if name == "dispfl":  # it mixes at the beginning of a round
@@ -119,28 +119,6 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
             Signals(patch, moment)
             run.advance()
         assert all(torch.equal(before[key], values) for key, values in run.state.store.items()), moment
-
-
-def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
-    """The round that it stops in is undone; the ones before it are in the checkpoint, in no regular one."""
-    changes = {"checkpoint_every": 100, "executor": {"cpu": "sequential", "cuda": "sequential"}}
-    whole = job(tmp_path, "fedsmoo", "whole", **changes)
-    advance = Simulation.advance
-
-    def stopped_in_round_3(run):
-        if run.round < 2:
-            return advance(run)
-        write, before = run.state._write, {name: values.clone() for name, values in run.state.store.items()}
-        monkeypatch.setattr(run.state, "_write", lambda: (write(), os.kill(os.getpid(), signal.SIGTERM)))
-        with pytest.raises(Stopped) as stopped:
-            advance(run)
-        assert all(torch.equal(before[name], values) for name, values in run.state.store.items())
-        raise stopped.value
-
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(Simulation, "advance", stopped_in_round_3)
-        job(tmp_path, "fedsmoo", "parts", **changes)
-    assert_same(job(tmp_path, "fedsmoo", "parts", **changes), whole, [0, 2])
 
 
 def test_a_run_ended_between_its_last_file_and_the_end_of_its_checkpoint_is_not_its_own_previous(tmp_path, monkeypatch):
@@ -166,18 +144,22 @@ def test_a_run_that_is_made_again_keeps_the_one_before_even_if_it_is_the_same(tm
     assert len(again) == 2 and again[0]["began"] > one[0]["began"]
 
 
-def test_told_to_stop_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """The write goes to its end, and nothing is lost."""
-    whole, write = job(tmp_path, "fedsmoo", "whole", checkpoint_every=1), Checkpoint.write
+@pytest.mark.parametrize(
+    ("owner", "write", "every", "began"), [(Checkpoint, "write", 1, 3), (ClientState, "_write", 100, 2)]
+)
+def test_told_to_stop_in_a_write_it_loses_nothing(tmp_path, monkeypatch, owner, write, every, began):
+    """A checkpoint is written to its end; a round whose clients were just written back is undone."""
+    changes = {"checkpoint_every": every, "executor": {"cpu": "sequential", "cuda": "sequential"}}
+    whole, call = job(tmp_path, "fedsmoo", "whole", **changes), getattr(owner, write)
 
-    def stopped(self, run):
+    def stopped(*arguments):
         os.kill(os.getpid(), signal.SIGTERM)
-        return write(self, run)
+        return call(*arguments)
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        at_round(patch, 2, lambda: patch.setattr(Checkpoint, "write", stopped))
-        job(tmp_path, "fedsmoo", "parts", checkpoint_every=1)
-    assert_same(job(tmp_path, "fedsmoo", "parts", checkpoint_every=1), whole, [0, 3])
+        at_round(patch, 2, lambda: patch.setattr(owner, write, stopped))
+        job(tmp_path, "fedsmoo", "parts", **changes)
+    assert_same(job(tmp_path, "fedsmoo", "parts", **changes), whole, [0, began])
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):
@@ -199,6 +181,11 @@ def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):
 @pytest.mark.parametrize("survives", [False, True], ids=["closed", "nohup"])
 def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_path, survives):
     """A training that leads the session of its terminal, which closes after its first rounds."""
+
+    def lead_session():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the shell of these tests may ignore it
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     write_problem(tmp_path)
     spec = description("fedavg", precision="float32", rounds=100_000, checkpoint_every=100_000)
     (tmp_path / "run.json").write_text(json.dumps(spec))
@@ -207,18 +194,21 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_
     process = subprocess.Popen(
         [*["env", "--ignore-signal=HUP"] * survives, sys.executable, *words.split()],
         cwd=tmp_path, env=ENVIRONMENT, stdin=slave, stdout=slave, stderr=slave,
-        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        start_new_session=True, preexec_fn=lead_session,
     )  # fmt: skip
     os.close(slave)
     output = b""
-    while b": round 3" not in output:
-        output += os.read(master, 1000)
-    os.close(master)
-    if survives:
-        before = json.loads((tmp_path / "out/progress.json").read_text())["round"]
-        time.sleep(2)  # the progress file changes once a second
-        assert process.poll() is None
-        assert json.loads((tmp_path / "out/progress.json").read_text())["round"] > before
-        process.terminate()
-    assert process.wait(timeout=30) == 128 + (signal.SIGTERM if survives else signal.SIGHUP)
+    try:
+        while b": round 3" not in output:
+            output += os.read(master, 1000)
+        os.close(master)
+        if survives:
+            before = progress.read(tmp_path / "out").round
+            time.sleep(2)  # the progress file changes once a second
+            assert process.poll() is None and progress.read(tmp_path / "out").round > before
+            process.terminate()
+        assert process.wait(timeout=30) == 128 + (signal.SIGTERM if survives else signal.SIGHUP)
+    finally:
+        process.kill()
+        process.wait()
     assert json.loads((tmp_path / "out" / checkpoint.NAME).read_text())["callbacks"]["Outputs"]["lines"]

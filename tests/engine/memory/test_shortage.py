@@ -31,10 +31,11 @@ EVERYBODY = {"sampling": {"scheme": "all"}}
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
 
 
-def failing(error: Exception):
-    """Return a function that raises ``error``."""
+def failing(error: Exception, call=lambda *_, **__: None):
+    """Return a function that raises ``error`` after ``call``."""
 
-    def fail(*_, **__):
+    def fail(*arguments, **options):
+        call(*arguments, **options)
         raise error
 
     return fail
@@ -128,26 +129,18 @@ def test_before_the_first_round(tmp_path, monkeypatch, capsys):
     assert "`state: file`" in last
 
 
-def test_a_round_that_runs_out_while_it_mixes_goes_on_from_the_last_checkpoint(tmp_path, monkeypatch):
-    whole, kind = job(tmp_path, "dfedsam", "whole"), algorithms.load("dfedsam")
-    hook = kind.mix
-
-    def broken(*arguments):
-        hook(*arguments)
-        raise ERRORS["on a GPU"]
-
-    with monkeypatch.context() as patch, pytest.raises(Shortage, match=r"round 4: not enough memory.*What"):
-        at_round(patch, 3, lambda: patch.setattr(kind, "mix", broken))
-        job(tmp_path, "dfedsam", "parts")
-    assert_same(job(tmp_path, "dfedsam", "parts"), whole, [0, 2])
-
-
-def test_an_evaluation_without_memory_is_repeated_after_the_stop(tmp_path, monkeypatch):
-    whole = job(tmp_path, "fedavg", "whole")
-    with monkeypatch.context() as patch, pytest.raises(Shortage, match=r"round 2: .*2\.50 GiB more"):
-        at_round(patch, 1, lambda: patch.setattr(Evaluation, "hits", failing(ERRORS["on a GPU"])))
-        job(tmp_path, "fedavg", "parts")
-    assert_same(job(tmp_path, "fedavg", "parts"), whole, [0, 2])  # only the evaluation of round 2 is repeated
+@pytest.mark.parametrize(
+    ("name", "owner", "method", "number"),
+    [("dfedsam", algorithms.load("dfedsam"), "mix", 3), ("fedavg", Evaluation, "hits", 1)],
+)
+def test_the_last_checkpoint_is_from_before_the_shortage(tmp_path, monkeypatch, name, owner, method, number):
+    """In a mixing, and in an evaluation, which alone is repeated."""
+    whole, fails = job(tmp_path, name, "whole"), failing(ERRORS["on a GPU"], getattr(owner, method))
+    message = rf"round {number + 1}: not enough memory.*2\.50 GiB more.*What"
+    with monkeypatch.context() as patch, pytest.raises(Shortage, match=message):
+        at_round(patch, number, lambda: patch.setattr(owner, method, fails))
+        job(tmp_path, name, "parts")
+    assert_same(job(tmp_path, name, "parts"), whole, [0, 2])
 
 
 @EXECUTORS
@@ -158,14 +151,8 @@ def test_an_aggregation_that_fails_is_undone(tmp_path, monkeypatch, name, execut
     before = [(values, values.clone()) for values in (*run.server.values(), *run.state.store.values())]
     received = run.state.received and run.state.received.rounds.copy()
     kind = type(run.algorithm)
-    hook = kind.aggregate
-
-    def broken(*arguments):
-        hook(*arguments)
-        raise MemoryError
-
-    with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(kind, "aggregate", broken)
+    monkeypatch.setattr(kind, "aggregate", failing(MemoryError(), kind.aggregate))
+    with pytest.raises(MemoryError):
         run.advance()
     assert run.round == 1 and run.state.consistent
     assert all(torch.equal(values, copy) for values, copy in before)

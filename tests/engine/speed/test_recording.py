@@ -54,10 +54,11 @@ def test_replayed_steps_are_the_steps(tmp_path, name):
     plain = simulation(tmp_path, spec, "sequential")
     descend = plain.local_update.descend
     plain.local_update.descend = lambda w, d, ctx: (norms.append(float(d.norm())), descend(w, d, ctx))
-    for _ in range(spec["rounds"]):
-        plain.advance()
+    expected = [plain.advance() for _ in range(spec["rounds"])]
     assert min(norms) < spec["clip_norm"] < max(norms), "the clip must act on some steps"
-    run, tape = taped(tmp_path, spec)
+    run, tape = taped(tmp_path, spec, 0)
+    for line in expected:
+        assert {**run.advance(), "seconds": 0} == pytest.approx({**line, "seconds": 0}, rel=1e-11)
     assert (model(run) - plain.server["w"][0]).abs().max() < TOLERANCE
     for key, values in plain.state.store.items():
         assert (values - full_rows(run, run.state.store[key])).abs().max() < TOLERANCE, key
