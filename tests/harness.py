@@ -114,10 +114,16 @@ def sizes(name: str) -> list[int]:
 def simulation(folder: Path, spec: dict, executor: str = "stacked", **options) -> Simulation:
     """Return a simulation of ``spec`` on the problem in ``folder`` (made there when missing)."""
     if not (folder / "partition.npz").exists():
-        write_problem(folder)
+        write_problem(folder, sizes(spec["update"]["name"]))
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
     places = data, dealt, torch.device("cpu"), executor
     return assembly.simulation(RunConfig(**spec), *places, pause=lambda: interruption.check(), **options)
+
+
+def advanced(run: Simulation, rounds: int) -> list[dict[str, float] | None]:
+    """Let ``run`` go on for so many ``rounds``; return their numbers without seconds, None if not evaluated."""
+    rows = [run.advance() for _ in range(rounds)]
+    return [row and {key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:

@@ -102,6 +102,23 @@ def test_runs_that_cannot_be_analysed(problem, change, message):
         trained_model.load(Path("run"), INPUTS)
 
 
+@pytest.mark.parametrize(
+    ("read", "content", "message"),
+    [
+        (curvature.read, None, "no such Hessian; flatfed hessian makes it"),
+        (curvature.read, b"[]", "not a Hessian"),
+        (landscape_file.read, None, "no such loss surface"),
+        (landscape_file.read, b"no", "cannot be read as a loss surface"),
+    ],
+)
+def test_results_that_are_absent_or_cannot_be_read(tmp_path, read, content, message):
+    path = tmp_path / "result"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=f"^{path}: {message}"):
+        read(path)
+
+
 def test_a_partition_without_test_images(problem):
     found = trained_model.load(Path("run"), INPUTS)
     empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))

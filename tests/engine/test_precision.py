@@ -7,13 +7,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from flatfed.engine import precision
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job.train import train
-from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
 from harness import description, simulation, write_problem
-from tape import Tape
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -86,15 +84,6 @@ def test_weights_are_cast_once_a_step(tmp_path, executor):
     assert seen and all(numbers == once for numbers, once in seen), seen
 
 
-def test_recorded_steps_in_bfloat16(tmp_path):
-    spec = description("fedsam", precision="bfloat16", rounds=2)
-    plain, taped = (simulation(tmp_path, spec, "products") for _ in range(2))
-    taped.local_update = Recorded(taped.local_update.plain, Tape())
-    for run in (plain, taped, plain, taped):
-        run.advance()
-    assert torch.equal(plain.server["w"], taped.server["w"])
-
-
 def test_evaluation_is_in_float32(tmp_path):
     run, other = (simulation(tmp_path, description("fedavg", precision=name)) for name in ("bfloat16", "float32"))
     run.advance()
@@ -140,15 +129,13 @@ def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, train_to):
     assert (tmp_path / "run/.checkpoint").is_dir(), "nothing is lost"
     output = train_to(3, ("amx_bf16", "avx512_bf16"))
     assert "bfloat16 was multiplied by avx512_bf16, here by amx_bf16 and avx512_bf16" in output
-    assert "from the start" in output
-    record = read_finished(tmp_path / "run")
-    assert record.precision == record.config.precision == "bfloat16"
+    assert "from the start" in output and read_finished(tmp_path / "run").precision == "bfloat16"
 
 
-GPU, CPU = (["a GPU"], "a GPU"), (["avx512_bf16"], "avx512_bf16")
+GPU, CPU, NONE = (["a GPU"], "a GPU"), (["avx512_bf16"], "avx512_bf16"), ([], "a CPU without units for it")
 
 
-@pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), (([], "a CPU without units for it"), CPU)])
+@pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), (NONE, CPU)])
 def test_nor_is_one_begun_on_a_gpu_or_imitated(monkeypatch, train_to, first, then):
     for rounds, (units, _) in ((1, first), (2, first), (3, then)):
         monkeypatch.setattr(precision, "bfloat16_units", lambda config, device, units=units: units)

@@ -12,7 +12,7 @@ from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import SamplingSettings
-from harness import Reference, description, job, lines, needs, simulation, sizes, write_problem
+from harness import Reference, description, job, lines, needs, simulation, write_problem
 from samples import sampled
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
@@ -33,7 +33,6 @@ def advance(run, probe) -> dict[str, float] | None:
 
 @pytest.mark.parametrize("name", sampled(algorithms.names()))
 def test_looking_changes_nothing(tmp_path, name):
-    write_problem(tmp_path, sizes(name))
     spec = description(name, **needs(name), rounds=3)
     plain, (probed, probe) = simulation(tmp_path, spec), with_probe(tmp_path, spec)
     for _ in range(3):

@@ -25,7 +25,7 @@ progress_bars.attach(logger)
 draw = logger.handlers[-1].draw
 
 def event(name, **about):
-    logger.info(f"LOG {name} {about.get('jobid', '')} of Snakemake's", extra={"event": name, **about})
+    logger.info(f"{name} {about.get('jobid', '')}".strip(), extra={"event": name, **about})
 
 def begin(number, rule="train"):
     event("job_info", jobid=number, rule_name=rule, output=[f"runs/{number}/metrics.csv (update)", "x"])
@@ -62,17 +62,15 @@ begin(2); train(2, 19); Path("runs/2/progress.json").write_text("")
 draw()
 """
     screen = play(tmp_path, script)
-    with_two = [state.splitlines() for state in screen.seen if "method1" in state and "method2" in state]
-    lines = {name: line for line in with_two[-1] for name in ("method1", "method2") if name in line}
-    assert len(lines) == 2, "each has its line"
-    assert "a-protocol/a-split/method1/seed1  25%|" in lines["method1"]
-    assert lines["method1"].endswith("| 5/20  test 61.20 %  2.5 s a round  38 s left")
+    with_two = [state for state in screen.seen if "method1" in state and "method2" in state]
+    (line,) = (line for line in with_two[-1].splitlines() if "method1" in line)
+    assert "a-protocol/a-split/method1/seed1  25%|" in line and "method2" not in line
+    assert line.endswith("| 5/20  test 61.20 %  2.5 s a round  38 s left")
     assert any("method2/seed1  50%|" in state for state in screen.seen)
     assert any("method4" in state and "method2" not in state for state in screen.seen), "an ended job's bar is gone"
     assert not any("19/20" in state for state in screen.seen), "a state that cannot be read is no bar"
-    log = [f"LOG job_info {number} of Snakemake's" for number in (1, 2, 3)]
-    log += ["LOG job_finished  of Snakemake's", "LOG progress  of Snakemake's", "two lines", "at once"]
-    log += [f"LOG {name} of Snakemake's" for name in ("job_error 2", "job_info 4", "job_info 2")]
+    log = ["job_info 1", "job_info 2", "job_info 3", "job_finished", "progress", "two lines", "at once"]
+    log += ["job_error 2", "job_info 4", "job_info 2"]
     assert screen.text.strip().splitlines() == log, "in the end there is the log, and nothing else"
 
 

@@ -59,7 +59,7 @@ def test_forks_write_what_a_process_of_its_own_writes(folder, address):
     for out, place in zip(outs, ("s", "s", address), strict=True):
         job = start(folder, out, address=place)
         assert job.wait() == 0 and "4 rounds on cpu" in job.stderr.read()
-        assert len(servers()) == 1, "all forks have one server"
+        wait_for(lambda: len(servers()) == 1)  # all forks have one server
     assert len({(folder / out / "model.safetensors").read_bytes() for out in outs}) == 1
 
 
@@ -75,7 +75,8 @@ def test_forks_run_the_source_on_the_disk(folder):
     one, other = (json.loads((folder / out / "run.json").read_text()) for out in ("before", "after"))
     assert (one["versions"]["algorithm"], other["versions"]["algorithm"]) == (1, 2)
     weights = [(folder / out / "model.safetensors").read_bytes() for out in ("before", "after")]
-    assert weights[0] != weights[1] and len(servers()) == 1
+    assert weights[0] != weights[1]
+    wait_for(lambda: len(servers()) == 1)  # a fork may still be ending
 
 
 def test_status_and_message_of_a_refusal_come_back(folder):

@@ -19,7 +19,7 @@ from flatfed.analysis.hessian import measure as hessians
 from flatfed.analysis.hessian.summary import HessianSettings
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.precision import SWITCHES
-from flatfed.errors import DataError, FlatFedError
+from flatfed.errors import FlatFedError
 from flatfed.files import write_sealed
 from flatfed.runs import curvature
 from flatfed.runs.curvature import Converged, Hessian
@@ -184,15 +184,6 @@ def test_the_command_line_makes_the_file(problem, capsys):
     assert found["pyhessian"] is found["pyhessian_absent"] is found["diverged_at"] is None
     assert (found["images"], found["parts"]) == (9, 3)
     assert found.keys() == json.loads(Path(made.written("d.json", made.hessian_of_diverged())).read_text()).keys()
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"format": 3, "top_eigenvalue": 1, "trace": 2}', None])
-def test_damaged_files_are_named(tmp_path, content):
-    if content is not None:
-        (tmp_path / "h.json").write_text(content)
-    message = "not a Hessian" if content else "no such Hessian; flatfed hessian makes it"
-    with pytest.raises(DataError, match=rf"h\.json: {message}"):
-        curvature.read(tmp_path / "h.json")
 
 
 def test_a_file_with_intervals_of_an_earlier_version_is_read(tmp_path):

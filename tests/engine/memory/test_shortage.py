@@ -13,6 +13,7 @@ from flatfed.errors import Shortage
 from flatfed.runs import record as records
 from harness import (
     ERRORS,
+    advanced,
     assert_same,
     at_round,
     description,
@@ -21,9 +22,7 @@ from harness import (
     needs,
     sessions,
     simulation,
-    sizes,
     train_command,
-    write_problem,
 )
 from samples import FEW, sampled
 
@@ -58,12 +57,10 @@ def lack(monkeypatch, most: int, error: Exception = ERRORS["on a GPU"]) -> list[
 @pytest.mark.parametrize("name", sampled(algorithms.names(), FEW))
 @pytest.mark.parametrize("rows", [1, 4])
 def test_fewer_rows_end_with_the_same_model(tmp_path, name, rows):
-    write_problem(tmp_path, sizes(name))
     spec = description(name, **{**needs(name), **EVERYBODY})
     whole, run = simulation(tmp_path, spec), simulation(tmp_path, {**spec, "rows": rows})
-    for _ in range(4):
-        line, other = whole.advance(), run.advance()
-        assert {**line, "seconds": 0} == pytest.approx({**other, "seconds": 0}, rel=1e-12, abs=1e-12)
+    for line, other in zip(advanced(whole, 4), advanced(run, 4), strict=True):
+        assert line == pytest.approx(other, rel=1e-12, abs=1e-12)
     for vectors, others in ((run.server, whole.server), (run.state.store, whole.state.store)):
         assert all((vectors[key] - others[key]).abs().max() <= 1e-12 for key in others)
     assert run.cost.counts == whole.cost.counts
@@ -166,9 +163,8 @@ def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name
     spec = description(name, **{"precision": "float32", **needs(name)})
     whole, run = (simulation(tmp_path, spec, executor) for _ in range(2))
     monkeypatch.setattr(type(run.state), "_off_device", property(lambda state: state is run.state))
-    for _ in range(4):
-        whole.advance()
-        run.advance()
+    advanced(whole, 4)
+    advanced(run, 4)
     assert torch.equal(run.server["w"], whole.server["w"])
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
 

@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
-from flatfed.engine.memory import home
+from flatfed.engine.memory import home, sizes
 from harness import description, needs, simulation, write_problem
 from samples import sampled
 
@@ -80,3 +80,8 @@ def test_where_client_state_goes(monkeypatch):
     cases = (8, 0, "device", "file"), (7, 8, "memory", "memory"), (7, 7, "file", "file")
     for free["cuda"], free["cpu"], *expected in cases:
         assert [home.choose(4, torch.device(place)) for place in ("cuda", "cpu")] == expected
+
+
+def test_sizes_in_words():
+    counts = {2.5e9: "2.5 GB", 1e9: "1.0 GB", 81_920_000: "81.9 MB", 81_920: "82 kB"}
+    assert {count: sizes.in_units(count) for count in counts} == counts

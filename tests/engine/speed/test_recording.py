@@ -17,7 +17,7 @@ from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded, RecordedScore
 from flatfed.runs.run_config import RunConfig
-from harness import DROPOUT, description, full_rows, needs, simulation, sizes, weights, write_problem
+from harness import DROPOUT, advanced, description, full_rows, needs, simulation, weights, write_problem
 from samples import sampled
 from tape import Tape
 
@@ -36,8 +36,7 @@ def taped(folder, spec: dict, rounds: int | None = None, largest: int = 0, **opt
     """Return a run after some rounds whose recorded steps are replayed, and the tape."""
     run, tape = simulation(folder, spec, "products", **options), Tape()
     run.local_update = Recorded(run.local_update.plain, tape, largest)
-    for _ in range(spec["rounds"] if rounds is None else rounds):
-        run.advance()
+    advanced(run, spec["rounds"] if rounds is None else rounds)
     return run, tape
 
 
@@ -47,18 +46,17 @@ def model(run: Simulation) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", sampled(algorithms.names()))
 def test_replayed_steps_are_the_steps(tmp_path, name):
-    write_problem(tmp_path, sizes(name))
     # Their directions are a tenth of a gradient, and momentum.
     clip = {"clip_norm": 0.15} if name in ("fedcm", "mimelite", "mofedsam") else {}
     spec, norms = spec_of(name, **clip), []
     plain = simulation(tmp_path, spec, "sequential")
     descend = plain.local_update.descend
     plain.local_update.descend = lambda w, d, ctx: (norms.append(float(d.norm())), descend(w, d, ctx))
-    expected = [plain.advance() for _ in range(spec["rounds"])]
+    expected = advanced(plain, spec["rounds"])
     assert min(norms) < spec["clip_norm"] < max(norms), "the clip must act on some steps"
     run, tape = taped(tmp_path, spec, 0)
-    for line in expected:
-        assert {**run.advance(), "seconds": 0} == pytest.approx({**line, "seconds": 0}, rel=1e-11)
+    for line, other in zip(advanced(run, spec["rounds"]), expected, strict=True):
+        assert line == pytest.approx(other, rel=1e-11)
     assert (model(run) - plain.server["w"][0]).abs().max() < TOLERANCE
     for key, values in plain.state.store.items():
         assert (values - full_rows(run, run.state.store[key])).abs().max() < TOLERANCE, key
@@ -88,8 +86,7 @@ def test_the_largest_number_of_rows_is_reserved_first(tmp_path):
     run, tape = taped(tmp_path, spec, 1, max(counts))
     assert run.local_update.capacity == max(counts)
     first = dict(run.local_update.steps)
-    for _ in range(5):
-        run.advance()
+    advanced(run, 5)
     assert tape.recorded == len(run.local_update.steps) and first.items() <= run.local_update.steps.items()
     few = simulation(tmp_path, {**spec, "rows": 2}, "products")
     few.advance()
@@ -99,9 +96,7 @@ def test_the_largest_number_of_rows_is_reserved_first(tmp_path):
 def test_recorded_evaluations(tmp_path):
     run = simulation(tmp_path, spec_of("fedavg", evaluation={"every": 1, "sets": ["test", "train"], "batch_size": 7}))
     tape, evaluate, plain = Tape(), run.evaluate, run.evaluate.score
-    rows = [run.server["w"][0].clone()]
-    run.advance()
-    rows.append(run.server["w"][0].clone())
+    rows = [run.server["w"][0], 2 * run.server["w"][0]]
     expected = [evaluate(row) for row in rows]
     evaluate.score = RecordedScore(plain, tape, [evaluate.images, evaluate.train])
     assert [evaluate(row) for row in rows] == expected and tape.recorded == 2
@@ -134,8 +129,7 @@ def test_other_server_vectors_are_recorded_anew(tmp_path):
     old, run.server = run.server, {name: value.clone() for name, value in run.server.items()}
     for value in old.values():
         value.fill_(float("nan"))
-    for _ in range(3):
-        run.advance()
+    advanced(run, 3)
     assert (model(run) - expected).abs().max() < TOLERANCE
 
 
@@ -191,14 +185,10 @@ def test_both_gradients_of_a_layer_used_twice_are_added_after_the_second_stream(
     """Here without a GPU: the calls are noted, in order."""
     calls = []
 
-    class Stream:
-        def __init__(self, name):
-            self.name = name
+    def stream(name: str) -> SimpleNamespace:
+        return SimpleNamespace(name=name, wait_stream=lambda other: calls.append(f"{name} waits for {other.name}"))
 
-        def wait_stream(self, other):
-            calls.append(f"{self.name} waits for {other.name}")
-
-    main, second = Stream("main"), Stream("second")
+    main, second = stream("main"), stream("second")
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: main)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: calls.append(f"in {stream.name}") or nullcontext())

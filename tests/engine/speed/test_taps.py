@@ -10,7 +10,7 @@ from flatfed.algorithms._layout import Layout
 from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
 from flatfed.runs.record import read_finished
-from harness import description, evaluated, job, lines, needs, simulation, sizes, write_problem
+from harness import advanced, description, evaluated, job, lines, needs, simulation
 from samples import ALGORITHMS, full, sampled
 
 
@@ -53,13 +53,10 @@ FORMS = [(name, {}) for name in algorithms.names()] + [
     [pytest.param(*form, marks=[] if form[0] in ALGORITHMS or not form[1] else full) for form in FORMS],
 )
 def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, params, executor):
-    write_problem(tmp_path, sizes(name))
     spec = description(name, params, **needs(name), rounds=5, clip_norm=0.05, weight_decay=0.05)
-    short = simulation(tmp_path, spec, executor)
-    whole = simulation(tmp_path, spec, executor, full_model=True)
-    for _ in range(5):
-        line, expected = short.advance(), whole.advance()
-        assert {**line, "seconds": 0} == pytest.approx({**expected, "seconds": 0}, rel=1e-11)
+    short, whole = (simulation(tmp_path, spec, executor, full_model=full_model) for full_model in (False, True))
+    for line, expected in zip(advanced(short, 5), advanced(whole, 5), strict=True):
+        assert line == pytest.approx(expected, rel=1e-11)
     if name in ("fedadam", "dispfl") or "unpacking" in params:  # by place, so on full rows in torch's order
         assert short.layout == whole.layout
     else:
@@ -74,8 +71,7 @@ def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, 
 def test_dead_weights_move(tmp_path, deep):
     """Weight decay and duals do act on them: the extra coordinate is not a constant."""
     run = simulation(tmp_path, description("fedsmoo", clip_norm=0.05, weight_decay=0.05))
-    for _ in range(3):
-        run.advance()
+    advanced(run, 3)
     assert abs(run.server["w"][0, -1] / run.weights.initial[-1] - 1) > 1e-3
 
 
