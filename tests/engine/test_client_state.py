@@ -7,7 +7,7 @@ from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
 from flatfed.runs.run_config import SamplingSettings
-from harness import Reference, description, simulation
+from harness import Reference, advanced, description, simulation
 
 PULL, KEPT, SERVER = 0.3, 0.5, 0.9
 BOTH = f'''
@@ -84,8 +84,7 @@ def test_an_outside_algorithm_of_two_with_state_trains_as_by_hand(tmp_path, outs
     assert kind.scratch == ("pull", "last") and kind().stored_vectors() == 3
     spec = description("fedboth", rounds=5)
     run = simulation(tmp_path, spec, executor)
-    for _ in range(spec["rounds"]):
-        run.advance()
+    advanced(run, spec["rounds"])
     w, anchors, rounds = by_hand(tmp_path, spec)
     assert (run.server["w"][0] - w).abs().max() < 1e-12
     assert (run.state.store["anchor"] - anchors).abs().max() < 1e-12

@@ -9,7 +9,7 @@ import torch
 from flatfed.engine.checks import first_round
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
-from harness import description, job, simulation
+from harness import advanced, description, simulation
 
 ROWS = r"a tensor \(\d+, \d+\) of torch.float64"
 ARGUMENTS = {
@@ -49,8 +49,7 @@ def algorithm(outside, name: str, body: str, base: str = "FedAvg") -> str:
 
 def trained(folder, name: str, executor: str = "stacked", rounds: int = 1, **changes) -> Simulation:
     run = simulation(folder, description(name, **changes), executor)
-    for _ in range(rounds):
-        run.advance()
+    advanced(run, rounds)
     return run
 
 
@@ -65,13 +64,6 @@ def test_a_wrong_value_is_refused_with_file_and_hook(tmp_path, outside, mistake,
     with pytest.raises(FlatFedError, match=f"^{re.escape(path)}: Fedbad.{name}: {words}") as caught:
         trained(tmp_path, "fedbad", executor)
     assert "\n" not in str(caught.value)
-
-
-def test_a_refused_job_leaves_nothing_behind(tmp_path, outside):
-    algorithm(outside, "fedbad", hook("aggregate", "return {}"))
-    with pytest.raises(FlatFedError, match=r"Fedbad\.aggregate"):
-        job(tmp_path, "fedbad", "out")
-    assert not list((tmp_path / "out").glob("[!.]*"))
 
 
 @pytest.mark.parametrize(

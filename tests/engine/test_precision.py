@@ -11,7 +11,7 @@ from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import description, simulation, write_problem
+from harness import advanced, description, simulation, write_problem
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -44,8 +44,8 @@ def test_nothing_but_gradients_is_rounded(tmp_path, name, executor):
 
     coarse.local_update.plain.losses_and_gradients = keep
     exact.local_update.plain.losses_and_gradients = lambda w, batch: tuple(v.double() for v in kept.pop(0))
-    for run in (coarse, coarse, exact, exact):
-        run.advance()
+    advanced(coarse, 2)
+    advanced(exact, 2)
     assert not kept
     ours, theirs = ({**run.server, **run.state.store} for run in (coarse, exact))
     assert ours.keys() == theirs.keys()

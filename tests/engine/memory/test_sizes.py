@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
 from flatfed.engine.memory import home, sizes
-from harness import description, needs, simulation, write_problem
+from harness import advanced, description, needs, simulation, write_problem
 from samples import sampled
 
 CLIENTS = 80
@@ -44,8 +44,7 @@ class Live(TorchDispatchMode):
 def counted(run) -> Live:
     """Return the bytes of two rounds, without those that stay between rounds."""
     with Live([*run.state.store.values(), *run.server.values(), run.weights.initial]) as live:
-        run.advance()
-        run.advance()
+        advanced(run, 2)
     return live
 
 
