@@ -114,10 +114,16 @@ def sizes(name: str) -> list[int]:
 def simulation(folder: Path, spec: dict, executor: str = "stacked", **options) -> Simulation:
     """Return a simulation of ``spec`` on the problem in ``folder`` (made there when missing)."""
     if not (folder / "partition.npz").exists():
-        write_problem(folder)
+        write_problem(folder, sizes(spec["update"]["name"]))
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
     places = data, dealt, torch.device("cpu"), executor
     return assembly.simulation(RunConfig(**spec), *places, pause=lambda: interruption.check(), **options)
+
+
+def advanced(run: Simulation, rounds: int) -> list[dict[str, float] | None]:
+    """Let ``run`` go on for so many ``rounds``; return their numbers without seconds, None if not evaluated."""
+    rows = [run.advance() for _ in range(rounds)]
+    return [row and {key: value for key, value in row.items() if key != "seconds"} for row in rows]
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:
@@ -163,6 +169,21 @@ def lines(folder: Path) -> list[dict[str, str]]:
     """Return the lines of a run's metrics.csv without the seconds."""
     with open(folder / "metrics.csv", newline="") as file:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def sessions(run: Path) -> list[int]:
+    """Return the rounds after which the sessions of a finished run began."""
+    return [session["from_round"] for session in records.read_finished(run).sessions]
+
+
+def assert_same(parts: Path, whole: Path, began: list[int] | None = None) -> None:
+    """Assert that two finished runs have the same files but for seconds, and no others; ``began``: :func:`sessions`."""
+    assert lines(parts) == lines(whole)
+    assert (parts / records.MODEL).read_bytes() == (whole / records.MODEL).read_bytes()
+    assert sorted(path.name for path in parts.iterdir()) == sorted(records.FILES)
+    one, other = ([{**probe, "seconds": 0} for probe in records.read_finished(run).probes] for run in (parts, whole))
+    assert one == other
+    assert began is None or sessions(parts) == began
 
 
 def at_round(monkeypatch, number, happens):

@@ -1,91 +1,156 @@
-"""A run that diverged has a Hessian file and a surface that say so, and nothing beside it is held up."""
-
-from __future__ import annotations
+"""Finished runs for analyses: damaged ones are refused and nothing is written; one that diverged has no numbers."""
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file
+import torch
+from safetensors.torch import load_file, save_file
 
 from flatfed import cli
-from flatfed.analysis.landscape import landscape_file, loss_surface
-from flatfed.analysis.landscape.loss_surface import SurfaceSettings
+from flatfed.analysis import trained_model
+from flatfed.analysis.landscape import landscape_file
 from flatfed.analysis.trained_model import AnalysisInputs
-from flatfed.engine.job.train import train
-from flatfed.errors import FlatFedError
+from flatfed.errors import DataError
 from flatfed.runs import curvature
-from flatfed.runs.run_config import RunConfig
-from harness import description, write_problem
 from made import recorded
 
-DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 INPUTS = AnalysisInputs("data", "partition.npz", device="cpu")
-SETTINGS = SurfaceSettings(grid=3, range=1.0, set="train", images=4096, seed=0)
+DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
-    """Runs: a good one, and one whose first step is so long that its weights are no numbers any more."""
-    folder = tmp_path_factory.mktemp("diverged")
-    write_problem(folder)
-    for name, rate in (("good", 0.2), ("wild", 1e200)):
-        spec = description("fedavg", rounds=2, learning_rate=rate, clip_norm=None, split=name)
-        train(RunConfig(**spec), folder / "data", folder / "partition.npz", folder / name, device="cpu")
-    assert json.loads((folder / "wild" / "run.json").read_text())["diverged_at"] is not None
-    assert not all(tensor.isfinite().all() for tensor in load_file(folder / "wild" / "model.safetensors").values())
-    return folder
-
-
-@pytest.fixture
-def problem(trained, tmp_path, monkeypatch) -> Path:
-    folder = Path(shutil.copytree(trained, tmp_path / "problem"))
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def test_the_hessian_of_a_diverged_run_says_so(problem, capsys):
-    assert cli.main(["hessian", "wild", *DATA, "--out", "h.json", "--top", "1"]) == 0
-    found = curvature.read("h.json")
-    when = json.loads(Path("wild/run.json").read_text())["diverged_at"]
-    assert found.about.diverged_at == when and f"diverged in round {when}" in capsys.readouterr().err
-    assert found.about.run == "problem/wild/fedavg/seed3" and found.about.images == 49
-    assert found.unscaled is found.scaled is found.pyhessian is found.agreement is None and found.warnings == []
-    assert not [path for path in problem.iterdir() if path.name.startswith(".")]
-
-
-def test_a_hessian_of_another_run_has_the_same_fields(problem):
-    for run in ("wild", "good"):
-        few = ["--top", "1", "--vectors", "4", "--without-pyhessian"]
-        assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
-    wild, good = (json.loads(Path(f"{run}.json").read_text()) for run in ("wild", "good"))
-    assert wild.keys() == good.keys()
-    assert wild["top_eigenvalue"] is wild["eigenvalues"] is wild["scaled"] is wild["pyhessian"] is None
-    assert curvature.read("good.json").about.diverged_at is None
-
-
-def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem):
-    """Its loss may have stopped being finite before its weights did; accuracy cells go by the record too."""
-    shutil.copy("good/model.safetensors", "wild/model.safetensors")
+@pytest.mark.parametrize("weights", ["wild", "single"])
+def test_a_run_that_diverged_by_its_record_has_files_without_numbers(problem, capsys, weights):
+    """Its loss may have stopped being finite before its weights did."""
+    shutil.copytree(weights, "weights")
+    shutil.copy("weights/model.safetensors", "wild/model.safetensors")
     recorded("wild")
-    assert cli.main(["hessian", "wild", *DATA, "--out", "h.json"]) == 0
-    assert curvature.read("h.json").unscaled is None
+    when = json.loads(Path("wild/run.json").read_text())["diverged_at"]
+    assert cli.main(["hessian", "wild", *DATA, "--out", "h.json", "--top", "1"]) == 0
+    hessian, output = curvature.read("h.json"), capsys.readouterr().err
+    assert when is not None and hessian.about.diverged_at == when and f"diverged in round {when}" in output
+    assert hessian.about.run == "problem/test/fedavg/seed3" and hessian.about.images == 49
+    assert hessian.unscaled is hessian.scaled is hessian.pyhessian is hessian.agreement is None
     assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
-    assert np.isnan(landscape_file.read("s.npz").loss).all()
-
-
-def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys):
-    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
-    found = landscape_file.read("s.npz")
-    assert found.loss.shape == (1, 3, 3) and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
-    assert found.about.models[0].diverged_at is not None and found.x.tolist() == [-1, 0, 1]
-    assert "diverged, so without losses: problem/wild/fedavg/seed3" in capsys.readouterr().err
+    surface = landscape_file.read("s.npz")
+    assert surface.loss.shape == (1, 3, 3) and surface.x.tolist() == [-1, 0, 1]
+    assert np.isnan(surface.loss).all() and np.isnan(surface.accuracy).all()
+    assert surface.about.models[0].diverged_at == when
+    assert "diverged, so without losses: problem/test/fedavg/seed3" in capsys.readouterr().err
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
 
-def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
-    recorded("good", lambda record: record.pop("diverged_at"))
-    with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        loss_surface.surface(Path("good"), INPUTS, Path("s.npz"), SETTINGS)
+def weights_changed(change):
+    """Return a function that changes the tensors of the run."""
+
+    def changed():
+        tensors = load_file("run/model.safetensors")
+        change(tensors)
+        save_file(tensors, "run/model.safetensors")
+        recorded("run")
+
+    return changed
+
+
+def file_changed(name, content, seal=False):
+    """Return a function that replaces a file of the run by ``content``, the first so many bytes of it, or nothing."""
+
+    def changed():
+        path = Path("run", name)
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
+        if seal:
+            recorded("run")
+
+    return changed
+
+
+def record_changed(**changes):
+    return lambda: recorded("run", lambda record: record.update(changes))
+
+
+WIDE = torch.ones(3, 5, dtype=torch.float64)
+OTHER = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (weights_changed(lambda tensors: tensors.pop("conv1.bias")), r"safetensors: does not fit.*Missing key.*conv1"),
+        (weights_changed(lambda tensors: tensors.update(extra=torch.ones(1))), r"Unexpected key.*extra"),
+        (weights_changed(lambda tensors: tensors.update({"dense.weight": WIDE})), r"dense.weight: .*\[3, 5\].*\[3, 64"),
+        (weights_changed(lambda tensors: tensors["conv2.weight"][0].fill_(torch.nan)), "72 of 1152 .* not finite"),
+        (file_changed("model.safetensors", 99), "safetensors: is not the file that run.json next to it describes"),
+        (file_changed("model.safetensors", 99, seal=True), r"model.safetensors: cannot be read as a model"),
+        (file_changed("model.safetensors", None), r"model.safetensors: cannot be read"),
+        (file_changed("run.json", b"{"), r"run.json: not the record of a run"),
+        (file_changed("run.json", b"[]"), r"run.json: not the record of a run"),
+        (file_changed("run.json", None), r"not a finished run: it has no run.json"),
+        (record_changed(dataset_digest=OTHER), "not the dataset of .*run was made with 000000000000"),
+        (record_changed(partition_digest=OTHER), "not the partition of .*run was made with 000000000000"),
+        (lambda: recorded("run", lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
+    ],
+)
+def test_runs_that_cannot_be_analysed(problem, change, message):
+    change()
+    with pytest.raises(DataError, match=message):
+        trained_model.load(Path("run"), INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "message"),
+    [
+        (curvature.read, None, "no such Hessian; flatfed hessian makes it"),
+        (curvature.read, b"[]", "not a Hessian"),
+        (landscape_file.read, None, "no such loss surface"),
+        (landscape_file.read, b"no", "cannot be read as a loss surface"),
+    ],
+)
+def test_results_that_are_absent_or_cannot_be_read(tmp_path, read, content, message):
+    path = tmp_path / "result"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=f"^{path}: {message}"):
+        read(path)
+
+
+def test_a_partition_without_test_images(problem):
+    found = trained_model.load(Path("run"), INPUTS)
+    empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))
+    with pytest.raises(DataError, match="has no test images"):
+        empty.draw_images("test", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("hessian --out h.npz", "'h.npz': expected a file that ends in .json"),
+        ("hessian --out h.json --images 0", "'0': expected a whole number above 0"),
+        ("hessian --out h.json --vectors 1", "'1': expected a whole number above 1"),
+        ("hessian --out h.json --seed -1", "'-1': expected a whole number from 0 to"),
+        ("hessian --out h.json --residual nan", "'nan': expected a number from 0 to 1"),
+        ("hessian --out h.json --precision float16", "unknown value 'float16'"),
+        ("hessian --out h.json --top 2000", "top: 2000 eigenvalues, but its model has 1443 parameters"),
+        ("hessian --out h.json --images 7 --parts 8", "images: 7 of its 49 training images, but they are split into 8"),
+        ("surface --out s.png", "'s.png': expected a file that ends in .npz"),
+        ("surface --out s.npz --set trian", "unknown value 'trian'; did you mean 'train'"),
+        ("surface --out s.npz --grid 1", "grid: 1 points: expected an odd number from 3"),
+        ("surface --out s.npz --grid 10", "grid: 10 points: expected an odd number from 3"),
+        ("surface --out s.npz --range 0", "range: 0.0: expected a finite number, more than 0"),
+        ("surface --out s.npz --range nan", "range: nan: expected"),
+    ],
+)
+def test_the_command_line_refuses(problem, words, message, capsys):
+    command, *options = words.split()
+    before = sorted(problem.iterdir())
+    try:
+        status = cli.main([command, "run", *DATA, *options])
+    except SystemExit as end:
+        status = end.code
+    assert status == cli.REFUSED and message in capsys.readouterr().err
+    assert sorted(problem.iterdir()) == before

@@ -1,7 +1,5 @@
 """The index plan of a round."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flatfed.engine.batches import Schedule, longest_first, plan
@@ -11,65 +9,51 @@ SIZES = np.array([7, 12, 5])
 
 
 def make(clients, **changes):
-    values = dict(schedule=Schedule(4, 3), seed=1, round_=2, augmentation="crop_flip_half")
+    values = {"schedule": Schedule(4, 3), "seed": 1, "round_": 2, "augmented": True}
     return plan(np.array(clients), DATA, **{**values, **changes})
+
+
+def batches(dealt, row=0):
+    """Return the image indices of each batch of a row."""
+    return [dealt.index[row, k][dealt.weight[row, k] > 0] for k in range(dealt.steps[row])]
 
 
 def test_step_counts_take_the_last_small_batch():
     assert [Schedule(4, 3).count(n) for n in (7, 12, 5, 4, 1)] == [6, 9, 6, 3, 3]
-    assert Schedule(20, 2).count(250) == 26
-    assert Schedule(20, 2).nominal(250) == 25.0
-    assert Schedule(4, 3, steps=5).count(7) == 5 and Schedule(4, 3, steps=5).nominal(7) == 5.0
+    assert (Schedule(20, 2).count(250), Schedule(20, 2).nominal(250)) == (26, 25.0)
+    assert (Schedule(4, 3, steps=5).count(7), Schedule(4, 3, steps=5).nominal(7)) == (5, 5.0)
 
 
-def test_rows_are_sorted_by_length_and_narrow_correctly():
-    order = longest_first(np.array([0, 1, 2]), SIZES, Schedule(4, 3))
-    assert order.tolist() == [1, 0, 2]
+def test_every_epoch_sees_every_image_once_in_batches_of_weight_1():
+    order = longest_first(np.arange(3), SIZES, Schedule(4, 3))
     dealt = make(order)
-    assert dealt.steps.tolist() == [9, 6, 6] and dealt.length == 9
+    assert order.tolist() == [1, 0, 2] and dealt.steps.tolist() == [9, 6, 6] and dealt.length == 9
     assert [dealt.rows(k) for k in (0, 5, 6, 8)] == [3, 3, 1, 1]
-
-
-def test_every_epoch_sees_every_image_once():
-    dealt = make([1, 0, 2])
-    for row, client in enumerate((1, 0, 2)):
+    for row, client in enumerate(order):
         per_epoch = dealt.steps[row] // 3
-        for epoch in range(3):
-            part = slice(epoch * per_epoch, (epoch + 1) * per_epoch)
-            seen = dealt.index[row, part][dealt.weight[row, part] > 0]
+        for first in range(0, dealt.steps[row], per_epoch):
+            seen = np.concatenate(batches(dealt, row)[first : first + per_epoch])
             assert sorted(seen.tolist()) == DATA[client].tolist()
-
-
-def test_weights_average_every_real_batch():
-    dealt = make([1, 0, 2])
-    for row in range(3):
         sums = dealt.weight[row].sum(axis=1)
         assert np.allclose(sums[: dealt.steps[row]], 1) and not sums[dealt.steps[row] :].any()
-    assert dealt.width[:6].max() == 4
-    assert make([0]).width.tolist() == [4, 3] * 3
+    assert dealt.width[:6].max() == 4 and make([0]).width.tolist() == [4, 3] * 3
 
 
-def test_a_clients_plan_does_not_depend_on_its_neighbours():
+def test_a_clients_plan_depends_on_its_round_and_not_on_its_neighbours():
     together, alone = make([1, 0, 2]), make([0])
     assert np.array_equal(together.index[1, :6], alone.index[0])
     assert np.array_equal(together.draws[1, :6], alone.draws[0])
-
-
-def test_rounds_differ():
-    assert not np.array_equal(make([0]).index, make([0], round_=3).index)
+    assert not np.array_equal(alone.index, make([0], round_=3).index)
     assert make([0], augmentation="none").draws is None
 
 
 def test_with_steps_given_epochs_go_on_from_round_to_round():
     """Twelve images in batches of five are three batches an epoch: three rounds of two steps make two epochs."""
-    schedule = Schedule(5, 1, steps=2)
-    rounds = [make([1], schedule=schedule, round_=t) for t in range(6)]
-    seen = [r.index[0, k][r.weight[0, k] > 0] for r in rounds for k in range(2)]
+    rounds = [make([1], schedule=Schedule(5, 1, steps=2), round_=t) for t in range(6)]
+    seen = [batch for dealt in rounds for batch in batches(dealt)]
     assert [len(batch) for batch in seen] == [5, 5, 2] * 4
     for epoch in range(4):
         assert sorted(np.concatenate(seen[3 * epoch : 3 * epoch + 3]).tolist()) == DATA[1].tolist()
     assert not np.array_equal(seen[0], seen[3])
     long = make([1], schedule=Schedule(5, 1, steps=12), round_=0)
-    assert np.array_equal(
-        np.concatenate(seen), np.concatenate([i[w > 0] for i, w in zip(long.index[0], long.weight[0], strict=True)])
-    )
+    assert np.array_equal(np.concatenate(seen), np.concatenate(batches(long)))

@@ -1,68 +1,57 @@
 """``precision: bfloat16``: layers compute in it, weights and state stay float32."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flatfed.engine import precision
-from flatfed.engine.executors import EXECUTORS, Batch
+from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job.train import train
-from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
+from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import description, simulation, write_problem
-from tape import Tape
-
-
-def gradients(folder, precision: str, executor: str) -> torch.Tensor:
-    """Return the difference (parameters,) that a first round makes, in ``precision``."""
-    run = simulation(folder, description("fedavg", precision=precision, clip_norm=None), executor)
-    assert run.server["w"].dtype is (torch.float64 if precision == "float64" else torch.float32)
-    before = run.server["w"][0].clone()
-    run.advance()
-    return (run.server["w"][0] - before).double()
+from harness import advanced, description, simulation, write_problem
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_layers_round_to_eight_bits(tmp_path, executor):
     """A round's change is off by what a mantissa of eight bits loses: more than float32's, some percent at most."""
-    exact = gradients(tmp_path, "float64", executor)
 
-    def off(precision: str) -> float:
-        return float((gradients(tmp_path, precision, executor) - exact).norm() / exact.norm())
+    def change(precision: str) -> torch.Tensor:
+        run = simulation(tmp_path, description("fedavg", precision=precision, clip_norm=None), executor)
+        assert run.server["w"].dtype is (torch.float64 if precision == "float64" else torch.float32)
+        before = run.server["w"][0].clone()
+        run.advance()
+        return (run.server["w"][0] - before).double()
 
-    assert off("float32") < 1e-5
-    assert 1e-4 < off("bfloat16") < 0.1
+    exact, single, half = (change(name) for name in ("float64", "float32", "bfloat16"))
+    assert (single - exact).norm() < 1e-5 * exact.norm()
+    assert 1e-4 * exact.norm() < (half - exact).norm() < 0.1 * exact.norm()
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "feddyn", "fedsmoo", "mofedsam"])
-@pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_nothing_but_gradients_is_rounded(tmp_path, name, executor):
     """Given the gradients of bfloat16, a run in float64 makes the same models and state, but for float32's digits."""
     coarse = simulation(tmp_path, description(name, precision="bfloat16"), executor)
     exact = simulation(tmp_path, description(name), executor)
     step, kept = coarse.local_update.plain.losses_and_gradients, []
 
-    def keep(w: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def keep(w, batch):
         kept.append(step(w, batch))
-        return kept[-1][0].clone(), kept[-1][1].clone()
+        return tuple(values.clone() for values in kept[-1])
 
     coarse.local_update.plain.losses_and_gradients = keep
     exact.local_update.plain.losses_and_gradients = lambda w, batch: tuple(v.double() for v in kept.pop(0))
-    for run in (coarse, exact):
-        run.advance()
-        run.advance()
+    advanced(coarse, 2)
+    advanced(exact, 2)
     assert not kept
-    for ours, theirs in ((coarse.server, exact.server), (coarse.state.store, exact.state.store)):
-        assert ours.keys() == theirs.keys()
-        for key, value in ours.items():
-            assert value.dtype is torch.float32
-            assert (value.double() - theirs[key]).norm() <= 1e-5 * theirs[key].norm(), key
+    ours, theirs = ({**run.server, **run.state.store} for run in (coarse, exact))
+    assert ours.keys() == theirs.keys()
+    for key, value in ours.items():
+        assert value.dtype is torch.float32
+        assert (value.double() - theirs[key]).norm() <= 1e-5 * theirs[key].norm(), key
 
 
 class Casts(TorchDispatchMode):
@@ -71,10 +60,10 @@ class Casts(TorchDispatchMode):
     numbers = 0
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        found = function(*arguments, **(options or {}))
-        if function.overloadpacket is torch.ops.aten._to_copy and found.dtype is torch.bfloat16:
-            self.numbers += found.numel()
-        return found
+        result = function(*arguments, **(options or {}))
+        if function.overloadpacket is torch.ops.aten._to_copy and result.dtype is torch.bfloat16:
+            self.numbers += result.numel()
+        return result
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -82,116 +71,91 @@ def test_weights_are_cast_once_a_step(tmp_path, executor):
     run = simulation(tmp_path, description("fedavg", precision="bfloat16"), executor)
     step, seen = run.local_update.losses_and_gradients, []
 
-    def counted(w: torch.Tensor, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def counted(w, batch):
         with Casts() as casts:
-            found = step(w, batch)
-        rows = max(len(w), 2 if executor == "stacked" else 1)  # a stacked row that is alone trains beside a copy
+            result = step(w, batch)
+        rows = max(len(w), 2 if executor == "stacked" else 1)  # a stacked row that is alone trains next to a copy
         logits = 3 * batch.labels[0].numel()  # whose gradient goes back from the loss, which is float32
         seen.append((casts.numbers, rows * (w[0].numel() + batch.images[0].numel() + logits)))
-        return found
+        return result
 
     run.local_update.losses_and_gradients = counted
     run.advance()
-    assert seen
-    assert all(numbers == once for numbers, once in seen), seen
+    assert seen and all(numbers == once for numbers, once in seen), seen
 
 
-def test_recorded_steps_in_bfloat16(tmp_path):
-    spec = description("fedsam", precision="bfloat16", rounds=2)
-    plain, taped = simulation(tmp_path, spec, "products"), simulation(tmp_path, spec, "products")
-    taped.local_update = Recorded(taped.local_update.plain, Tape())
-    for run in (plain, taped):
-        run.advance()
-        run.advance()
-    assert torch.equal(plain.server["w"], taped.server["w"])
-
-
-def test_evaluation_is_in_float32(tmp_path, monkeypatch):
-    run = simulation(tmp_path, description("fedavg", precision="bfloat16"))
+def test_evaluation_is_in_float32(tmp_path):
+    run, other = (simulation(tmp_path, description("fedavg", precision=name)) for name in ("bfloat16", "float32"))
     run.advance()
-    other = simulation(tmp_path, description("fedavg", precision="float32"))
     assert run.evaluate(run.server["w"][0]) == other.evaluate(run.server["w"][0])
 
 
-def test_it_is_written_down(tmp_path, monkeypatch):
-    run = stopped(tmp_path, monkeypatch, rounds=3)
-    record = json.loads((run / "run.json").read_text())
-    assert record["precision"] == "bfloat16" == record["description"]["precision"]
+@pytest.fixture
+def train_to(tmp_path, monkeypatch, capsys):
+    """Return a function that trains a run of three rounds to a round, on a CPU with ``instructions``; it returns the
+    output."""
+
+    def call(rounds, instructions=("avx512f", "avx512_bf16"), **changes) -> str:
+        if not (tmp_path / "data").exists():
+            write_problem(tmp_path)
+        monkeypatch.setattr(host, "instructions", lambda: instructions)
+        config = RunConfig(**description("scaffold", **{"precision": "bfloat16", "rounds": 3, **changes}))
+        places = tmp_path / "data", tmp_path / "partition.npz", tmp_path / "run"
+        train(config, *places, device="cpu", stop_after=rounds)
+        return capsys.readouterr().err
+
+    return call
 
 
-UNITS = ("avx512f", "avx512_bf16")
+RESUMED = "from round 1 of its checkpoint"
 
 
-def stopped(folder, monkeypatch, instructions=UNITS, rounds=2, **changes):
-    """Train ``rounds`` of three on a CPU that has ``instructions``; return the run folder."""
-    data, dealt = (folder / "data", folder / "partition.npz") if (folder / "data").exists() else write_problem(folder)
-    monkeypatch.setattr(host, "instructions", lambda: instructions)
-    spec = description("scaffold", **{"precision": "bfloat16", "rounds": 3, **changes})
-    train(RunConfig(**spec), data, dealt, folder / "run", device="cpu", stop_after=rounds)
-    return folder / "run"
-
-
-def test_a_cpu_without_units_refuses_it_and_says_what_it_would_cost(tmp_path, monkeypatch):
-    with pytest.raises(FlatFedError) as refused:
-        stopped(tmp_path, monkeypatch, ("avx2", "avx512f"))
-    said = str(refused.value)
-    assert "has no units for it (amx_bf16, avx512_bf16, bf16)" in said and "emulate_bfloat16: true" in said
+def test_a_cpu_without_units_refuses_it_and_says_what_it_would_cost(tmp_path, train_to):
+    without = r"has no units for it \(amx_bf16, avx512_bf16, bf16\).*emulate_bfloat16: true"
+    for instructions, message in ((("avx2", "avx512f"), without), ((), "does not report whether it has units for it")):
+        with pytest.raises(FlatFedError, match=message):
+            train_to(2, instructions)
     assert not (tmp_path / "run").exists()
-    with pytest.raises(FlatFedError, match="does not report whether it has units for it"):
-        stopped(tmp_path, monkeypatch, ())
-    stopped(tmp_path, monkeypatch, ("avx2",), emulate_bfloat16=True)
-    (tmp_path / "32").mkdir()
-    stopped(tmp_path / "32", monkeypatch, ("avx2",), precision="float32")
+    train_to(1, ("avx2",), emulate_bfloat16=True)
+    output = train_to(1, ("avx2",), precision="float32")
+    assert 'it is of another run: precision is "bfloat16", here "float32"' in output
 
 
-def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, capsys):
-    stopped(tmp_path, monkeypatch, UNITS, 1)
-    stopped(tmp_path, monkeypatch, UNITS, 2)
-    assert "from round 1 of its checkpoint" in capsys.readouterr().err
+def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, train_to):
+    train_to(1)
+    assert RESUMED in train_to(2)
     with pytest.raises(FlatFedError, match="has no units"):
-        stopped(tmp_path, monkeypatch, ("avx2",), 3)
+        train_to(3, ("avx2",))
     assert (tmp_path / "run/.checkpoint").is_dir(), "nothing is lost"
-    stopped(tmp_path, monkeypatch, ("amx_bf16", *UNITS), 3)
-    said = capsys.readouterr().err
-    assert "bfloat16 was multiplied by avx512_bf16, here by amx_bf16 and avx512_bf16" in said
-    assert "from the start" in said and (tmp_path / "run/run.json").exists()
+    output = train_to(3, ("amx_bf16", "avx512_bf16"))
+    assert "bfloat16 was multiplied by avx512_bf16, here by amx_bf16 and avx512_bf16" in output
+    assert "from the start" in output and read_finished(tmp_path / "run").precision == "bfloat16"
 
 
-GPU, CPU = ["a GPU"], ["avx512_bf16"]
+GPU, CPU, NONE = (["a GPU"], "a GPU"), (["avx512_bf16"], "avx512_bf16"), ([], "a CPU without units for it")
 
 
-@pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), ([], CPU)])
-def test_nor_is_one_begun_on_a_gpu_or_imitated(tmp_path, monkeypatch, capsys, first, then):
-    for rounds, units in ((1, first), (2, first), (3, then)):
-        monkeypatch.setattr(precision, "bfloat16_units", lambda description, device, found=units: found)
-        stopped(tmp_path, monkeypatch, rounds=rounds, emulate_bfloat16=True)
-        said = capsys.readouterr().err
-        assert ("from round 1 of its checkpoint" in said) == (rounds == 2), said
-    words = {str(GPU): "a GPU", str(CPU): "avx512_bf16", "[]": "a CPU without units for it"}
-    assert f"bfloat16 was multiplied by {words[str(first)]}, here by {words[str(then)]}" in said
+@pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), (NONE, CPU)])
+def test_nor_is_one_begun_on_a_gpu_or_imitated(monkeypatch, train_to, first, then):
+    for rounds, (units, _) in ((1, first), (2, first), (3, then)):
+        monkeypatch.setattr(precision, "bfloat16_units", lambda config, device, units=units: units)
+        output = train_to(rounds, emulate_bfloat16=True)
+        assert (RESUMED in output) == (rounds == 2), output
+    assert f"bfloat16 was multiplied by {first[1]}, here by {then[1]}" in output
 
 
 def test_units_of_a_gpu_of_a_cpu_and_of_other_precisions(monkeypatch):
-    monkeypatch.setattr(host, "instructions", lambda: UNITS)
+    monkeypatch.setattr(host, "instructions", lambda: ("avx512f", "avx512_bf16"))
     low, full = (RunConfig(**description("fedavg", precision=name)) for name in ("bfloat16", "float32"))
-    for place, units in (("cuda", ["a GPU"]), ("cpu", ["avx512_bf16"])):
-        assert precision.bfloat16_units(low, torch.device(place)) == units
-        assert precision.bfloat16_units(full, torch.device(place)) is None
+    for device, (units, _) in (("cuda", GPU), ("cpu", CPU)):
+        assert precision.bfloat16_units(low, torch.device(device)) == units
+        assert precision.bfloat16_units(full, torch.device(device)) is None
 
 
-def test_keys_that_change_no_number_may_change_under_way(tmp_path, monkeypatch, capsys):
-    stopped(tmp_path, monkeypatch, rounds=1, checkpoint_every=1)
-    stopped(tmp_path, monkeypatch, rounds=2, checkpoint_every=2, emulate_bfloat16=True)
-    assert "from round 1 of its checkpoint" in capsys.readouterr().err
-    stopped(tmp_path, monkeypatch, rounds=3, clip_norm=5.0)
-    assert "is of another run: clip_norm is" in capsys.readouterr().err
-
-
-def test_a_checkpoint_of_another_precision_is_named_as_such(tmp_path, monkeypatch, capsys):
-    stopped(tmp_path, monkeypatch)
-    stopped(tmp_path, monkeypatch, precision="float32")
-    said = capsys.readouterr().err
-    assert 'is set aside as .checkpoint.stale: it is of another run: precision is "bfloat16", here "float32"' in said
+def test_keys_that_change_no_number_may_change_under_way(train_to):
+    train_to(1, checkpoint_every=1)
+    assert RESUMED in train_to(2, checkpoint_every=2, emulate_bfloat16=True)
+    assert "is of another run: clip_norm is" in train_to(3, clip_norm=5.0)
 
 
 def test_a_perturbation_below_the_rounding_of_the_weights_is_refused(tmp_path):

@@ -1,9 +1,4 @@
-"""Sharpness and perturbation drift along the way: against the definitions, and that looking changes nothing."""
-
-from __future__ import annotations
-
-import csv
-import json
+"""Sharpness and perturbation drift during a training: by their definitions, and the training stays the same."""
 
 import numpy as np
 import pytest
@@ -13,18 +8,21 @@ from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
 from flatfed.engine import batches
-from flatfed.engine.job.train import train
 from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
-from flatfed.runs.run_config import RunConfig, SamplingSettings
-from harness import Reference, description, needs, simulation, sizes, write_problem
+from flatfed.runs.record import read_finished
+from flatfed.runs.run_config import SamplingSettings
+from harness import Reference, description, job, lines, needs, simulation, write_problem
+from samples import sampled
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
+EVERY = {"probe": {**PROBE, "every": 1}}
+HALF = {"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}
 
 
 def with_probe(folder, spec: dict, *arguments):
     """Return the simulation and the probe of ``spec``."""
-    run = simulation(folder, spec, *arguments)
+    run = simulation(folder, {"probe": PROBE, **spec}, *arguments)
     return run, Probe(run.config.probe, run)
 
 
@@ -33,167 +31,131 @@ def advance(run, probe) -> dict[str, float] | None:
     return run.advance()
 
 
-def loss(reference: Reference, w: torch.Tensor, index) -> float:
-    vector_to_parameters(w, reference.model.parameters())
-    with torch.no_grad():
-        return cross_entropy(reference.model(reference.x[index]), reference.y[index]).item()
-
-
-@pytest.mark.parametrize("name", algorithms.names())
+@pytest.mark.parametrize("name", sampled(algorithms.names()))
 def test_looking_changes_nothing(tmp_path, name):
-    write_problem(tmp_path, sizes(name))
     spec = description(name, **needs(name), rounds=3)
-    plain, (probed, probe) = simulation(tmp_path, spec), with_probe(tmp_path, {**spec, "probe": PROBE})
+    plain, (probed, probe) = simulation(tmp_path, spec), with_probe(tmp_path, spec)
     for _ in range(3):
-        line, other = plain.advance(), advance(probed, probe)
-        assert {**line, "seconds": 0} == {**other, "seconds": 0}
+        assert {**plain.advance(), "seconds": 0} == {**advance(probed, probe), "seconds": 0}
     probe.finish(probed)
     for one, two in ((plain.server, probed.server), (plain.state.store, probed.state.store)):
         assert all(torch.equal(one[key], two[key]) for key in one)
-    assert [found["round"] for found in probe.measures] == [0, 2, 3]
-    perturbs = algorithms.load(name).gradients_per_step == 2 or "lesam" in name
-    served = not algorithms.load(name).decentralised and not algorithms.load(name).central
-    assert (probe.measures[1]["perturbation_drift"] is not None) == (perturbs and served)
-    assert probe.measures[-1]["perturbation_drift"] is None
+    assert [measure["round"] for measure in probe.measures] == [0, 2, 3]
+    kind = algorithms.load(name)
+    drifts = (kind.gradients_per_step == 2 or "lesam" in name) and not (kind.decentralised or kind.central)
+    assert [measure["perturbation_drift"] is not None for measure in probe.measures[1:]] == [drifts, False]
 
 
 def test_a_probed_run_writes_the_same_files_and_what_looking_cost(tmp_path):
-    write_problem(tmp_path)
-    spec = description("fedsam", rounds=3)
-    for name, about in (("plain", spec), ("probed", {**spec, "probe": PROBE})):
-        train(RunConfig(**about), tmp_path / "data", tmp_path / "partition.npz", tmp_path / name, device="cpu")
-    plain, probed = tmp_path / "plain", tmp_path / "probed"
+    plain, probed = job(tmp_path, "fedsam", "plain", rounds=3), job(tmp_path, "fedsam", "probed", rounds=3, probe=PROBE)
     assert (plain / "model.safetensors").read_bytes() == (probed / "model.safetensors").read_bytes()
-    tables, records = [], []
-    for folder in (plain, probed):
-        with open(folder / "metrics.csv", newline="") as file:
-            tables.append([{**line, "seconds": ""} for line in csv.DictReader(file)])
-        records.append(json.loads((folder / "run.json").read_text()))
-    assert tables[0] == tables[1] and records[0]["probes"] == []
-    assert records[0]["gradient_evaluations"] == records[1]["gradient_evaluations"]
-    assert [found["round"] for found in records[1]["probes"]] == [0, 2, 3]
-    assert all(found["seconds"] > 0 for found in records[1]["probes"])
+    assert lines(plain) == lines(probed)
+    without, record = read_finished(plain), read_finished(probed)
+    assert without.probes == [] and without.gradient_evaluations == record.gradient_evaluations
+    assert [measure["round"] for measure in record.probes] == [0, 2, 3]
+    assert all(measure["seconds"] > 0 for measure in record.probes)
 
 
 def test_sharpness_is_the_rise_of_the_loss_one_step_uphill(tmp_path):
-    spec = {**description("fedavg"), "probe": PROBE}
-    (run, probe), reference = with_probe(tmp_path, spec), Reference(tmp_path, spec)
-    w, rho = run.server["w"][0].clone(), PROBE["rho"]
+    (run, probe), reference = with_probe(tmp_path, description("fedavg")), Reference(tmp_path, description("fedavg"))
+    w, images = run.server["w"][0].clone(), probe.images.numpy()
     probe.before_round(run, run.sample())
-    images = probe.images.numpy()
     assert len(images) == 49 == len(set(images.tolist()))
 
-    def rise(index) -> float:
+    def loss(w: torch.Tensor, index: np.ndarray) -> float:
+        vector_to_parameters(w, reference.model.parameters())
+        with torch.no_grad():
+            return cross_entropy(reference.model(reference.x[index]), reference.y[index]).item()
+
+    def rise(index: np.ndarray) -> float:
         g = reference.gradient(w, index)
-        return loss(reference, w + rho * g / (torch.linalg.norm(g) + 1e-7), index) - loss(reference, w, index)
+        return loss(w + PROBE["rho"] * g / (torch.linalg.norm(g) + 1e-7), index) - loss(w, index)
 
     assert probe.measures[0]["sharpness"] == pytest.approx(rise(images), rel=1e-9)
-    parts = [images[first : first + 10] for first in range(0, 49, 10)]
-    mean = sum(len(part) * rise(part) for part in parts) / 49
+    mean = sum(len(part) * rise(part) for part in np.split(images, range(10, 49, 10))) / 49
     assert probe.measures[0]["m_sharpness"] == pytest.approx(mean, rel=1e-9)
-    assert probe.measures[0]["m_sharpness"] > probe.measures[0]["sharpness"] > 0
+    assert mean > probe.measures[0]["sharpness"] > 0
 
 
-def stepped(reference: Reference, w: torch.Tensor, client: int, round_: int, rho: float) -> tuple[list, list]:
-    """FedSAM's models before every step of a round and after it, and the directions of the perturbations, by hand."""
+def unit(vector: torch.Tensor) -> torch.Tensor:
+    return vector / vector.norm()
+
+
+def walked(reference: Reference, w: torch.Tensor, client: int, round_: int, perturbation) -> tuple[list, list]:
+    """The client's models before every step of a round and after it, and the directions of its perturbations."""
     models, directions = [w], []
     for batch in reference.batches(client, round_):
         w = models[-1]
-        own = reference.gradient(w, batch)
-        e = rho * own / (torch.linalg.norm(own) + 1e-7)
-        directions.append(e / e.norm())
+        e = perturbation(w, batch)
+        directions.append(unit(e))
         d = reference.gradient(w + e, batch)
         d = d * min(1.0, 1.5 / (float(d.norm()) + 1e-6))
         models.append(w - 0.2 * (d + 0.01 * w))
     return models, directions
 
 
-def drift_by_hand(reference: Reference, w: torch.Tensor, active, round_: int, rho: float, images, rate=1.0) -> float:
+def drift_by_hand(reference, w, active, round_, perturbation, images, clients=6, rate=1.0) -> float:
     """PD of ``active`` clients; the virtual model is the mean of all clients', of those that ended early their last."""
-    walks = [stepped(reference, w, client, round_, rho) for client in range(reference.m)]
-    total, count = 0.0, 0
+    walks = [walked(reference, w, client, round_, perturbation) for client in range(clients)]
+    distances = []
     for k in range(max(len(directions) for _, directions in walks)):
-        middle = sum(models[min(k, len(models) - 1)] for models, _ in walks) / reference.m
-        g = reference.gradient(w - rate * (w - middle), images)
-        for client in active:
-            if k < len(walks[client][1]):
-                total += float((g / g.norm() - walks[client][1][k]).norm())
-                count += 1
-    return total / (2 * count)
+        middle = sum(models[min(k, len(models) - 1)] for models, _ in walks) / clients
+        g = unit(reference.gradient(w - rate * (w - middle), images))
+        distances += [float((g - walks[i][1][k]).norm()) for i in active if k < len(walks[i][1])]
+    return sum(distances) / (2 * len(distances))
 
 
 @pytest.mark.parametrize("executor", ["stacked", "sequential"])
 @pytest.mark.parametrize("rate", [1.0, 0.5])
 def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
     """FedSAM: every client, active or not, and the virtual global model stepped by hand, at w^0 and at w^1."""
-    changes = dict(sampling={"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}, learning_rate_decay=1.0)
     params = {"rho": 0.3, "server_learning_rate": rate}
-    spec = {**description("fedsam", params, **changes), "probe": {**PROBE, "every": 1}}
+    spec = description("fedsam", params, sampling=HALF, learning_rate_decay=1.0, **EVERY)
     (run, probe), reference = with_probe(tmp_path, spec, executor), Reference(tmp_path, spec)
-    images = probe.images.numpy()
+
+    def uphill(w, batch):
+        g = reference.gradient(w, batch)
+        return 0.3 * g / (torch.linalg.norm(g) + 1e-7)
+
     for round_ in range(2):
-        w = run.server["w"][0].clone()
-        active = active_clients(SamplingSettings(**spec["sampling"]), 6, 3, round_)
+        w, active = run.server["w"][0].clone(), active_clients(SamplingSettings(**HALF), 6, 3, round_)
         advance(run, probe)
-        expected = drift_by_hand(reference, w, active, round_, 0.3, images, rate)
+        arguments = round_, uphill, probe.images.numpy()
+        expected = drift_by_hand(reference, w, active, *arguments, rate=rate)
         assert len(active) == 3 and 0 < expected < 1
         assert probe.measures[round_]["perturbation_drift"] == pytest.approx(expected, abs=1e-9)
-        alone = Reference(tmp_path, spec)
-        alone.m = 1  # the virtual model of one client is another
-        assert drift_by_hand(alone, w, [0], round_, 0.3, images, rate) != pytest.approx(expected, abs=1e-3)
-
-
-def test_a_client_with_all_data_does_not_drift(tmp_path):
-    write_problem(tmp_path, [8])
-    changes = dict(partition={"clients": 1}, sampling={"scheme": "all"}, local_epochs=1, batch_size=8)
-    run, probe = with_probe(tmp_path, {**description("fedsam", **changes), "probe": PROBE})
-    advance(run, probe)
-    assert probe.measures[0]["perturbation_drift"] < 1e-12
+        alone = drift_by_hand(reference, w, [0], *arguments, clients=1, rate=rate)
+        assert alone != pytest.approx(expected, abs=1e-3), "the virtual model of one client is another"
 
 
 def test_steps_without_a_perturbation_count_as_a_half(tmp_path):
-    """No client perturbs in its first round; where everybody takes part, all perturb in the second, one way for all."""
-    changes = dict(sampling={"scheme": "all"}, learning_rate_decay=1.0)
-    spec = {**description("fedlesam", {"rho": 0.1}, **changes), "probe": {**PROBE, "every": 1}}
+    """No client perturbs in its first round; if everybody takes part, all perturb in the second, one way for all."""
+    changes = {"sampling": {"scheme": "all"}, "learning_rate_decay": 1.0, **EVERY}
+    spec = description("fedlesam", {"rho": 0.1}, **changes)
     (run, probe), reference = with_probe(tmp_path, spec), Reference(tmp_path, spec)
-    before = run.server["w"][0].clone()
-    advance(run, probe)
-    now = run.server["w"][0].clone()
-    advance(run, probe)
-    first, second = probe.measures
-    assert first["perturbation_drift"] == pytest.approx(0.5, abs=1e-12)
-    e = 0.1 * (before - now) / ((before - now).norm() + 1e-7)
-    walks = []
-    for client in range(6):
-        models = [now]
-        for batch in reference.batches(client, 1):
-            d = reference.gradient(models[-1] + e, batch)
-            d = d * min(1.0, 1.5 / (float(d.norm()) + 1e-6))
-            models.append(models[-1] - 0.2 * (d + 0.01 * models[-1]))
-        walks.append(models)
-    total, count = 0.0, 0
-    for k in range(max(map(len, walks)) - 1):
-        g = reference.gradient(sum(models[min(k, len(models) - 1)] for models in walks) / 6, probe.images.numpy())
-        still = sum(k < len(models) - 1 for models in walks)
-        total, count = total + still * float((g / g.norm() - e / e.norm()).norm()), count + still
-    assert second["perturbation_drift"] == pytest.approx(total / (2 * count), abs=1e-9)
+    models = []
+    for _ in range(2):
+        models.append(run.server["w"][0].clone())
+        advance(run, probe)
+    first, second = (measure["perturbation_drift"] for measure in probe.measures)
+    assert first == pytest.approx(0.5, abs=1e-12)
+    e = 0.1 * (models[0] - models[1]) / ((models[0] - models[1]).norm() + 1e-7)
+    expected = drift_by_hand(reference, models[1], range(6), 1, lambda w, batch: e, probe.images.numpy())
+    assert second == pytest.approx(expected, abs=1e-9)
 
 
 def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
     """Half of the clients have taken part before: the drift lies between theirs and a half."""
-    sampling = {"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}
-    spec = {**description("fedlesam", {"rho": 0.1}, sampling=sampling), "probe": {**PROBE, "every": 1}}
-    run, probe = with_probe(tmp_path, spec)
+    run, probe = with_probe(tmp_path, description("fedlesam", {"rho": 0.1}, sampling=HALF, **EVERY))
     run.advance()
-    newcomers = set(active_clients(SamplingSettings(**sampling), 6, 3, 1)) - set(
-        active_clients(SamplingSettings(**sampling), 6, 3, 0)
-    )
-    order = batches.longest_first(active_clients(SamplingSettings(**sampling), 6, 3, 1), run.sizes, run.schedule)
-    assert 0 < len(newcomers) < 3
-    new, old = (order[[(client in newcomers) == which for client in order]] for which in (True, False))
+    before, now = (active_clients(SamplingSettings(**HALF), 6, 3, round_) for round_ in (0, 1))
+    order = batches.longest_first(now, run.sizes, run.schedule)
+    known = np.isin(order, before)
+    new, old = order[~known], order[known]
+    assert len(new) and len(old)
     assert probe.drift(run, new) == pytest.approx(0.5, abs=1e-12)
     steps = [sum(run.schedule.count(int(run.sizes[client])) for client in clients) for clients in (new, old)]
-    mean = (steps[0] * 0.5 + steps[1] * probe.drift(run, old)) / sum(steps)
+    mean = np.average([0.5, probe.drift(run, old)], weights=steps)
     assert probe.drift(run, order) == pytest.approx(mean, abs=1e-12)
     assert probe.drift(run, old) != pytest.approx(0.5, abs=1e-3)
 
@@ -201,18 +163,16 @@ def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
 def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
     """At several clients and at one place, which then have the same F; another seed has others."""
     write_problem(tmp_path)
-    spec = {**description("fedsam"), "probe": {**PROBE, "images": 20}}
-    several, first = with_probe(tmp_path, spec)
+    probe = {"probe": {**PROBE, "images": 20}}
+    several, first = with_probe(tmp_path, description("fedsam", **probe))
     with np.load(tmp_path / "partition.npz") as there:
         content = {**there, "offsets": np.array([0, 49]), "class_counts": there["class_counts"].sum(0, keepdims=True)}
     np.savez(tmp_path / "partition.npz", **content)
-    place = {**needs("centralised_sam"), "probe": spec["probe"]}
-    one, second = with_probe(tmp_path, {**description("centralised_sam"), **place})
+    spec = {**description("centralised_sam", **probe), **needs("centralised_sam")}
+    one, second = with_probe(tmp_path, spec)
     several.server["w"].copy_(one.server["w"])
-    found = [first.measure(several), second.measure(one)]
-    assert found[0]["images_sha256"] == found[1]["images_sha256"] == first.digest
-    assert found[0]["sharpness"] == found[1]["sharpness"]
-    _, other = with_probe(tmp_path, {**description("centralised_sam"), **place, "seed": 4})
-    assert other.digest != second.digest
-    second.before_round(one, one.sample())
-    assert second.measures[0]["perturbation_drift"] is None, "all data are at one place: no client has a perturbation"
+    measures = [first.measure(several), second.measure(one)]
+    for key in ("images_sha256", "sharpness"):
+        assert measures[0][key] == measures[1][key]
+    _, other = with_probe(tmp_path, {**spec, "seed": 4})
+    assert other.digest != second.digest == first.digest

@@ -4,16 +4,14 @@ import io
 import logging
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
 from flatfed.snakemake_support import progress_bars
+from repository import SRC
 from screen import shown
 
-SOURCE = Path(progress_bars.__file__).resolve().parents[2]
-
-#: Plays a Snakemake that logs to a terminal; ``draw`` instead of the twice a second.
+#: Plays a Snakemake that logs to a terminal; ``draw`` instead of twice a second.
 PLAY = """
 import json, logging, sys
 from pathlib import Path
@@ -27,30 +25,28 @@ progress_bars.attach(logger)
 draw = logger.handlers[-1].draw
 
 def event(name, **about):
-    logger.info(f"LOG {name} {about.get('jobid', '')} of Snakemake's", extra={"event": name, **about})
+    logger.info(f"{name} {about.get('jobid', '')}".strip(), extra={"event": name, **about})
 
 def begin(number, rule="train"):
     event("job_info", jobid=number, rule_name=rule, output=[f"runs/{number}/metrics.csv (update)", "x"])
 
-def train(number, done, accuracy=None, pace=None, run="a-protocol/a-split/{}/seed1"):
+def train(number, done, accuracy=None, pace=None):
     folder = Path("runs", str(number))
     folder.mkdir(parents=True, exist_ok=True)
-    state = {"run": run.format(f"method{number}"), "round": done, "rounds": 20, "unseen": "test"}
+    state = {"run": f"a-protocol/a-split/method{number}/seed1", "round": done, "rounds": 20, "unseen": "test"}
     (folder / "progress.json").write_text(json.dumps({**state, "accuracy": accuracy, "pace": pace}))
 """
 
 
 def play(folder, script, **size):
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "TERM": "xterm"}
+    environment = {**os.environ, "PYTHONPATH": str(SRC), "TERM": "xterm"}
     status, screen = shown([sys.executable, "-c", PLAY + script], cwd=folder, env=environment, **size)
     assert status == 0, screen.text
     return screen
 
 
 def test_each_training_has_a_bar_and_the_log_stays_whole(tmp_path):
-    screen = play(
-        tmp_path,
-        """
+    script = """
 begin(1); begin(2); begin(3, "fetch")
 train(1, 5, 0.612, 2.5); train(2, 10)
 draw()
@@ -62,45 +58,32 @@ logger.info("two lines\\nat once")
 event("job_error", jobid=2)
 begin(4); train(4, 1, 0.1, 1.0)
 draw()
-begin(2)
+begin(2); train(2, 19); Path("runs/2/progress.json").write_text("")
 draw()
-""",
-    )
-    with_two = [state.splitlines() for state in screen.seen if "method1" in state and "method2" in state]
-    lines = {name: line for line in with_two[-1] for name in ("method1", "method2") if name in line}
-    assert len(lines) == 2, "each has a line of its own"
-    assert "a-protocol/a-split/method1/seed1  25%|" in lines["method1"]
-    assert lines["method1"].endswith("| 5/20  test 61.20 %  2.5 s a round  38 s left")
+"""
+    screen = play(tmp_path, script)
+    with_two = [state for state in screen.seen if "method1" in state and "method2" in state]
+    (line,) = (line for line in with_two[-1].splitlines() if "method1" in line)
+    assert "a-protocol/a-split/method1/seed1  25%|" in line and "method2" not in line
+    assert line.endswith("| 5/20  test 61.20 %  2.5 s a round  38 s left")
     assert any("method2/seed1  50%|" in state for state in screen.seen)
     assert any("method4" in state and "method2" not in state for state in screen.seen), "an ended job's bar is gone"
-    told = [
-        *(f"LOG job_info {number} of Snakemake's" for number in (1, 2, 3)),
-        *("LOG job_finished  of Snakemake's", "LOG progress  of Snakemake's", "two lines", "at once"),
-        *("LOG job_error 2 of Snakemake's", "LOG job_info 4 of Snakemake's", "LOG job_info 2 of Snakemake's"),
-    ]
-    assert screen.text.strip().splitlines() == told, "in the end there is the log, and nothing else"
+    assert not any("19/20" in state for state in screen.seen), "a state that cannot be read is no bar"
+    log = ["job_info 1", "job_info 2", "job_info 3", "job_finished", "progress", "two lines", "at once"]
+    log += ["job_error 2", "job_info 4", "job_info 2"]
+    assert screen.text.strip().splitlines() == log, "in the end there is the log, and nothing else"
 
 
-def test_a_narrow_terminal_shortens_the_label(tmp_path):
-    screen = play(tmp_path, "begin(1); train(1, 5, 0.612, 2.5); draw()", columns=80)
-    line = next(line for state in screen.seen for line in state.splitlines() if "5/20" in line)
-    assert len(line) <= 80
-    assert "/method1/seed1  25%|" in line and line.endswith("38 s left")
-
-
-def test_a_low_terminal_shows_as_many_as_fit(tmp_path):
-    screen = play(tmp_path, "for k in range(9): begin(k); train(k, k)\ndraw()", rows=6)
+def test_a_small_terminal_shortens_labels_and_shows_as_many_bars_as_fit(tmp_path):
+    screen = play(tmp_path, "for k in range(9): begin(k); train(k, k, 0.612, 2.5)\ndraw()", rows=6, columns=80)
+    line = next(line for state in screen.seen for line in state.splitlines() if "| 1/20" in line)
+    assert "/method1/seed1   5%|" in line and line.endswith("48 s left") and len(line) <= 80
     assert any("more hidden" in state for state in screen.seen)
     assert not any("method8" in state for state in screen.seen)
 
 
-def test_a_state_that_cannot_be_read_is_no_bar(tmp_path):
-    screen = play(tmp_path, "begin(1); train(1, 5)\nPath('runs/1/progress.json').write_text('')\ndraw()")
-    assert "5/20" not in "".join(screen.seen)
-
-
 @pytest.mark.parametrize(("terminal", "kind"), [(False, "xterm"), (True, "dumb")])
-def test_where_there_is_no_terminal_nothing_is_drawn(monkeypatch, terminal, kind):
+def test_without_a_terminal_nothing_is_drawn(monkeypatch, terminal, kind):
     monkeypatch.setenv("TERM", kind)
     stream = io.StringIO()
     stream.isatty = lambda: terminal

@@ -1,6 +1,6 @@
-"""What a training says of itself: lines in a log, at sensible intervals, and its state in its folder."""
+"""The reports of a training: lines in its log, at sensible intervals, and its state in its folder."""
 
-import os
+import io
 import sys
 from types import SimpleNamespace
 
@@ -8,9 +8,7 @@ import pytest
 
 from flatfed.engine.job import progress, reporter
 from flatfed.engine.job.reporter import Reporter
-from screen import shown
-
-METRICS = {"test_accuracy": 0.612, "train_loss": 1.0}
+from screen import Screen
 
 
 @pytest.fixture
@@ -24,32 +22,26 @@ def clock(monkeypatch):
 def rounds(reporter, clock, numbers, seconds):
     for number in numbers:
         clock[0] += seconds
-        reporter.after_round(SimpleNamespace(round=number), METRICS)
+        reporter.after_round(SimpleNamespace(round=number), {"test_accuracy": 0.612, "train_loss": 1.0})
 
 
 def test_the_state_is_there_while_a_run_is_trained(tmp_path, clock):
-    folder = tmp_path / "run"
-    with Reporter("a/b/fedavg/seed1", 20, 4, folder) as reporter:
-        first = progress.read(folder)
+    with pytest.raises(KeyboardInterrupt), Reporter("a/b/fedavg/seed1", 20, 4, tmp_path / "run") as report:
+        first = progress.read(tmp_path / "run")
         assert (first.run, first.round, first.rounds, first.pace) == ("a/b/fedavg/seed1", 4, 20, None)
-        rounds(reporter, clock, range(5, 7), 3.0)
-        now = progress.read(folder)
+        rounds(report, clock, range(5, 7), 3.0)
+        now = progress.read(tmp_path / "run")
         assert (now.round, now.pace, now.accuracy, now.unseen) == (6, 3.0, 0.612, "test")
-        rounds(reporter, clock, [7], 0.5)
-        assert progress.read(folder).round == 6, "not more than once a second"
-    assert progress.read(folder) is None and list(folder.iterdir()) == []
-
-
-def test_it_goes_however_the_training_ends(tmp_path):
-    with pytest.raises(KeyboardInterrupt), Reporter("a", 20, 0, tmp_path):
+        rounds(report, clock, [7], 0.5)
+        assert progress.read(tmp_path / "run").round == 6, "not more than once a second"
         raise KeyboardInterrupt
-    assert progress.read(tmp_path) is None
+    assert progress.read(tmp_path / "run") is None and list((tmp_path / "run").iterdir()) == []
 
 
 def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
     (tmp_path / "file").touch()
-    with Reporter("a", 2, 0, tmp_path / "file" / "run") as reporter:
-        rounds(reporter, clock, [1, 2], 5.0)
+    with Reporter("a", 2, 0, tmp_path / "file" / "run") as report:
+        rounds(report, clock, [1, 2], 5.0)
     assert "a: round 2/2  test accuracy 61.20 %  5 s a round  0 s left\n" in capsys.readouterr().err
 
 
@@ -63,31 +55,26 @@ def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
     ],
 )
 def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
-    with Reporter("a", number, 0, tmp_path) as reporter:
-        rounds(reporter, clock, range(1, number + 1), seconds)
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == lines
-    assert said[-1].startswith(f"a: round {number}/{number}  ")
+    with Reporter("a", number, 0, tmp_path) as report:
+        rounds(report, clock, range(1, number + 1), seconds)
+    output = capsys.readouterr().err.splitlines()
+    assert len(output) == lines and output[-1].startswith(f"a: round {number}/{number}  ")
 
 
-def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from types import SimpleNamespace\n"
-        "from flatfed.engine.job.reporter import Reporter\n"
-        "with Reporter('protocol/split/fedavg/seed1', 3, 0, Path('run')) as reporter:\n"
-        "    for k in (1, 2, 3): reporter.after_round(SimpleNamespace(round=k), {'test_accuracy': k / 10})\n"
-        "print('the end', file=sys.stderr)"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment.pop("COLUMNS", None)
-    status, screen = shown([sys.executable, "-c", script], columns=70, cwd=tmp_path, env=environment)
-    assert status == 0
-    lines = screen.text.strip().splitlines()
-    assert len(lines) == 2 and lines[1] == "the end"
-    assert lines[0].startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 30.00 %") and len(lines[0]) < 70
+def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path, clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    stream.isatty = lambda: True
+    with Reporter("protocol/split/fedavg/seed1", 3, 0, tmp_path) as report:
+        rounds(report, clock, [1, 2, 3], 1.0)
+    screen = Screen(columns=70)
+    screen.feed(f"{stream.getvalue()}the end")
+    line, end = screen.lines
+    assert line.startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 61.20 %") and len(line) < 70
+    assert end.strip() == "the end"
 
 
-def test_what_a_run_has_spent_its_time_on():
+def test_the_shares_of_a_runs_time():
     seconds = {"training": 90.0, "evaluation": 30.0}
     assert progress.time_spent(seconds) == "done in 2 min: training 75 %, evaluation 25 %"
     assert progress.time_spent({"training": 0.0, "evaluation": 0.0}) == "done in 0 s"

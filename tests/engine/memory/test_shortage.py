@@ -1,10 +1,6 @@
 """Memory that runs out: a run stops with its checkpoint and the remedies, and resumes with them."""
 
-from __future__ import annotations
-
-import json
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,10 +11,33 @@ from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.memory import shortage
 from flatfed.errors import Shortage
 from flatfed.runs import record as records
-from harness import ERRORS, at_round, description, job, lines, needs, simulation, sizes, train_command, write_problem
+from harness import (
+    ERRORS,
+    advanced,
+    assert_same,
+    at_round,
+    description,
+    job,
+    lines,
+    needs,
+    sessions,
+    simulation,
+    train_command,
+)
 from samples import FEW, sampled
 
 EVERYBODY = {"sampling": {"scheme": "all"}}
+EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
+
+
+def failing(error: Exception, call=lambda *_, **__: None):
+    """Return a function that raises ``error`` after ``call``."""
+
+    def fail(*arguments, **options):
+        call(*arguments, **options)
+        raise error
+
+    return fail
 
 
 def lack(monkeypatch, most: int, error: Exception = ERRORS["on a GPU"]) -> list[int]:
@@ -38,12 +57,10 @@ def lack(monkeypatch, most: int, error: Exception = ERRORS["on a GPU"]) -> list[
 @pytest.mark.parametrize("name", sampled(algorithms.names(), FEW))
 @pytest.mark.parametrize("rows", [1, 4])
 def test_fewer_rows_end_with_the_same_model(tmp_path, name, rows):
-    write_problem(tmp_path, sizes(name))
     spec = description(name, **{**needs(name), **EVERYBODY})
     whole, run = simulation(tmp_path, spec), simulation(tmp_path, {**spec, "rows": rows})
-    for _ in range(4):
-        line, other = whole.advance(), run.advance()
-        assert {**line, "seconds": 0} == pytest.approx({**other, "seconds": 0}, rel=1e-12, abs=1e-12)
+    for line, other in zip(advanced(whole, 4), advanced(run, 4), strict=True):
+        assert line == pytest.approx(other, rel=1e-12, abs=1e-12)
     for vectors, others in ((run.server, whole.server), (run.state.store, whole.state.store)):
         assert all((vectors[key] - others[key]).abs().max() <= 1e-12 for key in others)
     assert run.cost.counts == whole.cost.counts
@@ -53,18 +70,10 @@ def test_every_way_of_saying_that_memory_ran_out():
     assert all(shortage.is_shortage(error) for error in ERRORS.values())
     assert shortage.requested(ERRORS["on the host"]) == "; 81920 bytes more were requested"
     assert shortage.requested(ERRORS["in cuBLAS"]) == ""
-
-
-def test_an_error_that_came_of_running_out(monkeypatch):
-    """A recording that ends early hides what ended it."""
-    try:
-        try:
-            raise ERRORS["on a GPU"]
-        finally:
-            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
-    except RuntimeError as error:
-        assert shortage.is_shortage(error)
-    assert not shortage.is_shortage(RuntimeError("shapes do not match")) and not shortage.is_shortage(KeyError("x"))
+    hidden = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    assert not shortage.is_shortage(hidden) and not shortage.is_shortage(KeyError("x"))
+    hidden.__context__ = ERRORS["on a GPU"]  # a recording that ends early hides what ended it
+    assert shortage.is_shortage(hidden)
 
 
 def test_other_errors_are_not_hidden(tmp_path, monkeypatch):
@@ -74,121 +83,90 @@ def test_other_errors_are_not_hidden(tmp_path, monkeypatch):
 
 
 def test_a_run_stops_with_its_checkpoint_and_resumes_with_the_remedy(tmp_path, monkeypatch, capsys):
-    """With `rows` from the start, its bytes are the same as those of a run that resumes with it after two rounds."""
     changes = {**EVERYBODY, "checkpoint_every": 100, "rounds": 5}
-    assert train_command(tmp_path, "whole", **changes) == train_command(tmp_path, "few", rows=3, **changes) == 0
+
+    def train(out: str, **remedies) -> tuple[int, str]:
+        return train_command(tmp_path, out, **remedies, **changes), capsys.readouterr().err
+
+    assert train("whole")[0] == 0
     with monkeypatch.context() as patch:
         at_round(patch, 2, lambda: lack(patch, most=3))
-        assert train_command(tmp_path, "parts", **changes) == cli.REFUSED
-    said = capsys.readouterr().err
-    assert "Traceback" not in said and "stopped for lack of memory after round 2; checkpoint written" in said
-    last = said.strip().splitlines()[-1]
+        status, output = train("parts")
+    assert status == cli.REFUSED and "Traceback" not in output
+    assert "stopped for lack of memory after round 2; checkpoint written" in output
+    last = output.strip().splitlines()[-1]
     assert last.startswith("flatfed train: round 3: not enough memory on cpu (") and "2.50 GiB more" in last
     keys, restart = last.split("from the first round again")
     assert all(key in keys for key in ("`rows: 3`", "`state: file`", "`batch_size` of `evaluation`"))
-    assert "`executor: sequential`" in restart
-    assert not (tmp_path / "parts" / "run.json").exists()
+    assert "`executor: sequential`" in restart and not (tmp_path / "parts" / "run.json").exists()
     with monkeypatch.context() as patch:
-        patch.setattr("flatfed.engine.client_state.ClientState.load", Mock(side_effect=ERRORS["on a GPU"]))
-        assert train_command(tmp_path, "parts", **changes) == cli.REFUSED
-    assert "flatfed train: while resuming: not enough memory" in capsys.readouterr().err
+        patch.setattr("flatfed.engine.client_state.ClientState.load", failing(ERRORS["on a GPU"]))
+        status, output = train("parts")
+    assert status == cli.REFUSED and "flatfed train: while resuming: not enough memory" in output
     remedies = {"rows": 3, "state": "file", "evaluation": {"every": 1, "sets": ["test"], "batch_size": 5}}
     with monkeypatch.context() as patch:
         taken = lack(patch, most=3)
-        assert train_command(tmp_path, "parts", **remedies, **changes) == 0
-    said = capsys.readouterr().err
-    assert max(taken) == 3 and "from round 2 of its checkpoint" in said and "client state is in a file" in said
+        status, output = train("parts", **remedies)
+    assert status == 0 and max(taken) == 3 and "client state is in a file" in output
+    assert "from round 2 of its checkpoint" in output and sessions(tmp_path / "parts") == [0, 2]
     record, whole = (records.read_finished(tmp_path / out) for out in ("parts", "whole"))
     assert (record.rows, record.client_state, record.executor) == (3, "file", "stacked")
     assert (whole.rows, whole.client_state) == (None, "memory")
-    assert [session["from_round"] for session in record.sessions] == [0, 2]
     assert record.config.deciding == whole.config.deciding
     for line, other in zip(lines(tmp_path / "parts"), lines(tmp_path / "whole"), strict=True):
         for key, value in line.items():
             assert float(value) == pytest.approx(float(other[key]), rel=1e-4), key
 
 
-def test_a_round_that_runs_out_while_it_mixes_goes_on_from_the_last_checkpoint(tmp_path, monkeypatch):
-    whole = job(tmp_path, "dfedsam", "whole", checkpoint_every=2)
-    kind = algorithms.load("dfedsam")
-    hook, calls = kind.mix, []
-
-    def broken(self, *arguments):
-        calls.append(None)
-        hook(self, *arguments)
-        if len(calls) == 4:
-            raise ERRORS["on a GPU"]
-
-    with monkeypatch.context() as patch, pytest.raises(Shortage, match=r"round 4: not enough memory.*What"):
-        patch.setattr(kind, "mix", broken)
-        job(tmp_path, "dfedsam", "parts", checkpoint_every=2)
-    parts = job(tmp_path, "dfedsam", "parts", checkpoint_every=2)
-    assert lines(parts) == lines(whole)
-    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert [s["from_round"] for s in json.loads((parts / "run.json").read_text())["sessions"]] == [0, 2]
+def test_before_the_first_round(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("flatfed.engine.client_state._reserve", failing(ERRORS["in numpy"]))
+    assert train_command(tmp_path, "run") == cli.REFUSED
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("flatfed train: before the first round: not enough memory on cpu (")
+    assert "`state: file`" in last
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
+@pytest.mark.parametrize(
+    ("name", "owner", "method", "number"),
+    [("dfedsam", algorithms.load("dfedsam"), "mix", 3), ("fedavg", Evaluation, "hits", 1)],
+)
+def test_the_last_checkpoint_is_from_before_the_shortage(tmp_path, monkeypatch, name, owner, method, number):
+    """In a mixing, and in an evaluation, which alone is repeated."""
+    whole, fails = job(tmp_path, name, "whole"), failing(ERRORS["on a GPU"], getattr(owner, method))
+    message = rf"round {number + 1}: not enough memory.*2\.50 GiB more.*What"
+    with monkeypatch.context() as patch, pytest.raises(Shortage, match=message):
+        at_round(patch, number, lambda: patch.setattr(owner, method, fails))
+        job(tmp_path, name, "parts")
+    assert_same(job(tmp_path, name, "parts"), whole, [0, 2])
+
+
+@EXECUTORS
 @pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
 def test_an_aggregation_that_fails_is_undone(tmp_path, monkeypatch, name, executor):
     run = simulation(tmp_path, description(name), executor)
     run.advance()
-    server = {key: value.clone() for key, value in run.server.items()}
-    store = {key: value.clone() for key, value in run.state.store.items()}
+    before = [(values, values.clone()) for values in (*run.server.values(), *run.state.store.values())]
     received = run.state.received and run.state.received.rounds.copy()
-    hook = type(run.algorithm).aggregate
-
-    def broken(self, *arguments):
-        hook(self, *arguments)
-        raise MemoryError
-
-    with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(type(run.algorithm), "aggregate", broken)
+    kind = type(run.algorithm)
+    monkeypatch.setattr(kind, "aggregate", failing(MemoryError(), kind.aggregate))
+    with pytest.raises(MemoryError):
         run.advance()
     assert run.round == 1 and run.state.consistent
-    assert all(torch.equal(value, server[key]) for key, value in run.server.items())
-    assert all(torch.equal(value, store[key]) for key, value in run.state.store.items())
+    assert all(torch.equal(values, copy) for values, copy in before)
     assert received is None or (received == run.state.received.rounds).all()
 
 
-def test_before_the_first_round(tmp_path, monkeypatch, capsys):
-    def none(*_):
-        raise MemoryError("Unable to allocate 80.0 GiB for an array with shape (100, 99999)")
-
-    monkeypatch.setattr("flatfed.engine.client_state._reserve", none)
-    assert train_command(tmp_path, "run") == cli.REFUSED
-    said = capsys.readouterr().err.strip().splitlines()
-    assert said[-1].startswith("flatfed train: before the first round: not enough memory on cpu (")
-    assert "`state: file`" in said[-1]
-
-
-@pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
+@EXECUTORS
 @pytest.mark.parametrize("name", ["fedsmoo", "scaffold", "dfedsam"])
 def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name, executor):
     """The way of rows between host and GPU, taken on a CPU."""
     spec = description(name, **{"precision": "float32", **needs(name)})
     whole, run = (simulation(tmp_path, spec, executor) for _ in range(2))
     monkeypatch.setattr(type(run.state), "_off_device", property(lambda state: state is run.state))
-    for _ in range(4):
-        whole.advance()
-        run.advance()
+    advanced(whole, 4)
+    advanced(run, 4)
     assert torch.equal(run.server["w"], whole.server["w"])
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
-
-
-def failing(*_):
-    raise ERRORS["on a GPU"]
-
-
-def test_an_evaluation_without_memory_is_repeated_after_the_stop(tmp_path, monkeypatch):
-    whole = job(tmp_path, "fedavg", "whole", rounds=3)
-    with monkeypatch.context() as patch, pytest.raises(Shortage, match=r"round 2: .*2\.50 GiB more"):
-        at_round(patch, 1, lambda: patch.setattr(Evaluation, "hits", failing))
-        job(tmp_path, "fedavg", "parts", rounds=3)
-    parts = job(tmp_path, "fedavg", "parts", rounds=3)
-    assert lines(parts) == lines(whole)
-    sessions = records.read_finished(parts).sessions
-    assert [session["from_round"] for session in sessions] == [0, 2], "only the evaluation of round 2 is repeated"
 
 
 def test_remedies_fit_the_run():

@@ -3,8 +3,6 @@
 Compared with torch in float32: sizes that do not fill a tile, strides, cropped images, rows of a wider matrix.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ from torch.nn.functional import conv2d, group_norm, pad
 from flatfed.engine.job import assembly
 from flatfed.engine.speed import convolution_kernels, norm_kernels, row_convolution, row_norm, taps, update_kernel
 from flatfed.engine.speed.fused_update import FusedUpdate
-from harness import description, simulation, write_problem
+from harness import description, needs, simulation, write_problem
 
 ROWS, IMAGES = 2, 3
 #: image, channels, output channels, kernel, stride, border (left, right, top, bottom), whether without columns
@@ -39,13 +37,16 @@ NORMS = [(8, 64, 2, True, True), (3, 16, 4, False, True), (1, 32, 2, False, Fals
 def calls(monkeypatch) -> list[str]:
     """Return the names of the kernels' functions that a test has called."""
     calls = []
-    of_convolutions, of_norms = ("columns", "fold", "implicit_product"), ("norm_forward", "norm_backward")
-    places = dict.fromkeys(of_convolutions, convolution_kernels) | dict.fromkeys(of_norms, norm_kernels)
-    for name, kernels in {**places, "descend": update_kernel}.items():
+
+    def note(kernels, name):
         function = getattr(kernels, name)
-        monkeypatch.setattr(
-            kernels, name, lambda *a, name=name, function=function, **k: (calls.append(name), function(*a, **k))[1]
-        )
+        monkeypatch.setattr(kernels, name, lambda *a, **k: (calls.append(name), function(*a, **k))[1])
+
+    for name in ("columns", "fold", "implicit_product"):
+        note(convolution_kernels, name)
+    for name in ("norm_forward", "norm_backward"):
+        note(norm_kernels, name)
+    note(update_kernel, "descend")
     torch.manual_seed(0)
     return calls
 
@@ -79,11 +80,9 @@ def test_norms(calls, side, channels, groups, has_shortcut, rectify):
     images, shortcut = (torch.randn(ROWS, IMAGES, side, side, channels, requires_grad=True) for _ in range(2))
     row = torch.randn(ROWS, 2 * channels + 3)
     scale, shift = row[:, :channels].requires_grad_(), row[:, channels:-3].requires_grad_()
-    expected = [
-        group_norm(images[i].permute(0, 3, 1, 2), groups, scale[i], shift[i], 1e-5).permute(0, 2, 3, 1)
-        for i in range(ROWS)
-    ]
-    expected = torch.stack(expected) + (shortcut if has_shortcut else 0)
+    parts = zip(images.permute(0, 1, 4, 2, 3), scale, shift, strict=True)
+    expected = torch.stack([group_norm(x, groups, a, b, 1e-5).permute(0, 2, 3, 1) for x, a, b in parts])
+    expected = expected + (shortcut if has_shortcut else 0)
     leaves = (images, scale, shift, shortcut)[: 3 + has_shortcut]
     found = row_norm.BatchedNorm.apply(images, scale, shift, shortcut if has_shortcut else None, groups, 1e-5, rectify)
     found = found if rectify else found.mul_(1)  # as a model's own ReLU in place
@@ -113,8 +112,7 @@ def test_descend_of_rows_of_a_wider_matrix():
 def test_the_fused_update(tmp_path, monkeypatch, calls, name, params, fused, clip):
     """Not for an algorithm with an update of its own, nor with private coordinates."""
     write_problem(tmp_path)
-    peers = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}} if name == "dfedavgm" else {}
-    spec = description(name, params, precision="float32", local_epochs=1, clip_norm=clip, **peers)
+    spec = description(name, params, precision="float32", local_epochs=1, clip_norm=clip, **needs(name))
     plain = simulation(tmp_path, spec, "stacked")
     monkeypatch.setattr(assembly, "LocalUpdate", FusedUpdate)  # as products has it
     run = simulation(tmp_path, spec, "stacked")

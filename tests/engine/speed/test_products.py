@@ -1,130 +1,120 @@
 """Convolutions of small images as products: the same numbers as torch's convolution, in fewer operations."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
 import torch
-from test_taps import Deep
 from torch import nn
 from torch.func import functional_call, vmap
-from torch.utils.flop_counter import FlopCounterMode
 
 from flatfed import models
 from flatfed.engine.speed import products, taps
-from harness import description, full_rows, needs, simulation, write_problem
+from flatfed.engine.speed.products import DenseProduct, PointwiseProduct, SinglePositionProduct
 
 RESNET = {"stem": "imagenet", "groups": 2}
-#: kernel, stride, padding, image, and the form that it takes
+#: Arguments of a convolution, image, and the form that computes it.
 SMALL = [
-    (1, 1, 0, (4, 4), products.PointwiseProduct),
-    (1, 2, 0, (5, 4), products.PointwiseProduct),
-    (2, 1, 0, (2, 2), products.SinglePositionProduct),
-    (1, 1, 0, (1, 1), products.PointwiseProduct),
-    ((2, 1), 1, 0, (2, 1), products.SinglePositionProduct),
-    (3, 1, 1, (1, 1), products.DenseProduct),
-    (3, 1, 1, (2, 2), products.DenseProduct),
-    (3, 2, 1, (2, 2), products.DenseProduct),
-    (3, (2, 1), 1, (1, 4), products.DenseProduct),
-    (5, 1, 2, (2, 2), products.DenseProduct),
-    ((3, 5), (1, 2), (1, 2), (2, 2), products.DenseProduct),
+    ((1, 1, 0), (4, 4), PointwiseProduct),
+    ((1, 2, 0), (5, 4), PointwiseProduct),
+    ((1, 1, 0), (1, 1), PointwiseProduct),
+    ((2, 1, 0), (2, 2), SinglePositionProduct),
+    (((2, 1), 1, 0), (2, 1), SinglePositionProduct),
+    ((3, 1, 1), (1, 1), DenseProduct),
+    ((3, 1, 1), (2, 2), DenseProduct),
+    ((3, 2, 1), (2, 2), DenseProduct),
+    ((3, (2, 1), 1), (1, 4), DenseProduct),
+    ((5, 1, 2), (2, 2), DenseProduct),
+    (((3, 5), (1, 2), (1, 2)), (2, 2), DenseProduct),
 ]
-LARGE = [(3, 1, 1, (4, 4)), (3, 1, 1, (2, 3)), (7, 1, 3, (4, 4)), (1, 1, 1, (2, 2)), (1, 1, 0, (9, 8))]
-
-
-def form_of(layer):
-    """Return what computes a convolution in place of torch, None where nothing does."""
-    return type(layer) if isinstance(layer, products.Product) else None
+#: Arguments of a convolution of four channels, and image, that torch computes.
+LARGE_OR_SPECIAL = [
+    *(({"kernel_size": 3, "padding": 1}, (4, 4)), ({"kernel_size": 3, "padding": 1}, (2, 3))),
+    *(({"kernel_size": 7, "padding": 3}, (4, 4)), ({"kernel_size": 1, "padding": 1}, (2, 2))),
+    *(({"kernel_size": 1}, (9, 8)), ({"kernel_size": 5, "padding": 2, "groups": 2}, (2, 2))),
+    *(({"kernel_size": 2, "padding": 1}, (1, 3)), ({"kernel_size": 5, "padding": 4, "dilation": 2}, (2, 2))),
+    ({"kernel_size": 5, "padding": 2, "padding_mode": "reflect"}, (3, 3)),
+]
 
 
 class One(nn.Module):
-    def __init__(self, *args, **options):
+    def __init__(self, *arguments, **options):
         super().__init__()
-        self.layer = nn.Conv2d(*args, **options, dtype=torch.float64)
+        torch.manual_seed(0)
+        self.layer = nn.Conv2d(*arguments, **options, dtype=torch.float64)
 
     def forward(self, images):
         return self.layer(images)
 
 
+def forms(model: nn.Module) -> list[type[products.Product]]:
+    """Return the forms of all products in ``model``."""
+    return [type(layer) for layer in model.modules() if isinstance(layer, products.Product)]
+
+
+def slopes(result):
+    return torch.linspace(-1, 1, result.numel(), dtype=result.dtype).reshape(result.shape)
+
+
 def with_gradients(model, tensors, images):
+    """Return the result of ``model`` and its gradients, each as a vector."""
     tensors = {name: value.detach().requires_grad_() for name, value in tensors.items()}
     images = images.detach().requires_grad_()
     result = functional_call(model, tensors, (images,))
-    weights = torch.linspace(-1, 1, result.numel(), dtype=result.dtype).reshape(result.shape)
-    return result, *torch.autograd.grad((result * weights).sum(), [*tensors.values(), images])
+    gradients = torch.autograd.grad((result * slopes(result)).sum(), [*tensors.values(), images])
+    return [values.flatten() for values in (result, *gradients)]
 
 
-@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("kernel", "stride", "padding", "size", "form"), SMALL)
-def test_a_product_is_the_convolution(kernel, stride, padding, size, form, bias, order):
-    torch.manual_seed(0)
-    model = One(3, 4, kernel, stride, padding, bias=bias)
+@pytest.mark.parametrize(("order", "bias"), [(torch.contiguous_format, True), (torch.channels_last, False)])
+@pytest.mark.parametrize(("arguments", "size", "form"), SMALL)
+def test_a_product_is_the_convolution(arguments, size, form, bias, order):
+    model = One(3, 4, *arguments, bias=bias)
     small = products.with_products(model, (3, *size))
-    assert form_of(small.layer) is form and form_of(model.layer) is None
+    assert forms(small) == [form] and forms(model) == []
     images = torch.randn(6, 3, *size, dtype=torch.float64).contiguous(memory_format=order)
     tensors = dict(model.named_parameters())
     assert [name for name, _ in small.named_parameters()] == list(tensors)
-    for found, expected in zip(
-        with_gradients(small, tensors, images), with_gradients(model, tensors, images), strict=True
-    ):
-        assert found.shape == expected.shape
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+    expected = with_gradients(model, tensors, images)
+    torch.testing.assert_close(with_gradients(small, tensors, images), expected, rtol=0, atol=1e-13)
+    half = [module.to(torch.bfloat16)(images.to(torch.bfloat16)) for module in (small, model)]
+    assert half[0].dtype == torch.bfloat16
+    assert (half[0].float() - half[1].float()).abs().max() < 0.02 * half[1].float().abs().max()
 
 
-@pytest.mark.parametrize(("kernel", "stride", "padding", "size", "form"), SMALL)
-def test_rows_that_train_together(kernel, stride, padding, size, form):
+@pytest.mark.parametrize(("arguments", "size", "form"), SMALL)
+def test_rows_that_train_together(arguments, size, form):
     """Under vmap, with the gradients of the sum, as the stacked executor asks for them."""
-    torch.manual_seed(0)
-    model = One(3, 4, kernel, stride, padding)
+    model = One(3, 4, *arguments)
     small = products.with_products(model, (3, *size))
     rows = {name: torch.randn(2, *value.shape, dtype=torch.float64) for name, value in model.named_parameters()}
     images = torch.randn(2, 5, 3, *size, dtype=torch.float64)
     leaves = {name: value.clone().requires_grad_() for name, value in rows.items()}
     together = vmap(lambda row, taken: functional_call(small, row, (taken,)))(leaves, images)
-    weights = torch.linspace(-1, 1, together[0].numel(), dtype=torch.float64).reshape(together[0].shape)
-    gradients = torch.autograd.grad((together * weights).sum(), list(leaves.values()))
+    gradients = torch.autograd.grad((together * slopes(together[0])).sum(), list(leaves.values()))
     for i in range(2):
-        alone, *expected, _ = with_gradients(model, {name: value[i] for name, value in rows.items()}, images[i])
-        torch.testing.assert_close(together[i], alone, rtol=0, atol=1e-13)
-        for found, one in zip(gradients, expected, strict=True):
-            torch.testing.assert_close(found[i], one, rtol=0, atol=1e-13)
+        alone = with_gradients(model, {name: value[i] for name, value in rows.items()}, images[i])[:-1]
+        found = [values[i].flatten() for values in (together, *gradients)]
+        torch.testing.assert_close(found, alone, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize(("kernel", "stride", "padding", "size"), LARGE)
-def test_where_images_are_larger_a_convolution_stays(kernel, stride, padding, size):
-    model = One(3, 4, kernel, stride, padding)
-    assert products.with_products(model, (3, *size)) is model
+@pytest.mark.parametrize(("options", "size"), LARGE_OR_SPECIAL)
+def test_large_images_and_special_convolutions_stay(options, size):
+    model = One(4, 4, **options)
+    assert products.with_products(model, (4, *size)) is model
 
 
-def test_what_is_not_plain_stays():
-    for options in (
-        {"groups": 2, "padding": 2},
-        {"dilation": 2, "padding": 4},
-        {"padding": 2, "padding_mode": "reflect"},
-    ):
-        model = One(4, 4, 5, **options)
-        assert products.with_products(model, (4, 3, 3)) is model
-    assert products.with_products(One(4, 4, 5, padding=2), (4, 3, 3)) is not model
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "cropped", "changed"),
-    [("resnet18_gn", RESNET, True, 10), ("resnet18_gn", RESNET, False, 10), ("vgg11_gn", {}, False, 2)],
-)
+@pytest.mark.parametrize(("name", "options", "cropped", "changed"), [
+    ("resnet18_gn", RESNET, True, 10), ("resnet18_gn", RESNET, False, 10), ("vgg11_gn", {}, False, 2),
+])  # fmt: skip
 def test_models_give_the_same(name, options, cropped, changed):
     shape = (3, 32, 32)
     model = models.build(name, shape, 10, options)
     model = (taps.cropped(model, shape).model if cropped else model).double()
     small = products.with_products(model, shape)
-    assert sum(form_of(layer) is not None for layer in small.modules()) == changed
+    assert len(forms(small)) == changed
     torch.manual_seed(0)
     tensors = {key: torch.randn_like(value) / value[0].numel() ** 0.5 for key, value in model.named_parameters()}
-    images = torch.randn(4, *shape, dtype=torch.float64)
-    for found, expected in zip(
-        with_gradients(small, tensors, images), with_gradients(model, tensors, images), strict=True
-    ):
+    images = torch.randn(2, *shape, dtype=torch.float64)
+    for found, expected in zip(*(with_gradients(kind, tensors, images) for kind in (small, model)), strict=True):
         assert (found - expected).norm() <= 1e-11 * expected.norm()
 
 
@@ -142,92 +132,28 @@ class Listed(nn.Module):
         return images
 
 
-class Twice(Listed):
-    """Has one convolution under two names, and another that is tied to it."""
+class Special(Listed):
+    """Has one convolution under two names, another that is tied to it, and a hook that doubles an output."""
 
     def __init__(self):
         super().__init__()
-        self.two = self.one
         self.three = nn.Conv2d(4, 4, 3, 1, 1)
-        self.three.weight = self.one.weight
+        self.three.weight, self.two = self.one.weight, self.one
         self.order = [self.one, self.two, self.three]
+        self.three.register_forward_hook(lambda layer, inputs, output: 2 * output)
 
 
-class Hooked(Listed):
-    """Doubles what a convolution gives, by a hook."""
-
-    def __init__(self):
-        super().__init__()
-        self.one.register_forward_hook(lambda layer, inputs, output: 2 * output)
-
-
-@pytest.mark.parametrize("kind", [Listed, Twice, Hooked])
-def test_what_a_user_may_build(kind):
+@pytest.mark.parametrize("kind", [Listed, Special])
+def test_models_of_users(kind):
     torch.manual_seed(0)
     model = kind().double()
     small = products.with_products(model, (4, 2, 2))
-    assert form_of(small.one) is products.DenseProduct and form_of(model.one) is None
-    assert [name for name, _ in small.named_parameters()] == [name for name, _ in model.named_parameters()]
+    assert set(forms(small)) == {DenseProduct} and forms(model) == []
+    assert small.state_dict().keys() == model.state_dict().keys()
     images = torch.randn(3, 4, 2, 2, dtype=torch.float64)
     tensors = {name: torch.randn_like(value) for name, value in model.named_parameters()}
-    for found, expected in zip(
-        with_gradients(small, tensors, images), with_gradients(model, tensors, images), strict=True
-    ):
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    small.to(torch.float32)
-    assert model.one.weight.dtype == torch.float64
-
-
-@pytest.mark.parametrize(("kernel", "stride", "padding", "size", "form"), SMALL)
-def test_in_bfloat16_as_a_convolution(kernel, stride, padding, size, form):
-    torch.manual_seed(0)
-    model = One(3, 4, kernel, stride, padding).float()
-    images = torch.randn(6, 3, *size)
-    model, images = model.to(torch.bfloat16), images.to(torch.bfloat16)
-    found, expected = products.with_products(model, (3, *size))(images), model(images)
-    assert found.dtype == expected.dtype == torch.bfloat16
-    assert (found.float() - expected.float()).abs().max() < 0.02 * expected.float().abs().max()
-
-
-@pytest.mark.parametrize("name", ["fedavg", "fedsmoo", "fedadam"])  # the last keeps its dead taps
-def test_a_run_is_the_same(tmp_path, monkeypatch, name):
-    """Convolutions of images of 4 x 4, 2 x 1 and one pixel; all executors."""
-    monkeypatch.setattr(models, "build", lambda *_: Deep())
-    write_problem(tmp_path)
-    spec = description(name, **needs(name))
-    runs = [simulation(tmp_path, spec, executor) for executor in ("sequential", "stacked", "products")]
-    assert all(any(map(form_of, run.model.modules())) for run in runs[:2])
-    with monkeypatch.context() as patch:
-        patch.setattr(products, "with_products", lambda model, shape: model)
-        plain = simulation(tmp_path, spec, "sequential")
-    for _ in range(spec["rounds"]):
-        line = plain.advance()
-        for run in runs:
-            assert run.advance()["test_loss"] == pytest.approx(line["test_loss"], rel=1e-11)
-    for run in runs:
-        assert (full_rows(run, run.server["w"]) - full_rows(plain, plain.server["w"])).abs().max() < 1e-12
-
-
-def test_a_resnet_takes_fewer_operations():
-    """On images of 32 x 32 the 7x7 stem leaves 2 x 2 and 1 x 1 pixels: 0.89 of the operations for a batch of 50."""
-    shape = (3, 32, 32)
-    model = taps.cropped(models.build("resnet18_gn", shape, 10, RESNET), shape).model
-
-    def operations(module):
-        with FlopCounterMode(display=False) as counter:
-            module(torch.zeros(50, *shape))
-        return counter.get_total_flops()
-
-    layers = products.with_products(model, shape).modules()
-    dense = [layer for layer in layers if form_of(layer) is products.DenseProduct]
-    assert len(dense) == 3
-    assert operations(products.with_products(model, shape)) < 0.9 * operations(model)
-
-
-def test_a_copy_moves_as_one_module_does():
-    model = One(3, 4, 3, 1, 1)
-    small = products.with_products(model, (3, 2, 2))
-    images = torch.randn(5, 3, 2, 2)
+    expected = with_gradients(model, tensors, images)
+    torch.testing.assert_close(with_gradients(small, tensors, images), expected, rtol=1e-12, atol=1e-12)
     moved = copy.deepcopy(small).to(torch.float32)
-    torch.testing.assert_close(moved(images), model.float()(images), rtol=1e-5, atol=1e-5)
-    assert small.state_dict().keys() == model.state_dict().keys()
+    assert model.one.weight.dtype == small.one.weight.dtype == torch.float64
+    torch.testing.assert_close(moved(images.float()), model(images).float(), rtol=1e-5, atol=1e-5)

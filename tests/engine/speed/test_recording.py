@@ -1,10 +1,9 @@
 """Recorded steps, as CUDA graphs are: the same numbers as the steps themselves, for every algorithm."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import contextmanager, nullcontext
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,13 +17,13 @@ from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded, RecordedScore
 from flatfed.runs.run_config import RunConfig
-from harness import DROPOUT, description, full_rows, needs, simulation, sizes, weights, write_problem
+from harness import DROPOUT, advanced, description, full_rows, needs, simulation, weights, write_problem
 from samples import sampled
 from tape import Tape
 
-NAMES = algorithms.names()
 TOLERANCE = 1e-12
 HALF = {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"}
+AS_PAPER = {"model": DROPOUT, "augmentation": "crop_flip_half"}
 
 
 def spec_of(name: str, **changes) -> dict:
@@ -33,74 +32,61 @@ def spec_of(name: str, **changes) -> dict:
     return description(name, rho, **{**needs(name), **changes})
 
 
-def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, torch.Tensor], Tape]:
-    """Return the server's model, the clients' state and the tape of a run whose recorded steps are replayed."""
-    run, tape = simulation(folder, spec, executor), Tape()
-    run.local_update = Recorded(run.local_update.plain, tape)
-    for _ in range(spec["rounds"]):
-        run.advance()
-    return (
-        full_rows(run, run.server["w"])[0],
-        {key: full_rows(run, rows) for key, rows in run.state.store.items()},
-        tape,
-    )
+def taped(folder, spec: dict, rounds: int | None = None, largest: int = 0, **options) -> tuple[Simulation, Tape]:
+    """Return a run after some rounds whose recorded steps are replayed, and the tape."""
+    run, tape = simulation(folder, spec, "products", **options), Tape()
+    run.local_update = Recorded(run.local_update.plain, tape, largest)
+    advanced(run, spec["rounds"] if rounds is None else rounds)
+    return run, tape
 
 
-@pytest.mark.parametrize("name", sampled(NAMES))
+def model(run: Simulation) -> torch.Tensor:
+    return full_rows(run, run.server["w"])[0]
+
+
+@pytest.mark.parametrize("name", sampled(algorithms.names()))
 def test_replayed_steps_are_the_steps(tmp_path, name):
-    write_problem(tmp_path, sizes(name))
     # Their directions are a tenth of a gradient, and momentum.
     clip = {"clip_norm": 0.15} if name in ("fedcm", "mimelite", "mofedsam") else {}
     spec, norms = spec_of(name, **clip), []
     plain = simulation(tmp_path, spec, "sequential")
     descend = plain.local_update.descend
     plain.local_update.descend = lambda w, d, ctx: (norms.append(float(d.norm())), descend(w, d, ctx))
-    for _ in range(spec["rounds"]):
-        plain.advance()
+    expected = advanced(plain, spec["rounds"])
     assert min(norms) < spec["clip_norm"] < max(norms), "the clip must act on some steps"
-    w, store, tape = taped(tmp_path, spec, "products")
-    assert (w - plain.server["w"][0]).abs().max() < TOLERANCE
+    run, tape = taped(tmp_path, spec, 0)
+    for line, other in zip(advanced(run, spec["rounds"]), expected, strict=True):
+        assert line == pytest.approx(other, rel=1e-11)
+    assert (model(run) - plain.server["w"][0]).abs().max() < TOLERANCE
     for key, values in plain.state.store.items():
-        assert (values - store[key]).abs().max() < TOLERANCE, key
+        assert (values - full_rows(run, run.state.store[key])).abs().max() < TOLERANCE, key
     assert tape.recorded >= 1
 
 
 def test_dropout_and_augmentation_are_replayed_too(tmp_path):
-    changes = {
-        "model": DROPOUT,
-        "augmentation": "crop_flip_half",
-        "rounds": 2,
-    }
-    spec = spec_of("fedsam", **changes)
+    spec = spec_of("fedsam", **AS_PAPER, rounds=2)
     expected = weights(tmp_path, spec, "sequential")
     assert (weights(tmp_path, spec, "stacked") - expected).abs().max() < TOLERANCE
-    assert (taped(tmp_path, spec, "products")[0] - expected).abs().max() < TOLERANCE
-
-
-def test_on_a_cpu_they_do_the_same_unrecorded(tmp_path):
-    spec = spec_of("fedsmoo", sampling=HALF)
-    assert (weights(tmp_path, spec, "products") - weights(tmp_path, spec, "sequential")).abs().max() < TOLERANCE
+    assert (model(taped(tmp_path, spec)[0]) - expected).abs().max() < TOLERANCE
 
 
 def test_recordings_are_kept_from_round_to_round(tmp_path):
     """All clients are alike and take part: one number of rows, so one recording in four rounds."""
     write_problem(tmp_path, [8] * 4)
     spec = spec_of("scaffold", partition={"scheme": "iid", "clients": 4}, sampling={"scheme": "all"})
-    assert taped(tmp_path, spec, "products")[2].recorded == 1
+    assert taped(tmp_path, spec)[1].recorded == 1
 
 
 def test_the_largest_number_of_rows_is_reserved_first(tmp_path):
     """So recordings of few rows stay when more come; with `rows`, blocks have no more."""
-    spec, tape = spec_of("fedavg", sampling=HALF, rounds=6), Tape()
+    spec = spec_of("fedavg", sampling=HALF, rounds=6)
     run = simulation(tmp_path, spec, "products")
     counts = [len(run.sample(ahead)) for ahead in range(6)]
     assert max(counts) > counts[0] and run.local_update.largest == max(counts)
-    run.local_update = Recorded(run.local_update.plain, tape, run.local_update.largest)
-    run.advance()
+    run, tape = taped(tmp_path, spec, 1, max(counts))
     assert run.local_update.capacity == max(counts)
     first = dict(run.local_update.steps)
-    for _ in range(5):
-        run.advance()
+    advanced(run, 5)
     assert tape.recorded == len(run.local_update.steps) and first.items() <= run.local_update.steps.items()
     few = simulation(tmp_path, {**spec, "rows": 2}, "products")
     few.advance()
@@ -108,13 +94,9 @@ def test_the_largest_number_of_rows_is_reserved_first(tmp_path):
 
 
 def test_recorded_evaluations(tmp_path):
-    spec = spec_of("fedavg", evaluation={"every": 1, "sets": ["test", "train", "clients"], "batch_size": 7})
-    run, tape = simulation(tmp_path, spec), Tape()
-    evaluate, plain = run.evaluate, run.evaluate.score
-    rows = [run.server["w"][0].clone()]
-    for _ in range(2):
-        run.advance()
-        rows.append(run.server["w"][0].clone())
+    run = simulation(tmp_path, spec_of("fedavg", evaluation={"every": 1, "sets": ["test", "train"], "batch_size": 7}))
+    tape, evaluate, plain = Tape(), run.evaluate, run.evaluate.score
+    rows = [run.server["w"][0], 2 * run.server["w"][0]]
     expected = [evaluate(row) for row in rows]
     evaluate.score = RecordedScore(plain, tape, [evaluate.images, evaluate.train])
     assert [evaluate(row) for row in rows] == expected and tape.recorded == 2
@@ -124,82 +106,70 @@ def test_recorded_evaluations(tmp_path):
 
 @pytest.mark.parametrize("sampling", [{"scheme": "all"}, HALF], ids=lambda sampling: sampling["scheme"])
 def test_rounds_are_planned_ahead(tmp_path, monkeypatch, sampling):
-    """Also where all rounds have the same clients: their batches differ."""
-    spec = spec_of("fedavg", sampling=sampling, model=DROPOUT, augmentation="crop_flip_half")
-    ahead = simulation(tmp_path, spec)
-    plans, make = [], batches.plan
+    """Also if all rounds have the same clients: their batches differ."""
+    spec, plans, make = spec_of("fedavg", sampling=sampling, **AS_PAPER), [], batches.plan
 
     def noted(clients, *arguments, **keyed):
         plans.append((keyed["round_"], make(clients, *arguments, **keyed)))
         return plans[-1][1]
 
     monkeypatch.setattr(batches, "plan", noted)
-    for _ in range(4):
-        ahead.advance()
+    ahead = weights(tmp_path, spec)
     assert [round_ for round_, _ in plans] == [0, 1, 2, 3]
     assert not np.array_equal(plans[0][1].index[:1, :2], plans[1][1].index[:1, :2])
     monkeypatch.setattr(Simulation, "plan_ahead", lambda run: None)
-    assert torch.equal(weights(tmp_path, spec), ahead.server["w"][0])
+    assert torch.equal(weights(tmp_path, spec), ahead)
 
 
 def test_other_server_vectors_are_recorded_anew(tmp_path):
-    """The server's vectors are read where they lie: moved elsewhere, the old recordings would read the old ones."""
+    """Recordings read the server's vectors at their address: moved elsewhere, they would read the old ones."""
     spec = spec_of("fedsmoo")
     expected = weights(tmp_path, spec, "sequential")
-    run = simulation(tmp_path, spec, "products")
-    run.local_update = Recorded(run.local_update.plain, Tape())
-    run.advance()
-    old = run.server
-    run.server = {name: value.clone() for name, value in old.items()}
+    run, _ = taped(tmp_path, spec, 1)
+    old, run.server = run.server, {name: value.clone() for name, value in run.server.items()}
     for value in old.values():
         value.fill_(float("nan"))
-    for _ in range(3):
-        run.advance()
-    assert (full_rows(run, run.server["w"])[0] - expected).abs().max() < TOLERANCE
+    advanced(run, 3)
+    assert (model(run) - expected).abs().max() < TOLERANCE
 
 
 def test_a_device_is_the_same_with_and_without_its_number(tmp_path):
-    """Tensors lie on cuda:0 where the device asked for is cuda; here the other way round."""
+    """Tensors are on cuda:0 if the requested device is cuda; here the other way round."""
     write_problem(tmp_path)
     data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
-    run = assembly.simulation(RunConfig(**spec_of("fedavg")), data, dealt, torch.device("cpu", 0), "products")
-    assert run.advance()
+    config, device = RunConfig(**spec_of("fedavg")), torch.device("cpu", 0)
+    assert assembly.simulation(config, data, dealt, device, "products").advance()
 
 
 def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch):
-    """torch refuses a pool that no graph holds any more. Here without a GPU: what is asked of torch.cuda is noted."""
-    numbers, asked, done = count(), [], []
-
-    class Stream:
-        def __init__(self, *_):
-            self.wait_stream = lambda other: None
+    """torch refuses a pool that no graph holds any more. Here without a GPU: calls of torch.cuda are noted."""
+    numbers, pools, streams, done = count(), [], set(), []
 
     class Graph:
-        def __init__(self):
-            self.own = self.replay = None
-
         def pool(self):
             return self.own
 
     @contextmanager
     def graph(made, pool, stream):
-        asked.append((pool, stream))
+        pools.append(pool)
+        streams.add(id(stream))
         made.own = next(numbers) if pool is None else pool
         made.replay = lambda: made  # as a method does, it keeps the graph alive
         yield
 
-    fakes = {"Stream": Stream, "CUDAGraph": Graph, "graph": graph, "current_stream": Stream}
+    stream = lambda *_: SimpleNamespace(wait_stream=lambda other: None)  # noqa: E731
+    fakes = {"Stream": stream, "CUDAGraph": Graph, "graph": graph, "current_stream": stream}
     for name, fake in {**fakes, "stream": lambda _: nullcontext()}.items():
         monkeypatch.setattr(torch.cuda, name, fake)
     record = CudaGraphs(torch.device("cuda"))
     alive = [record(lambda: done.append(1)) for _ in range(3)]
-    assert len(done) == 3 * (WARM_UP + 1) and len({stream for _, stream in asked}) == 1
+    assert len(done) == 3 * (WARM_UP + 1) and len(streams) == 1
     del alive[0]
     alive.append(record(lambda: None))
     alive.clear()
     gc.collect()
     alive.append(record(lambda: None))
-    assert [pool for pool, _ in asked] == [None, 0, 0, 0, None]
+    assert pools == [None, 0, 0, 0, None]
 
 
 def test_the_second_stream_ends_after_errors_too(tmp_path, monkeypatch):
@@ -215,14 +185,10 @@ def test_both_gradients_of_a_layer_used_twice_are_added_after_the_second_stream(
     """Here without a GPU: the calls are noted, in order."""
     calls = []
 
-    class Stream:
-        def __init__(self, name):
-            self.name = name
+    def stream(name: str) -> SimpleNamespace:
+        return SimpleNamespace(name=name, wait_stream=lambda other: calls.append(f"{name} waits for {other.name}"))
 
-        def wait_stream(self, other):
-            calls.append(f"{self.name} waits for {other.name}")
-
-    main, second = Stream("main"), Stream("second")
+    main, second = stream("main"), stream("second")
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: main)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: calls.append(f"in {stream.name}") or nullcontext())
@@ -234,19 +200,3 @@ def test_both_gradients_of_a_layer_used_twice_are_added_after_the_second_stream(
     apart = ["second waits for main", "in second"]
     assert calls == [*apart, "tied", *apart, "other", "main waits for second", "tied"]
     assert not second_stream.HELD and not second_stream.SEEN
-
-
-def test_what_a_step_may_not_do_shows(tmp_path):
-    """The test's own power: a step that reads the round as a Python number is frozen by a recording."""
-
-    class ByRound(algorithms.load("fedavg")):
-        def correct(self, g, w, ctx):
-            return g * (1 + ctx.round)
-
-    spec = spec_of("fedavg", rounds=3)
-    runs = [simulation(tmp_path, spec, name, algorithm=ByRound()) for name in ("sequential", "products")]
-    runs[1].local_update = Recorded(runs[1].local_update.plain, Tape())
-    for run in runs:
-        for _ in range(3):
-            run.advance()
-    assert (runs[0].server["w"] - runs[1].server["w"]).abs().max() > 1e-3

@@ -1,7 +1,5 @@
 """Executor products: each layer computes all clients at once, with the gradients of one client after the other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -22,17 +20,6 @@ from flatfed.engine.speed.row_norm import RowGroupNorm
 
 ROWS, IMAGES, CLASSES = 2, 2, 10
 CIFAR, LIMIT = (3, 32, 32), 1e-12
-IMAGENET = "resnet18_gn", CIFAR, {"stem": "imagenet", "groups": 2}
-#: Models with the number of layers that compute all rows at once.
-MODELS = {
-    "imagenet": (*IMAGENET, 40),
-    "cifar": ("resnet18_gn", (3, 8, 8), {"stem": "cifar", "groups": 32}, 40),
-    "last": ("cnn", (3, 12, 12), {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}, 2),
-    "each": ("cnn", (1, 14, 14), {"pooling": "each"}, 2),
-    "tiny": ("cnn_tiny", (1, 8, 8), {}, 2),
-    "vgg": ("vgg11_gn", CIFAR, {}, 16),
-    "torchvision": ("resnet18", CIFAR, {"groups": 2}, 40),
-}
 
 
 class Own(nn.Module):
@@ -67,16 +54,33 @@ class Own(nn.Module):
         return self.dense(self.norm_of_features(x.mean(dim=(2, 3))))
 
 
-def both(model: nn.Module, shape: tuple[int, int, int]) -> tuple[Products, list[tuple[Tensor, Tensor]]]:
-    """Return the executor, and losses and gradients of random rows of all weights with products and sequentially."""
-    draws = torch.Generator().manual_seed(0)
-    initial, cpu = models.initial_weights(model, draws), torch.device("cpu")
-    options = algorithms.build("fedavg", {}), shape, cpu, torch.float64
-    weights = live.weights(model, initial, *options, rows_at_once=True)
+#: Models with the number of layers that compute all rows at once.
+MODELS = {
+    "imagenet": ("resnet18_gn", CIFAR, {"stem": "imagenet", "groups": 2}, 40),
+    "cifar": ("resnet18_gn", (3, 8, 8), {"stem": "cifar", "groups": 32}, 40),
+    "last": ("cnn", (3, 12, 12), {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}, 2),
+    "each": ("cnn", (1, 14, 14), {"pooling": "each"}, 2),
+    "tiny": ("cnn_tiny", (1, 8, 8), {}, 2),
+    "vgg": ("vgg11_gn", CIFAR, {}, 16),
+    "torchvision": ("resnet18", CIFAR, {"groups": 2}, 40),
+    "own": (None, (3, 10, 12), {}, 8),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_a_gradient_of_all_rows_is_that_of_each(case):
+    """Losses and gradients of random rows of all weights, and of a batch in which one row has an image less."""
+    name, shape, options, at_once = MODELS[case]
+    if case == "torchvision":
+        pytest.importorskip("torchvision")
+    model = models.build(name, shape, CLASSES, options) if name else Own()
+    draws, layout = torch.Generator().manual_seed(0), Layout.of(model)
+    initial = models.initial_weights(model, draws)
+    settings = algorithms.build("fedavg", {}), shape, torch.device("cpu"), torch.float64
+    weights = live.weights(model, initial, *settings, rows_at_once=True)
     changes = 0.1 * torch.randn(ROWS, len(initial), generator=draws)
     w = torch.stack([weights.taps.reduce(row) for row in (initial * (1 + changes)).double()])
-    weight = torch.full((ROWS, IMAGES), 1 / IMAGES, dtype=torch.float64)
-    weight[1] = torch.tensor([1.0, 0.0])  # a smaller client's last batch
+    weight = torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64)
     images = torch.randn(ROWS, IMAGES, *shape, generator=draws, dtype=torch.float64)
     masks = [2.0 * torch.randint(2, (ROWS, IMAGES, *size), generator=draws).double() for size, _ in model.dropout]
     batch = Batch(images, torch.randint(CLASSES, weight.shape, generator=draws), weight, masks)
@@ -85,32 +89,14 @@ def both(model: nn.Module, shape: tuple[int, int, int]) -> tuple[Products, list[
         return torch.stack([weights.taps.expand(row) for row in rows])
 
     products = Products(weights.model, weights.layout)
-    losses, gradients = products(w, batch)
-    return products, [(losses, full(gradients)), Sequential(model.double(), Layout.of(model))(full(w), batch)]
-
-
-def compare(model: nn.Module, shape: tuple[int, int, int], at_once: int) -> None:
-    """``at_once``: the number of layers that compute all rows at once."""
-    layout = Layout.of(model)
-    products, ((losses, found), (expected_losses, expected)) = both(model, shape)
     assert sum(isinstance(layer, RowConv2d | RowGroupNorm) for layer in products.model.modules()) == at_once
+    losses, found = products(w, batch)
+    expected_losses, expected = Sequential(model.double(), layout)(full(w), batch)
     assert (losses - expected_losses).abs().max() < LIMIT
-    largest = expected.abs().max()
-    for name, gradient in layout.views(expected).items():
-        difference = (layout.views(found)[name] - gradient).abs().max()
-        assert difference < LIMIT * max(gradient.abs().max(), 1e-3 * largest), name
-
-
-@pytest.mark.parametrize("case", MODELS)
-def test_a_gradient_of_all_rows_is_that_of_each(case):
-    name, shape, options, at_once = MODELS[case]
-    if case == "torchvision":
-        pytest.importorskip("torchvision")
-    compare(models.build(name, shape, CLASSES, options), shape, at_once)
-
-
-def test_layers_of_a_users_model():
-    compare(Own(), (3, 10, 12), 8)
+    largest, found = expected.abs().max(), layout.views(full(found))
+    for tensor, gradient in layout.views(expected).items():
+        difference = (found[tensor] - gradient).abs().max()
+        assert difference < LIMIT * max(gradient.abs().max(), 1e-3 * largest), tensor
 
 
 def test_a_convolution_of_a_single_image():
@@ -119,7 +105,7 @@ def test_a_convolution_of_a_single_image():
 
 
 def test_triton_kernels_by_the_interpreter():
-    """See interpreted.py. Another process: Triton decides at its import who runs its kernels."""
+    """See interpreted.py. Another process: Triton decides at its import how kernels run."""
     pytest.importorskip("triton", reason="Triton comes with torch's CUDA builds")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "interpreted.py"]
     place, environment = Path(__file__).parent, {**os.environ, "TRITON_INTERPRET": "1"}

@@ -1,9 +1,5 @@
 """Rows without dead taps: every algorithm gives what it gives on the full rows, and files hold the full model."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,12 +7,11 @@ from torch import nn
 
 from flatfed import algorithms, models
 from flatfed.algorithms._layout import Layout
-from flatfed.engine.job.train import train
 from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
-from flatfed.runs.run_config import RunConfig
-from harness import description, evaluated, needs, simulation, sizes, write_problem
-from samples import sampled
+from flatfed.runs.record import read_finished
+from harness import advanced, description, evaluated, job, lines, needs, simulation
+from samples import ALGORITHMS, full, sampled
 
 
 class Deep(nn.Module):
@@ -42,7 +37,7 @@ def deep(monkeypatch):
     monkeypatch.setattr(models, "build", lambda *_: Deep())
 
 
-#: Every algorithm as it is, and with each option that is what some public code does.
+#: Every algorithm as it is, and with each option of public code.
 FORMS = [(name, {}) for name in algorithms.names()] + [
     (name, {key: option})
     for name in algorithms.names()
@@ -52,39 +47,32 @@ FORMS = [(name, {}) for name in algorithms.names()] + [
 ]
 
 
-def both(folder, name, rounds, executor, params=None, **changes):
-    """Return the simulations with and without the pass, after ``rounds`` rounds, and their lines of metrics."""
-    changes = {**needs(name), "rounds": 5, "clip_norm": 0.05, "weight_decay": 0.05, **changes}
-    spec = description(name, params or {}, **changes)
-    short = simulation(folder, spec, executor)
-    full = simulation(folder, spec, executor, full_model=True)
-    return short, full, [[run.advance() for _ in range(rounds)] for run in (short, full)]
-
-
-@pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["sequential", "products"]))
-@pytest.mark.parametrize(("name", "params"), FORMS)
+@pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["products"]))
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [pytest.param(*form, marks=[] if form[0] in ALGORITHMS or not form[1] else full) for form in FORMS],
+)
 def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, params, executor):
-    write_problem(tmp_path, sizes(name))
-    short, full, (lines, others) = both(tmp_path, name, 5, executor, params)
+    spec = description(name, params, **needs(name), rounds=5, clip_norm=0.05, weight_decay=0.05)
+    short, whole = (simulation(tmp_path, spec, executor, full_model=full_model) for full_model in (False, True))
+    for line, expected in zip(advanced(short, 5), advanced(whole, 5), strict=True):
+        assert line == pytest.approx(expected, rel=1e-11)
     if name in ("fedadam", "dispfl") or "unpacking" in params:  # by place, so on full rows in torch's order
-        assert short.layout == full.layout
+        assert short.layout == whole.layout
     else:
-        assert short.layout.tensor_size == full.layout.size - 12 * 3 - 16 * 7 - 20 * 8
-    found, expected = short.weights.tensors(short.server["w"][0]), full.weights.tensors(full.server["w"][0])
+        assert short.layout.tensor_size == whole.layout.size - 12 * 3 - 16 * 7 - 20 * 8
+    found, expected = (run.weights.tensors(run.server["w"][0]) for run in (short, whole))
     assert found.keys() == expected.keys()
-    for tensor in found:
-        assert (found[tensor] - expected[tensor]).abs().max() < 1e-12, tensor
-    for line, other in zip(lines, others, strict=True):
-        for key in line.keys() - {"seconds"}:
-            assert line[key] == pytest.approx(other[key], rel=1e-11), key
-    for mine, own in zip(short.server.values(), full.server.values(), strict=True):
-        assert mine.norm().item() == pytest.approx(own.norm().item(), rel=1e-11, abs=1e-14)
+    assert all((found[tensor] - expected[tensor]).abs().max() < 1e-12 for tensor in found)
+    for mine, other in zip(short.server.values(), whole.server.values(), strict=True):
+        assert mine.norm().item() == pytest.approx(other.norm().item(), rel=1e-11, abs=1e-14)
 
 
 def test_dead_weights_move(tmp_path, deep):
     """Weight decay and duals do act on them: the extra coordinate is not a constant."""
-    short, _, _ = both(tmp_path, "fedsmoo", 3, "stacked")
-    assert abs(short.server["w"][0, -1] / short.weights.initial[-1] - 1) > 1e-3
+    run = simulation(tmp_path, description("fedsmoo", clip_norm=0.05, weight_decay=0.05))
+    advanced(run, 3)
+    assert abs(run.server["w"][0, -1] / run.weights.initial[-1] - 1) > 1e-3
 
 
 def test_an_algorithm_that_does_not_say_so_keeps_all_taps(tmp_path, deep):
@@ -103,14 +91,17 @@ def test_a_model_that_uses_its_kernels_otherwise_is_left_alone(tmp_path, monkeyp
     assert not isinstance(simulation(tmp_path, description("fedavg")).weights, LiveWeights)
 
 
+def initial(model: nn.Module) -> torch.Tensor:
+    return models.initial_weights(model, torch.Generator().manual_seed(1))
+
+
 def test_rows_go_there_and_back():
     model = Deep()
-    row = models.initial_weights(model, torch.Generator().manual_seed(1))
-    found = taps.live_taps(model, (1, 8, 8), row)
+    row = initial(model)
+    found, row64 = taps.live_taps(model, (1, 8, 8), row), row.double()
     assert torch.equal(found.expand(found.reduce(row)), row)
-    scaled = found.expand(2 * found.reduce(row.double()))
-    assert (scaled - 2 * row).abs().max() < 1e-12
-    assert found.reduce(row.double()).norm().item() == pytest.approx(row.double().norm().item(), rel=1e-12)
+    assert (found.expand(2 * found.reduce(row64)) - 2 * row).abs().max() < 1e-12
+    assert found.reduce(row64).norm().item() == pytest.approx(row64.norm().item(), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -119,26 +110,17 @@ def test_rows_go_there_and_back():
 def test_resnet_on_small_images(stem, side, live):
     """62 % of the 11,181,642 weights are dead with the 7x7 stem on 32 x 32 images, none otherwise."""
     model = models.build("resnet18_gn", (3, side, side), 10, {"stem": stem, "groups": 2})
-    found = taps.live_taps(model, (3, side, side), models.initial_weights(model, torch.Generator().manual_seed(1)))
-    assert (found is None) == (live is None)
-    if live:
-        assert found.layout.size == live + 1 and found.full.size == 11_181_642
+    found = taps.live_taps(model, (3, side, side), initial(model))
+    assert (found and (found.layout.size, found.full.size)) == (live and (live + 1, 11_181_642))
 
 
 def test_files_hold_the_full_model(tmp_path, deep):
-    write_problem(tmp_path)
-    spec = description("fedsam", precision="float32")
-    places = tmp_path / "data", tmp_path / "partition.npz"
-    train(RunConfig(**spec), *places, tmp_path / "out", device="cpu")
-    weights = load_file(tmp_path / "out/model.safetensors")
-    assert {name: tuple(value.shape) for name, value in weights.items()} == {
-        name: tuple(value.shape) for name, value in Deep().named_parameters()
-    }
-    record = json.loads((tmp_path / "out/run.json").read_text())
-    assert record["parameters"] == Layout.of(Deep()).size
-    again = evaluated(tmp_path / "out", *places)
-    last = (tmp_path / "out/metrics.csv").read_text().splitlines()[-1].split(",")
-    assert again["test_loss"] == pytest.approx(float(last[3]), rel=1e-5)
+    out = job(tmp_path, "fedsam", "out")
+    shapes = {name: value.shape for name, value in load_file(out / "model.safetensors").items()}
+    assert shapes == {name: value.shape for name, value in Deep().named_parameters()}
+    assert read_finished(out).parameters == Layout.of(Deep()).size
+    again = evaluated(out, tmp_path / "data", tmp_path / "partition.npz")
+    assert again["test_loss"] == pytest.approx(float(lines(out)[-1]["test_loss"]), rel=1e-5)
 
 
 def test_a_convolution_that_sees_nothing_but_padding_stays_whole():
