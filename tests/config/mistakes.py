@@ -32,6 +32,7 @@ DEALS = {
     "central": {},
     "iid": {"clients": 5},
     "dirichlet": {"clients": 5, "classes": 10, "alpha": 0.6},
+    "grouped_dirichlet": {"clients": 5, "classes": 10, "alpha": 0.6},
     "pathological": {"clients": 5, "classes": 10, "classes_per_client": 2},
     "shards": {"clients": 50, "shards_per_client": 2, "assignment": "different_classes"},
     "domain": {"held_out": 0, "clients_per_domain": 2},

@@ -9,7 +9,7 @@ SIZES = np.array([7, 12, 5])
 
 
 def make(clients, **changes):
-    values = {"schedule": Schedule(4, 3), "seed": 1, "round_": 2, "augmented": True}
+    values = {"schedule": Schedule(4, 3), "seed": 1, "round_": 2, "augmentation": "crop_flip_half"}
     return plan(np.array(clients), DATA, **{**values, **changes})
 
 
