@@ -275,6 +275,27 @@ SEARCHES = {
     "images at this machine": ("datasets.yaml", "source: {source: torchvision, dataset: CIFAR10}", "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}", ["datasets.yaml: cifar10.source.images: ", "it is for `data` of config"]),
 }
 
+#: Mistakes in whole files, of which each costs a load of the configuration.
+IN_FILES = {**FILES, **{f"search: {name}": mistake for name, mistake in SEARCHES.items()}}
+
+#: A mistake in a file for each check of rooms config and plan: together they reach each line that some mistake reaches.
+SAMPLE = (
+    "row twice", "label of another row", "window without so many evaluations", "an even smoothing", "no unit",
+    "accuracy that is not evaluated", "unknown accuracy", "open line of an unknown row", "no reference, no reason",
+    "column twice", "targets missing", "c above the classes", "not finite", "key twice", "not YAML",
+    "official deal that is none", "unknown algorithm", "unknown parameter", "more clients than images",
+    "same split, two ids", "another scheme's key", "id with a slash", "base that sets", "statistics",
+    "another kind's key", "figure without a probe", "base missing", "unit of another metric",
+    "reference without a column", "figure's open brace", "figure's format", "nobody takes part",
+    "domains of a dataset without", "nodes that are not evaluated", "nodes without test images of their own",
+    "more than there are for each client", "test images for each client left out",
+    "test images for clients not looked at", "shards above the classes", "no splits", "data set's protocol",
+    "search's variant", "panel without rows", "split of another type", "row of another type", "an anchor in itself",
+    "a split with an invisible letter", "yes for a truth", "clique above the clients", "printed, not a number",
+    "printed, too few fields", "printed unit", "printed, no text", "erratum's table", "search: split with a topology",
+    "search: share", "search: images at this machine",
+)
+
 #: Configuration as merged with the command line -> fragments of the message.
 VALUES = {
     "key": ({"tabels": []}, ["'tabels'", "did you mean 'tables'?"]),

@@ -13,12 +13,12 @@ from mistakes import (
     DATASETS,
     DEALS,
     DIGITS,
-    FILES,
+    IN_FILES,
     OWN,
     PARTITIONS,
     ROOT,
     RUNS,
-    SEARCHES,
+    SAMPLE,
     TARGETS,
     VALUES,
     YAML,
@@ -37,9 +37,6 @@ from flatfed.plan.contradictions import Errata
 from flatfed.snakemake_support import requested
 from samples import sampled
 from shipped import EXP
-
-#: Mistakes in whole files, of which each costs a load of the configuration.
-IN_FILES = {**FILES, **{f"search: {name}": mistake for name, mistake in SEARCHES.items()}}
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +89,7 @@ def check(root: Path) -> None:
     Errata(root)
 
 
-@pytest.mark.parametrize("name", sampled(IN_FILES, list(IN_FILES)[::3]))
+@pytest.mark.parametrize("name", sampled(IN_FILES, SAMPLE))
 def test_in_a_file_of_the_configuration(name, edited):
     *change, fragments = IN_FILES[name]
     message = refusal(check, edited(*change))
@@ -100,7 +97,7 @@ def test_in_a_file_of_the_configuration(name, edited):
     assert all(line.startswith("config/") for line in message.splitlines()), "one line for each mistake"
 
 
-@pytest.mark.parametrize("name", sampled(VALUES, list(VALUES)[::2]))
+@pytest.mark.parametrize("name", VALUES)
 def test_in_the_values_of_the_configuration(name):
     change, fragments = VALUES[name]
     message = refusal(lambda: plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change}).check())
@@ -115,7 +112,7 @@ def test_in_yaml(content, tmp_path):
     assert message.startswith("f: ") and YAML[content] in message and "\n" not in message and len(message) < 500
 
 
-@pytest.mark.parametrize("name", sampled(OWN, list(OWN)[::2]))
+@pytest.mark.parametrize("name", OWN)
 def test_in_a_file_of_ones_own(name, here):
     path, value, *fragments = OWN[name]
     own_files.photos(here)
