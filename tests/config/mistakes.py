@@ -290,7 +290,7 @@ SAMPLE = (
     "more than there are for each client", "test images for each client left out",
     "test images for clients not looked at", "shards above the classes", "no splits", "data set's protocol",
     "search's variant", "panel without rows", "split of another type", "row of another type", "an anchor in itself",
-    "a split with an invisible letter", "yes for a truth", "clique above the clients", "printed, not a number",
+    "a split with an invisible letter", "yes for a truth", "clique above the clients", "printed, two fields",
     "printed, too few fields", "printed unit", "printed, no text", "erratum's table", "search: split with a topology",
     "search: share", "search: images at this machine",
 )
