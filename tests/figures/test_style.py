@@ -33,11 +33,7 @@ def test_hanning_by_hand():
     # Three points, all of positive weight: 1/4, 1/2, 1/4 after normalising; two thirds and one third at the ends.
     smooth = draw_curves.hanning(pd.Series([0.0, 4.0, 0.0, 0.0, 8.0]), 3)
     np.testing.assert_allclose(smooth, [4 / 3, 2.0, 1.0, 2.0, 16 / 3])
-
-
-@pytest.mark.parametrize("window", [0, 1, 5, 51])
-def test_hanning_keeps_constants_and_length(window):
-    for length in (1, 2, 5, 6):
+    for length, window in itertools.product((1, 2, 6), (0, 1, 5, 51)):
         np.testing.assert_allclose(draw_curves.hanning(pd.Series(3.0, range(length)), window), np.full(length, 3.0))
 
 

@@ -11,59 +11,50 @@ from flatfed.tables import claims, compare, notes
 from made import cell
 from made import rounds_cell as rounds
 
-
-@pytest.mark.parametrize(
-    ("ours", "paper", "spread", "note", "expected"),
-    [
-        ([0.80, 0.80], 0.809, None, "", "agrees"),  # 0.9 points
-        ([0.80, 0.80], 0.811, None, "", "differs"),  # 1.1 points
-        ([0.80, 0.80], 0.811, 0.006, "std_kind=repeats (n=2)", "differs"),  # the printed spread does not count
-        ([0.79, 0.81], 0.819, None, "", "agrees"),  # deviation 1.414, 2 x 1.414 / sqrt(2) = 2 points
-        ([0.79, 0.81], 0.8201, None, "", "differs"),
-    ],
-)
-def test_tolerance_of_accuracies(ours, paper, spread, note, expected):
-    assert compare.agreement(cell(ours, paper, spread, note)) == expected
-
-
-def test_agreement_of_rounds_exact_numbers_and_targets_not_reached():
-    assert compare.agreement(rounds([220, 220], 200)) == "agrees"
-    assert compare.agreement(rounds([221, 221], 200)) == "differs"
-    exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
-    assert compare.agreement(cell([3.0], 3.0, **exact)) == "agrees"
-    assert compare.agreement(cell([3.0], 4.0, **exact)) == "differs"
-    assert compare.agreement(rounds([None, None], None, "not reached")) == "agrees"
-    assert compare.agreement(rounds([700, 710], None, "not reached; flag:B1")) == "differs"
-    assert compare.agreement(rounds([None, 300], 300)) == "differs"
+EXACT = {"metric": "stored_memory", "unit": "ratio", "n": None}
+CLASSES = {"metric": "classes", "n": None}
+OF_BASE = {"metric": "rounds_to_target", "unit": "ratio", "printed_unit": "x", "relative": "speedup"}
+#: Tolerances of a table: agrees, near.
+POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
 
 
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
-        (cell([0.7286], 0.7186, tolerance=(1, 2)), "agrees"),
-        (cell([0.7287], 0.7186, tolerance=(1, 2)), "near"),
-        (cell([0.6985], 0.7186, tolerance=(1, 2)), "differs"),
-        (cell([0.70, 0.76], 0.7186, tolerance=(1, 2)), "near"),  # the spread over seeds does not widen it
-        (rounds([456], 397, tolerance=(15, 30)), "agrees"),
-        (rounds([457], 397, tolerance=(15, 30)), "near"),
-        (rounds([517], 397, tolerance=(15, 30)), "differs"),
-        (rounds([None], 397, tolerance=(15, 30)), "differs"),
+        (cell([0.80, 0.80], 0.809), "agrees"),  # 0.9 points
+        (cell([0.80, 0.80], 0.811), "differs"),  # 1.1 points
+        (cell([0.80, 0.80], 0.811, 0.006, "std_kind=repeats (n=2)"), "differs"),  # the printed spread does not count
+        (cell([0.79, 0.81], 0.819), "agrees"),  # deviation 1.414, 2 x 1.414 / sqrt(2) = 2 points
+        (cell([0.79, 0.81], 0.8201), "differs"),
+        (rounds([220, 220], 200), "agrees"),
+        (rounds([221, 221], 200), "differs"),
+        (cell([3.0], 3.0, **EXACT), "agrees"),
+        (cell([3.0], 4.0, **EXACT), "differs"),
+        (rounds([None, None], None, "not reached"), "agrees"),
+        (rounds([700, 710], None, "not reached; flag:B1"), "differs"),
+        (rounds([None, 300], 300), "differs"),
+        (cell([0.7286], 0.7186, **POINTS), "agrees"),
+        (cell([0.7287], 0.7186, **POINTS), "near"),
+        (cell([0.6985], 0.7186, **POINTS), "differs"),
+        (cell([0.70, 0.76], 0.7186, **POINTS), "near"),  # the spread over seeds does not widen it
+        (rounds([456], 397, **PERCENT), "agrees"),
+        (rounds([457], 397, **PERCENT), "near"),
+        (rounds([517], 397, **PERCENT), "differs"),
+        (rounds([None], 397, **PERCENT), "differs"),
         (rounds([464], None, "not reached; flag:B1", judged=False), ""),
+        (cell([0.8], 0.8, status="missing", value=None), "missing"),
+        (cell([0.8], 0.8, status="diverged", value=None), "differs"),
+        (cell([0.8], 0.8, scale="preview"), ""),
+        (cell([0.8], 0.8, compare="ordering"), ""),
+        (cell([0.8]), ""),
+        (cell([1.0], 1.0, **OF_BASE, base="r"), ""),  # of the base row itself
+        (cell([1.0], 1.0, **OF_BASE, base="other"), "agrees"),
+        (cell([10], 10, **CLASSES), "agrees"),
+        (cell([10], 11, **CLASSES), "differs"),
     ],
 )
-def test_tolerances_of_a_table(cell, expected):
+def test_agreement(cell, expected):
     assert compare.agreement(cell) == expected
-
-
-def test_what_is_not_compared():
-    assert compare.agreement(cell([0.8], 0.8, status="missing", value=None)) == "missing"
-    assert compare.agreement(cell([0.8], 0.8, scale="preview")) == ""
-    assert compare.agreement(cell([0.8], 0.8, compare="ordering")) == ""
-    assert compare.agreement(cell([0.8])) == ""
-    of_base = {"metric": "rounds_to_target", "unit": "ratio", "printed_unit": "x", "relative": "speedup"}
-    assert compare.agreement(cell([1.0], 1.0, **of_base, base="r")) == "", "of the base row itself"
-    assert compare.agreement(cell([1.0], 1.0, **of_base, base="other")) == "agrees"
-    assert compare.agreement(cell([0.8], 0.8, status="diverged", value=None)) == "differs"
 
 
 def test_rank_correlation_by_hand():
@@ -75,15 +66,17 @@ def test_rank_correlation_by_hand():
     assert compare.rank_correlation(late) == pytest.approx(1.0)
 
 
-def test_rows_of_different_quantities_are_in_no_order():
-    """FedSMOO, Table 2: a row a metric."""
-    column = {
+def test_rows_of_different_quantities_and_facts_are_in_no_order():
+    """FedSMOO, Table 2: a row a metric; FedLESAM, Table 6: neither more nor fewer classes are better."""
+    quantities = {
         "consistency": cell([0.5, 0.6], 0.8, metric="consistency"),
         "trace": cell([5.0, 6.0], 8.0, metric="hessian_trace"),
         "top": cell([0.1, 0.1], 0.2, metric="hessian_top_eigenvalue"),
     }
-    assert compare.rank_correlation(column) is None
-    assert claims.marks([column]) == [{}] and claims.claimed(column) == [] == claims.results([column])
+    facts = {str(number): cell([number] * 6, number, metric="classes", n=None) for number in (10, 100, 65)}
+    for column in (quantities, facts):
+        assert compare.rank_correlation(column) is None
+        assert claims.marks([column]) == [{}] and claims.claimed(column) == [] == claims.results([column])
 
 
 def test_two_quantities_printed_under_one_name_are_claimed_but_not_marked():
@@ -96,14 +89,6 @@ def test_two_quantities_printed_under_one_name_are_claimed_but_not_marked():
     assert claims.marks([column]) == [{}]
     assert set(claims.claimed(column)) == {("dfedavg", "fedavg"), ("dfedavg", "dpsgd"), ("dpsgd", "fedavg")}
     assert compare.rank_correlation(column) == pytest.approx(1.0)
-
-
-def test_facts_are_equal_or_not_but_in_no_order():
-    """FedLESAM, Table 6: neither more nor fewer classes are better."""
-    column = {name: cell([n], n, metric="classes", n=None) for name, n in (("a", 10), ("b", 100), ("c", 65))}
-    assert compare.rank_correlation(column) is None and claims.claimed(column) == []
-    assert compare.agreement(column["a"]) == "agrees"
-    assert compare.agreement(cell([10], 11, metric="classes", n=None)) == "differs"
 
 
 def test_verify_notes_runs_of_other_code(tmp_path, monkeypatch, capsys):
