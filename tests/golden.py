@@ -47,6 +47,7 @@ HOME = "fedsmoo-cifar10", "dir0.6-100"
 #: Models and an augmentation that the preview does not have, trained by FedSMOO. A step of ResNet-18 takes a second.
 MODELS: dict[str, dict[str, Any]] = {
     "cnn": {"model": {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}},
+    "cnn_5x5": {"model": {"name": "cnn_5x5", "options": {}}},
     "resnet18_gn": {
         "model": {"name": "resnet18_gn", "options": {"stem": "imagenet", "groups": 2}},
         **{"augmentation": "crop_flip_half", "local_steps": 1},

@@ -12,7 +12,8 @@ import pytest
 
 from flatfed.data import keys
 from flatfed.data import partition as partitions
-from flatfed.data.schemes import SCHEMES, leave_one_out
+from flatfed.data.domains import leave_one_out
+from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import compatibility, run_specs
 from shipped import EXP
@@ -63,6 +64,7 @@ CASES = [
     ({"scheme": "dirichlet", "alpha": 0.1, "replacement": False}, "60955f2d44db874f"),
     ({"scheme": "pathological", "classes_per_client": 3}, "b4ded47683e8f9bf"),
     ({"scheme": "pathological", "classes_per_client": 3, "sampler": "official"}, "fd4150642f7bf68b"),
+    ({"scheme": "grouped_dirichlet", "alpha": 0.3}, None),
     (PERMUTATION, "5c2ee5b3c619dbf3"),
     ({**PERMUTATION, "assignment": "different_classes"}, "87befecb29ca36df"),
     ({"scheme": "central", "clients": 1}, None),
@@ -85,7 +87,7 @@ def test_deals_are_those_of_before_of_equal_size_and_keyed_by_the_seed(case, dig
     assert all(np.array_equal(a, b) for a, b in zip(deals[0], deal(MIXED, **spec), strict=True))
     everything, other = (np.concatenate(parts) for parts in deals[:2])
     assert everything.min() >= 0 and everything.max() < 1200
-    if case["scheme"] in ("iid", "shards", "central") or case.get("replacement") is False:
+    if case["scheme"] in ("iid", "shards", "central", "grouped_dirichlet") or case.get("replacement") is False:
         assert len(np.unique(everything)) == len(everything)
     if case["scheme"] != "central":
         assert not np.array_equal(everything, other)

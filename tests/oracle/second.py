@@ -167,7 +167,7 @@ class Server(Reference):
             self.first = p["beta1"] * self.first + (1 - p["beta1"]) * change
             self.second = p["beta2"] * self.second + (1 - p["beta2"]) * change**2
             self.w = w_t + eta_g * self.first / (self.second.sqrt() + p["tau"])
-        elif name in MOMENTUM and p["scaling"] == "paper":
+        elif name in (*MOMENTUM, "fedwmsam") and p["scaling"] == "paper":
             self.w = w_t - eta_g * direction
         else:
             self.w = w_t + eta_g * change

@@ -1,8 +1,9 @@
 """How the public codes of the algorithms really behave, in plain float64 tensors: dictionaries of flat vectors, loops.
 
 Written from the foreign repositories alone: FL-Simulator 653ebb5 (before its repair) and 502bec6, FedLESAM d6663cc,
-FL-SAM 2c16149, FedScar d347eeb. What every case shares is the project's set-up, not theirs: plain SGD, one clip of the
-gradient of the entire loss, weight decay after it, an unweighted mean, K the true number of a client's local steps.
+FL-SAM 2c16149, FedScar d347eeb, FedWMSAM a922a1d. What every case shares is the project's set-up, not theirs: plain
+SGD, one clip of the gradient of the entire loss, weight decay after it, an unweighted mean, K the true number of a
+client's local steps.
 
 What the codes do besides and these cases leave out:
 
@@ -208,6 +209,33 @@ class Shipped(Reference):
             w = new
         return w
 
+    def weighted_momentum(self, point: Point, p: dict, rounds: int) -> torch.Tensor:
+        """FedWMSAM: tensor number i is shifted by one number, against entry i of w_t + k * (momentum) - v.
+
+        As with ScalarShift, those numbers are divided by the sum of their absolute values.
+        """
+        w, alpha, sizes = self.w, p["alpha"], torch.tensor(point.sizes)
+        c, delta, own = torch.zeros_like(w), torch.zeros_like(w), w.new_zeros(self.m, len(w))
+        for t in range(rounds):
+            models, c_then = {}, c
+            for client in self.active(t):
+                v, lean = w, delta + alpha / (1 - alpha) * (c_then - own[client])
+                for k, batch in enumerate(self.batches(client, t)):
+                    numbers = (w + k * lean - v)[: len(sizes)]
+                    point.e = torch.repeat_interleave(-p["rho"] * numbers / (numbers.abs().sum() + EPSILON), sizes)
+                    slope = alpha * point.gradient(v, batch) + (1 - alpha) * lean
+                    if self.spec["clip_norm"] is not None:
+                        slope = slope * min(1.0, self.spec["clip_norm"] / (float(slope.norm()) + 1e-6))
+                    v = v - self.rate(t) * (slope + self.spec["weight_decay"] * v)
+                models[client] = v
+                change = self.mean_step(client, t, w, v) - c_then
+                own[client], c = own[client] + change, c + change / self.m
+            follows = [float(torch.cosine_similarity(v - w, delta, dim=0)) + bool(delta.any()) for v in models.values()]
+            alpha += p["adaptation"] * (min(max(sum(follows) / len(follows), 0.1), 0.9) - alpha)
+            delta = torch.stack([self.mean_step(client, t, w, v) for client, v in models.items()]).mean(0)
+            w = self.moved(w, models, p, point)
+        return w
+
     def train(self, client: int, t: int, w: torch.Tensor, point: Point, linear=0.0, pull=0.0, decay=0.0):
         """Return the client's model (parameters,) after its local steps of round ``t`` from ``w``.
 
@@ -255,4 +283,5 @@ CASES = {
     "fedspeed/FL-SAM@2c16149": (Shipped.duals, Ascent, {"distance": True}),
     "fedsmoo/FL-SAM@2c16149": (Shipped.duals, Smoo, {"distance": True}),
     "fedlesam_d/FL-SAM@2c16149": (Shipped.duals, OwnShift, {"distance": True}),
+    "fedwmsam/FedWMSAM@a922a1d": (Shipped.weighted_momentum, Point, {}),
 }

@@ -49,6 +49,7 @@ CASES = [
     ("fedgmt", {"distillation": 0.4, "temperature": 1.5}),
     ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4}),
     ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4, "target": "paper", "steps": "official_code"}),
+    ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "scaling": "paper", "server_learning_rate": 0.4}),
     ("centralised_sgd", {}),
     ("centralised_sam", {"rho": 0.3}),
     ("dpsgd", {}),
@@ -82,6 +83,7 @@ AS_SHIPPED = [
     ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, **DISTANCE}),
     ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, **DISTANCE, "s": "paper"}),
     ("fedlesam_d/FL-SAM@2c16149", {**LESAM, **DISTANCE}),
+    ("fedwmsam/FedWMSAM@a922a1d", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4, "unpacking": "FedWMSAM@a922a1d"}),
 ]
 
 #: Graphs on six nodes that decentralised algorithms are also tried on: time-varying, symmetric or not, few nodes.

@@ -21,6 +21,7 @@ from flatfed.figures import draw_curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark, Panel
+from flatfed.plan.look import Look
 from flatfed.plan.number import Number
 from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, reported_runs, search
@@ -91,7 +92,8 @@ def figure() -> None:
     mark = Mark(label="FedAvg", algorithm="fedavg", numbers=[Number(**about, unit="number", seed=3, runs=runs)])
     document = FIGURE.check({"kind": "curves", "title": "T", "panels": [{"title": "p"}]}, "f")
     panels = [Panel(title="p", marks=[mark], metric="test_accuracy")]
-    draw_curves.draw(ShownFigure(id="f", document=document, panels=panels, scale="preview", title="T"))
+    figure = ShownFigure(id="f", document=document, panels=panels, scale="preview", title="T", look=Look())
+    draw_curves.draw(figure)
 
 
 def report() -> None:

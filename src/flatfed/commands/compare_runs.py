@@ -28,8 +28,9 @@ from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.plan import SCALES, Experiment, lookup, protocols, set_ups
-from flatfed.plan.at_scale import Look, ShownFigure
+from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark, Panel
+from flatfed.plan.look import Look
 from flatfed.plan.number import Number, by_cell
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds

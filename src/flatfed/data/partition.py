@@ -18,7 +18,8 @@ import numpy as np
 
 from flatfed.data import dataset as datasets
 from flatfed.data import keys
-from flatfed.data.schemes import SCHEMES, leave_one_out
+from flatfed.data.domains import leave_one_out
+from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole

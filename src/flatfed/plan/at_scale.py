@@ -8,36 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flatfed.config.request import Request
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import footnotes, numbers, published, run_specs, set_ups, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.figure_kinds import KINDS, PROBED_LOSS, PROBES
 from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
+from flatfed.plan.look import Look
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import HESSIAN, Run
 from flatfed.runs.tuning_choice import Search
-
-
-@dataclass(frozen=True)
-class Look:
-    """What .tex tables and figures show next to their numbers, and the algorithm that they ``highlight``."""
-
-    title: bool = True
-    notes: bool = True
-    highlight: str | None = None
-
-    @classmethod
-    def of(cls, request: Request) -> Look:
-        return cls(request.title != "none", request.notes != "none", request.highlight)
-
-    def title_of(self, shown: ShownTable | ShownFigure) -> str:
-        """Return the title, or the part that names the scale of a preview."""
-        return shown.title if self.title else shown.title.removesuffix(shown.document.title).rstrip(": ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +38,7 @@ class ShownTable(Table):
     notes: Sequence[str]
     flags: Mapping[str, str]
     numbers: Sequence[Number]
-    look: Look = Look()
+    look: Look
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
@@ -95,7 +78,7 @@ class ShownFigure(Figure):
     tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
     so_far: bool = False
-    look: Look = Look()
+    look: Look
 
     @property
     def metric(self) -> str | None:
@@ -137,8 +120,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     trains = KINDS[layout.kind].reads != "partitions"
     settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
     labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
-    texts = [layout.document.caption] if layout.document.caption else []
-    texts += _definitions(catalog, scale, layout)
+    texts = [*filter(None, [layout.document.caption]), *_definitions(catalog, scale, layout)]
     texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else ())
     texts += footnotes.training_notes(runs, labels)
     return ShownFigure(
@@ -307,8 +289,7 @@ def _label(label: str, run: Run) -> str:
 
 
 def _value(parameter: str, run: Run) -> float:
-    keys = {"local_epochs", "learning_rate", "learning_rate_decay"}
-    training = run.config.model_dump(include=keys, exclude_none=True)
+    training = run.config.model_dump(include={"local_epochs", "learning_rate", "learning_rate_decay"}, exclude_none=True)
     clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
     values = {**run.config.update.params, **training, **clients}
     compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
