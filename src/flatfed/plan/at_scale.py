@@ -218,8 +218,7 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     about = {"table": figure.id, "column": panel.title, "row": mark.algorithm, "scale": scale, "unit": "number"}
     about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
     seeds = run_specs.seeds(experiment, scale, protocol, document.seeds)
-    if KINDS[figure.kind].one_seed:
-        seeds = [document.seed or seeds[0]]
+    seeds = [document.seed or seeds[0]] if KINDS[figure.kind].one_seed else seeds
     ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
     runs = [tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
@@ -289,7 +288,8 @@ def _label(label: str, run: Run) -> str:
 
 
 def _value(parameter: str, run: Run) -> float:
-    training = run.config.model_dump(include={"local_epochs", "learning_rate", "learning_rate_decay"}, exclude_none=True)
+    keys = {"local_epochs", "learning_rate", "learning_rate_decay"}
+    training = run.config.model_dump(include=keys, exclude_none=True)
     clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
     values = {**run.config.update.params, **training, **clients}
     compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
