@@ -22,7 +22,7 @@ LIMITS = {
     "analysis": 855,
     "config": 1238,
     "commands": 1439,
-    "data": 1132,
+    "data": 1130,
     "engine": 3369,
     "figures": 818,
     "models": 458,

@@ -57,6 +57,12 @@ class Point:
         """Give every tensor the head of ``flat``: the unpacking whose index never moves on."""
         return torch.cat([flat[:size] for size in self.sizes])
 
+    def by_number(self, flat: torch.Tensor) -> torch.Tensor:
+        """Give tensor number i entry i of ``flat``, at rho over the sum of those numbers' absolute values."""
+        numbers = flat[: len(self.sizes)]
+        shares = self.p["rho"] * numbers / (numbers.abs().sum() + EPSILON)
+        return torch.repeat_interleave(shares, torch.tensor(self.sizes))
+
 
 class Ascent(Point):
     """The perturbation of SAM: FedSpeed and MoFedSAM. It follows the cross-entropy alone, without clip."""
@@ -117,9 +123,7 @@ class ScalarShift(Point):
     """
 
     def end_round(self, clients: list[int], old: torch.Tensor, new: torch.Tensor) -> None:
-        numbers = (old - new)[: len(self.sizes)]
-        shares = self.p["rho"] * numbers / (numbers.abs().sum() + EPSILON)
-        self.e = torch.repeat_interleave(shares, torch.tensor(self.sizes))
+        self.e = self.by_number(old - new)
 
 
 class HeadShift(Point):
@@ -143,6 +147,21 @@ class OwnShift(Point):
     def start(self, client: int, w: torch.Tensor) -> None:
         self.e = scaled(self.received.get(client, w) - w, self.p["rho"])
         self.received[client] = w
+
+
+class Trajectory(Point):
+    """FedWMSAM: tensor number i is shifted by one number, against entry i of w_t + k * momentum - w; alpha * gradient.
+
+    The round sets ``alpha`` and, for each client, the ``momentum``.
+    """
+
+    def start(self, client: int, w: torch.Tensor) -> None:
+        self.received, self.k = w, 0
+
+    def gradient(self, w: torch.Tensor, batch: np.ndarray) -> torch.Tensor:
+        self.e = -self.by_number(self.received + self.k * self.momentum - w)
+        self.k += 1
+        return self.alpha * super().gradient(w, batch)
 
 
 class Shipped(Reference):
@@ -209,26 +228,16 @@ class Shipped(Reference):
             w = new
         return w
 
-    def weighted_momentum(self, point: Point, p: dict, rounds: int) -> torch.Tensor:
-        """FedWMSAM: tensor number i is shifted by one number, against entry i of w_t + k * (momentum) - v.
-
-        As with ScalarShift, those numbers are divided by the sum of their absolute values.
-        """
-        w, alpha, sizes = self.w, p["alpha"], torch.tensor(point.sizes)
+    def weighted_momentum(self, point: Trajectory, p: dict, rounds: int) -> torch.Tensor:
+        """FedWMSAM: c_i as in SCAFFOLD; the momentum of client i is Delta + alpha / (1 - alpha) (c - c_i)."""
+        w, alpha = self.w, p["alpha"]
         c, delta, own = torch.zeros_like(w), torch.zeros_like(w), w.new_zeros(self.m, len(w))
         for t in range(rounds):
-            models, c_then = {}, c
+            models, c_then, point.alpha = {}, c, alpha
             for client in self.active(t):
-                v, lean = w, delta + alpha / (1 - alpha) * (c_then - own[client])
-                for k, batch in enumerate(self.batches(client, t)):
-                    numbers = (w + k * lean - v)[: len(sizes)]
-                    point.e = torch.repeat_interleave(-p["rho"] * numbers / (numbers.abs().sum() + EPSILON), sizes)
-                    slope = alpha * point.gradient(v, batch) + (1 - alpha) * lean
-                    if self.spec["clip_norm"] is not None:
-                        slope = slope * min(1.0, self.spec["clip_norm"] / (float(slope.norm()) + 1e-6))
-                    v = v - self.rate(t) * (slope + self.spec["weight_decay"] * v)
-                models[client] = v
-                change = self.mean_step(client, t, w, v) - c_then
+                point.momentum = delta + alpha / (1 - alpha) * (c_then - own[client])
+                models[client] = self.train(client, t, w, point, linear=(1 - alpha) * point.momentum)
+                change = self.mean_step(client, t, w, models[client]) - c_then
                 own[client], c = own[client] + change, c + change / self.m
             follows = [float(torch.cosine_similarity(v - w, delta, dim=0)) + bool(delta.any()) for v in models.values()]
             alpha += p["adaptation"] * (min(max(sum(follows) / len(follows), 0.1), 0.9) - alpha)
@@ -283,5 +292,5 @@ CASES = {
     "fedspeed/FL-SAM@2c16149": (Shipped.duals, Ascent, {"distance": True}),
     "fedsmoo/FL-SAM@2c16149": (Shipped.duals, Smoo, {"distance": True}),
     "fedlesam_d/FL-SAM@2c16149": (Shipped.duals, OwnShift, {"distance": True}),
-    "fedwmsam/FedWMSAM@a922a1d": (Shipped.weighted_momentum, Point, {}),
+    "fedwmsam/FedWMSAM@a922a1d": (Shipped.weighted_momentum, Trajectory, {}),
 }

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from flatfed.commands import arguments, configuration, kinds, table_of_runs
+from flatfed.commands import arguments, configuration, kinds, run_folders, table_of_runs
 from flatfed.commands.arguments import argument, required
 from flatfed.config.figure import FigureDocument, Smooth
 from flatfed.engine import versions
@@ -96,7 +96,7 @@ def _runs(
     scales = [record.config.scale for record in records.values() if record.config.algorithm == methods[0]]
     paths = [path for path, record in records.items() if record.config.scale == min(scales, default="")]
     paths.sort(key=lambda path: records[path].config.algorithm != methods[0])
-    ids = {path: table_of_runs.plain(records[path].config.ids) for path in paths}
+    ids = {path: run_folders.plain(records[path].config.ids) for path in paths}
     selected, left_out = table_of_runs.select({path: records[path] for path in paths}, experiment, {*ids.values()})
     runs: dict[RunIds, Run] = {}
     used: dict[str, str] = {}

@@ -11,6 +11,7 @@ from flatfed.errors import DataError
 from flatfed.plan import Experiment
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.runs.paths import RunIds
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_history
@@ -46,6 +47,11 @@ def read_with_metrics(folder: Path, *fields: str) -> RunRecord:
     return record
 
 
+def plain(ids: RunIds) -> RunIds:
+    """Return the ids of a run without the label of the protocol's variant in bfloat16."""
+    return replace(ids, protocol=ids.protocol.removesuffix(BFLOAT16))
+
+
 def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Experiment:
     """Return ``experiment`` with the finished runs in ``published:`` of config.yaml that results/ lacks.
 
@@ -55,12 +61,11 @@ def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Exp
     :raises DataError: a record is damaged.
     """
     folders = [folder for top in experiment.request.published for folder in find(Path(top))]
-    ended = {folder: record.config.ids for folder in folders if (record := records.read_finished(folder)).ended}
-    runs = {experiment.paths.run(ids): str(folder) for folder, ids in reversed(ended.items())}
-    runs = {place.replace(f"{BFLOAT16}/", "/"): folder for place, folder in runs.items()} | runs
-    missing = {place for place in runs if not Path(place, RECORD).exists()} - {*map(os.path.dirname, trained)}
-    published = {place: folder for place, folder in runs.items() if place in missing and "train" not in trained}
-    return replace(experiment, published=published)
+    ended = [(record.config.ids, folder) for folder in folders if (record := records.read_finished(folder)).ended][::-1]
+    runs = {experiment.paths.run(ids): str(at) for ids, at in [*((plain(ids), at) for ids, at in ended), *ended]}
+    again = runs if "train" in trained else {*map(os.path.dirname, trained)}
+    missing = (path for path in runs if path not in again and not Path(path, RECORD).exists())
+    return replace(experiment, published={path: runs[path] for path in missing})
 
 
 def state(run: Run, analysed: bool = False) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
-from flatfed.commands.run_folders import BFLOAT16
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import Experiment, at_scale, lookup, run_specs
 from flatfed.plan.metrics import METRICS
@@ -40,7 +39,7 @@ def make(options: argparse.Namespace) -> tuple[TypesetTable, list[str]]:
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
     protocols = table.protocols
     configs = [record.config for record in records.values()]
-    scales = [config.scale for config in configs if config.protocol.removesuffix(BFLOAT16) in protocols]
+    scales = [config.scale for config in configs if config.protocol.removesuffix(run_folders.BFLOAT16) in protocols]
     scale = options.scale or next(iter(scales), "preview")
     of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
@@ -97,7 +96,7 @@ def select(
     runs, left_out, digests = {}, {}, {}
     for folder, record in records.items():
         ids = record.config.ids
-        if not {ids, plain(ids)} & requested:
+        if not {ids, run_folders.plain(ids)} & requested:
             continue
         try:
             run = run_specs.run(experiment, **vars(ids))
@@ -124,17 +123,13 @@ def select(
     return runs, left_out
 
 
-def plain(ids: RunIds) -> RunIds:
-    """Return the ids of a run without the label of the protocol's variant in bfloat16."""
-    return replace(ids, protocol=ids.protocol.removesuffix(BFLOAT16))
-
-
 def _with_runs(
     cell: list[Number], runs: Mapping[RunIds, Run], records: Mapping[str, RunRecord]
 ) -> list[Number]:
     """Return the numbers of a ``cell`` with ``runs``, all in the precision of the first by rank, else absent."""
     requested = [run.config.ids for run in runs_of(cell).values()]
-    variants = [{ids: replace(ids, protocol=ids.protocol + label) for ids in requested} for label in ("", BFLOAT16)]
+    labels = ("", run_folders.BFLOAT16)
+    variants = [{ids: replace(ids, protocol=ids.protocol + label) for ids in requested} for label in labels]
 
     def rank(variant: Mapping[RunIds, RunIds]) -> tuple[bool, int, str]:
         of_cell = (records[runs[ids].path] for ids in variant.values() if ids in runs)

@@ -41,9 +41,7 @@ class PartitionSettings(Document):
     model_config = ConfigDict(extra="allow")
 
     clients: Count = required("number of clients")
-    scheme: Literal[*LABELS] = required(
-        "how images are partitioned among clients"
-    )
+    scheme: Literal[*LABELS] = required("how images are partitioned among clients")
     alpha: Positive = optional("concentration of each client's label distribution")
     assignment: Literal["different_classes", "permutation"] = optional("which shards a client may have")
     balanced: bool = optional("whether every client has the same number of images of every class")
