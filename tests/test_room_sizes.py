@@ -29,7 +29,7 @@ LIMITS = {
     "plan": 2737,
     "runs": 841,
     "tables": 1499,
-    "snakemake_support": 227,
+    "snakemake_support": 229,
 }
 
 #: Tokens that are no code.

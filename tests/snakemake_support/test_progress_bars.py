@@ -74,6 +74,20 @@ draw()
     assert screen.text.strip().splitlines() == log, "in the end there is the log, and nothing else"
 
 
+def test_a_line_written_while_bars_appear_and_vanish_stays_whole(tmp_path):
+    script = """
+import threading
+sys.setswitchinterval(1e-6)  # seconds
+writer = threading.Thread(target=lambda: [logger.info(f"line {k}") for k in range(3000)])
+writer.start()
+while writer.is_alive():
+    begin(1); train(1, 5); draw()
+    Path("runs/1/progress.json").write_text(""); draw()
+"""
+    lines = play(tmp_path, script).text.splitlines()
+    assert [line for line in lines if not line.startswith("job_info")] == [f"line {k}" for k in range(3000)]
+
+
 def test_a_small_terminal_shortens_labels_and_shows_as_many_bars_as_fit(tmp_path):
     screen = play(tmp_path, "for k in range(9): begin(k); train(k, k, 0.612, 2.5)\ndraw()", rows=6, columns=80)
     line = next(line for state in screen.seen for line in state.splitlines() if "| 1/20" in line)

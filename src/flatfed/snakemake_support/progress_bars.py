@@ -46,22 +46,24 @@ class Bars(logging.Handler):
         """Remove the bars."""
         self.ended.set()
         self.thread.join()
-        for bar in self.bars.values():
-            bar.close()
+        with tqdm.get_lock():
+            for bar in self.bars.values():
+                bar.close()
         super().close()
 
     def draw(self) -> None:
         """Draw a bar per running training, with the end of its label in a narrow terminal."""
         states = {path: state for job in [*self.folders.values()] for path in job if (state := progress.read(path))}
-        for folder in self.bars.keys() - states.keys():
-            self.bars.pop(folder).close()
-        for folder, state in states.items():
-            if folder not in self.bars:
-                self.bars[folder] = tqdm(total=state.rounds, dynamic_ncols=True, leave=False)
-            bar, text = self.bars[folder], str(state).removeprefix("round ").replace(" accuracy", "")
-            bar.desc = state.run[-max(12, (bar.ncols or 80) - len(text) - 14) :]
-            bar.n, bar.bar_format = state.round, "{desc} {percentage:3.0f}%|{bar}| " + text
-            bar.refresh()
+        with tqdm.get_lock():  # tqdm alone lets lines through while a bar appears or vanishes: after its text
+            for folder in self.bars.keys() - states.keys():
+                self.bars.pop(folder).close()
+            for folder, state in states.items():
+                if folder not in self.bars:
+                    self.bars[folder] = tqdm(total=state.rounds, dynamic_ncols=True, leave=False)
+                bar, text = self.bars[folder], str(state).removeprefix("round ").replace(" accuracy", "")
+                bar.desc = state.run[-max(12, (bar.ncols or 80) - len(text) - 14) :]
+                bar.n, bar.bar_format = state.round, "{desc} {percentage:3.0f}%|{bar}| " + text
+                bar.refresh()
 
     def _watch(self) -> None:
         while not self.ended.wait(0.5):  # seconds
