@@ -115,7 +115,14 @@ def test_the_probe_measures_the_sharpness_of_the_loss_without_label_smoothing(tm
     assert plain["perturbation_drift"] != smoothed["perturbation_drift"]
 
 
-def test_momentum_is_refused_for_an_algorithm_with_momentum(tmp_path):
-    peers = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
-    with pytest.raises(ConfigError, match=r"DFedAvgM: momentum: .* parameter of its own"):
-        simulation(tmp_path, settings("dfedavgm", {"momentum": 0.9, **peers}))
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("dfedavgm", {"momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
+        ("fedgmt", {"label_smoothing": 0.1}, r"FedGMT: label_smoothing: .* loss of its own"),
+    ],
+)
+def test_a_setting_that_the_algorithm_would_not_apply_is_refused(tmp_path, name, changes, message):
+    peers = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}} if name == "dfedavgm" else {}
+    with pytest.raises(ConfigError, match=message):
+        simulation(tmp_path, settings(name, {**changes, **peers}))

@@ -25,6 +25,8 @@ def check(algorithm: Algorithm, config: RunConfig, clients: int, private: int, w
         raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
     if config.momentum and "momentum" in algorithm.parameters():
         raise ConfigError(f"algorithm {name}: momentum: the run sets it, and the algorithm has a parameter of its own")
+    if config.label_smoothing and type(algorithm).second_model is not Algorithm.second_model:
+        raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
     state = algorithm.client_state or algorithm.server_state or algorithm.scratch or algorithm.filled_scratch()
     minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4 if config.precision == "bfloat16" else 0.0
     if 0 < algorithm.radius < minimum:
