@@ -123,3 +123,9 @@ def test_a_damaged_record_is_refused(tmp_path):
     (tmp_path / "there/x/run.json").write_text("{")
     with pytest.raises(DataError, match=r"there/x/run.json"):
         experiment(tmp_path, str(tmp_path / "there"))
+
+
+def test_seconds_of_a_round_ask_for_no_published_run(tmp_path, monkeypatch):
+    monkeypatch.delattr(published, "shown")
+    timed = numbers.numbers(experiment(tmp_path, SHIPPED), "paper", "fedsmoo2023_T7", ["path3-100.seconds_per_round"])
+    assert len(timed) == 8 and all(part.timed for part in timed)

@@ -46,15 +46,17 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
 
     analysis = HESSIAN if metric.source == "analysis" else ""
 
-    def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
+    def ids(part: Row | None, seed: int) -> list[RunIds]:
         splits = table.trained_on[column.id, part.id] if part else ()
-        ids = (RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits)
-        return tuple(published.shown(experiment, id_, analysis) for id_ in ids)
+        return [RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits]
+
+    def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
+        return tuple(published.shown(experiment, of_run, analysis) for of_run in ids(part, seed))
 
     seeds = run_specs.seeds(experiment, scale, column.protocol, table.document.seeds)
     if metric.source == "timing":  # all seeds share the file
-        first = (next(iter(runs(part, seeds[0])), None) for part in (row, base))
-        timed, base_timed = (run and run_specs.resolved(experiment, run.ids) for run in first)
+        first = (ids(part, seeds[0])[:1] for part in (row, base))
+        timed, base_timed = (run_specs.resolved(experiment, *of_part) if of_part else None for of_part in first)
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]
