@@ -11,6 +11,7 @@ import yaml
 
 from flatfed import files
 from flatfed.analysis.landscape import landscape_file
+from flatfed.engine import versions
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
@@ -68,6 +69,7 @@ def run(folder, columns, *, settings=None, **record):
     (folder / records.METRICS).write_text("\n".join(lines) + "\n", encoding="utf-8")
     rounds = columns["round"][-1] if columns.get("round") else 0
     about = {"rounds_done": rounds, "diverged_at": None, "dataset_digest": DIGEST, "partition_digest": DIGEST}
+    about["versions"] = {"engine": versions.ENGINE}
     about["config"] = config({**ids(folder), "rounds": rounds or 1, **(settings or {})})
     files = tuple(folder / name for name in (records.METRICS, records.MODEL) if (folder / name).exists())
     records.write(folder / records.RECORD, RunRecord(**{**about, **record}), files)

@@ -137,8 +137,8 @@ def _notes(numbers: Sequence[Number], readings: Sequence[RunReading]) -> list[st
     texts += notes.definitions([replace(number, metric="rounds_to_target") for number in numbers])
     texts += notes.roundings({name: rounding(record) for name, record in records.items()})
     texts += dict.fromkeys(f"{reading.problem}." for reading in readings if reading.problem)
-    changes = {name: versions.changes(record.config, record.versions) for name, record in records.items()}
-    return [*texts, *(f"{name}: {text}." for name, text in changes.items() if text)]
+    remarks = {name: versions.remarks(record) for name, record in records.items()}
+    return [*texts, *(f"{name}: {text}." for name, text in remarks.items() if text)]
 
 
 def _figure(

@@ -82,9 +82,10 @@ def changes(config: RunConfig, recorded: Versions | None) -> str:
 
 
 def remarks(record: RunRecord) -> str:
-    """Return :func:`changes` and the sources of a run that no commit has, in words, or ""."""
+    """Return :func:`changes`, "versions unknown" and the sources of a run that no commit has, in words, or ""."""
     sources = record.changed_sources and f"sources are {record.changed_sources}"
-    return "; ".join(filter(None, [changes(record.config, record.versions), sources]))
+    versions = changes(record.config, record.versions) if record.versions else "versions unknown"
+    return "; ".join(filter(None, [versions, sources]))
 
 
 def check_same(records: Iterable[RunRecord], where: str) -> None:

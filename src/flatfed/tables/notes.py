@@ -263,10 +263,10 @@ def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:
 
 
 def outdated(cells: list[Cell]) -> list[str]:
-    """Return a note on the runs of other code than the present."""
+    """Return a note on the runs of other code than the present, or of unknown code."""
     counts = Counter({run: text for cell in cells for run, text in cell.outdated.items()}.values())
     texts = [f"{plural(n, 'run')}: {text}" for text, n in counts.items()]
-    return [f"Of other code than the present (the .csv names the runs): {'; '.join(texts)}."] if texts else []
+    return [f"Of other or unknown code (the .csv names the runs): {'; '.join(texts)}."] if texts else []
 
 
 def flags(cell: Cell) -> tuple[str, ...]:
