@@ -109,7 +109,9 @@ def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):
     assert "use the key `order`" in error
     trained("fedavg", [0.3] * 20, 2, folder="more")
     lines = compare("fedsmoo", "fedavg", "--runs", "runs", "more")
-    assert lines.loc["fedavg", "last", 0]["baseline_value"].to_list() == [0.4, 0.3]
+    values = lines.loc["fedavg", "last", 0]
+    assert values["baseline_value"].to_dict() == pytest.approx({"1": 0.4, "2": 0.3, "1;2": 0.35})
+    assert values["low"].isna().all(), "two seeds have a mean, and no interval"
     assert f"{other}: trained on other data" in capsys.readouterr().err
 
 

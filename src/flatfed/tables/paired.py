@@ -65,7 +65,8 @@ def _at(reading: Reading, rounds: set[int]) -> Reading:
 def with_intervals(lines: pd.DataFrame) -> pd.DataFrame:
     """Return the ``lines`` of pairs by quantity and baseline, each group with its mean and Student's interval.
 
-    These are of the seeds with the latest common round, if they are ``LEAST`` or more and all have a difference.
+    The mean is of the seeds with the latest common round, if they are several and all have a difference. ``LEAST``
+    seeds or more have an interval.
     """
     from scipy.stats import t
 
@@ -74,9 +75,10 @@ def with_intervals(lines: pd.DataFrame) -> pd.DataFrame:
     for _, part in by_quantity.groupby(GROUP, sort=False, dropna=False):
         parts.append(part)
         latest = part[part["last_round"] == part["last_round"].max()]
-        if (count := len(latest)) >= LEAST and latest["difference"].notna().all():
+        if (count := len(latest)) > 1 and latest["difference"].notna().all():
             means = latest[["mine_value", "baseline_value", "difference"]].astype(float).mean()
             half = t.ppf((1 + CONFIDENCE) / 2, count - 1) * latest["difference"].std() / math.sqrt(count)
+            half = half if count >= LEAST else math.nan
             ends = {"low": means["difference"] - half, "high": means["difference"] + half}
             runs = {"mine_run": "", "baseline_run": ""}
             parts.append(latest.iloc[:1].assign(seeds=";".join(latest["seeds"]), **means, **ends, **runs))
@@ -94,7 +96,7 @@ def text(lines: pd.DataFrame, labels: Mapping[str, str]) -> str:
         values = (line.mine_value, line.mine_rounds), (line.baseline_value, line.baseline_rounds)
         numbers = [f">{done}" if pd.isna(value) else written(value, None, unit) for value, done in values]
         change, *ends = ("" if pd.isna(x) else signed(x, of_difference) for x in (line.difference, line.low, line.high))
-        seeds = f"{line.seeds.count(';') + 1} seeds" if any(ends) else line.seeds
+        seeds = f"{line.seeds.count(';') + 1} seeds" if ";" in line.seeds else line.seeds
         about = (words[line.quantity], labels[line.baseline], seeds, str(line.last_round))
         grid.append((*about, *numbers, change, " to ".join(filter(None, ends))))
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
