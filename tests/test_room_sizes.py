@@ -17,18 +17,18 @@ PACKAGE = ROOT / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 472,
+    "": 476,
     "algorithms": 1020,
     "analysis": 855,
-    "config": 1238,
+    "config": 1241,
     "commands": 1439,
     "data": 1130,
-    "engine": 3369,
-    "figures": 818,
+    "engine": 3389,
+    "figures": 820,
     "models": 458,
-    "plan": 2737,
+    "plan": 2744,
     "runs": 841,
-    "tables": 1499,
+    "tables": 1500,
     "snakemake_support": 229,
 }
 

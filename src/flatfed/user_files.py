@@ -32,6 +32,9 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+#: Environment variable of jobs: the user's files of callbacks.
+CALLBACKS = "FLATFED_CALLBACKS"
+
 #: The rooms of FlatFed that users extend.
 ROOMS: list[UserFiles] = []
 
@@ -152,11 +155,14 @@ class UserFiles:
 
 @functools.cache
 def kind_of(file: Path) -> str:
-    """Return "model" for a file that defines ``build``, "algorithm" for one that defines a class, or ""."""
+    """Return "model" for a file with the function ``build``, "callback" or "algorithm" for one with a class, or ""."""
     nodes = syntax_tree(file).body if file.is_file() else []
     if any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in nodes):
         return "model"
-    return "algorithm" if any(isinstance(node, ast.ClassDef) for node in nodes) else ""
+    bases = [[ast.unparse(base) for base in node.bases] for node in nodes if isinstance(node, ast.ClassDef)]
+    if any(base.endswith("Callback") for names in bases for base in names):
+        return "callback"
+    return "algorithm" if bases else ""
 
 
 def imported_names(module: str, file: Path) -> Iterator[str]:

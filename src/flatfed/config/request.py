@@ -47,12 +47,15 @@ class Request(Document):
     algorithm_folders: Folders = optional("folders with your algorithms, one file each", [])
     model_folders: Folders = optional("folders with your models, one file each", [])
     table_folders: Folders = optional("folders with your tables, a YAML file each", [])
+    callbacks: Annotated[list[Annotated[str, Field(description="the path of a Python file")]], Different] = optional(
+        "Python files with your callbacks, called around each round of a training", []
+    )
     device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda", "auto")
     title: Literal["shown", "none"] = optional("shown (above figures and previews' .tex tables) or none", "shown")
     notes: Literal["few", "none"] = optional(
         "few (at most five lines in .tex and figures, and all on deviations from the paper) or none", "few"
     )
-    highlight: str = optional("an algorithm, bold in tables, on top and with the thickest line in curves and sweeps")
+    highlight: str = optional("an algorithm: bold in tables, the thickest line in curves and sweeps, outlined in bars")
     keep_models: Literal["needed", "all"] = optional(
         "needed (a model is deleted once no requested analysis needs it), or all", "needed"
     )

@@ -20,6 +20,7 @@ from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths
+from flatfed.user_files import CALLBACKS, kind_of
 
 #: Locations of the configuration in messages.
 FILE = "config/config.yaml"
@@ -76,7 +77,12 @@ def _user_folders(request: Request) -> dict[str, str]:
             if not Path(folder).is_dir():
                 absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
                 raise ConfigError(f"{absent}; create it, or correct or remove this entry")
+    for file in filter(lambda file: kind_of(Path(file)) != "callback", request.callbacks):
+        absent = "no class of it has the base Callback" if Path(file).is_file() else "there is no such file"
+        raise ConfigError(f"{WHERE}: callbacks: {file}: {absent}; see docs/questions.md")
     environment = {}
+    if request.callbacks:
+        environment[CALLBACKS] = os.pathsep.join(str(Path(file).resolve()) for file in request.callbacks)
     for files in (algorithms.FILES, models.FILES):
         shared = files.look_in(request.folders, f"{WHERE}: folders", shared=True)
         if folders := shared + files.look_in(getattr(request, files.setting), f"{WHERE}: {files.setting}"):

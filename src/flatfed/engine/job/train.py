@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from flatfed.engine import precision, versions
-from flatfed.engine.callbacks import Callback
+from flatfed.engine.callbacks import Callback, of_user
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption
@@ -170,7 +170,7 @@ class Job:
             self.simulation = simulation = self.assemble(executor)
         home = simulation.state.home if simulation.state.store else None
         self.remedies = shortage.remedies(self.device, simulation.block(len(simulation.sample())), home)
-        self.callbacks = [self.outputs, self.checkpoint]
+        self.callbacks = [self.outputs, *of_user(), self.checkpoint]
         if self.config.probe:
             probe = Probe(self.config.probe, simulation)
             self.callbacks.insert(0, probe)
