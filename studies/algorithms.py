@@ -111,7 +111,7 @@ def page(
         forms=[
             (parameter, value, inspect.getdoc(form).replace("\n", " ").replace("  ", " "))
             for (parameter, value), form in FORMS.items()
-            if issubclass(kind, form.__bases__)
+            if issubclass(kind, form.__bases__) and parameter in kind.parameters()
         ],
         effects=of_algorithm(measured, "row", name).to_dict("records"),
         published=published_tables(reference),
