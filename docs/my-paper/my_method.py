@@ -13,7 +13,7 @@ class MyMethod(SharpnessAware, Algorithm):
 
     rho = Number(0.05, "radius of the perturbation; 0 takes the plain gradient", minimum=0)
     beta = Number(0.5, "momentum of the server", minimum=0, exclusive_maximum=1)
-    server_state = ("v",)
+    server_state = ("v",)  # zero in the first round
 
     def aggregate(self, server, uploads, ctx):
         """Step along the momentum of the mean updates."""

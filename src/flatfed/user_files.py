@@ -137,7 +137,7 @@ class UserFiles:
 
     def unknown(self, name: Any, ids: Iterable[str], where: str) -> ConfigError:
         """Return the error for an id that is not in ``ids``."""
-        hint = f"for your own {self.kind}s, name their folder in `{self.setting}` of config.yaml"
+        hint = f"for your own {self.kind}s, name their folder in `folders` of config.yaml ({self.variable} for train)"
         return ConfigError(f"{unknown(self.kind, name, ids, where)}; {hint}")
 
     def load(self, name: str) -> ModuleType:

@@ -59,11 +59,12 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     lines = [
         "#!/bin/sh",
         "# Run in a copy of FlatFed where `python` has torch, numpy, safetensors and pydantic. A second call resumes.",
+        "# Copy resources/, too: without it, images need a network or, digits, scikit-learn.",
         "set -eu",
         "export PYTHONPATH=src",
     ]
     for files in (algorithms.FILES, models.FILES):
-        if folders := getattr(experiment.request, files.setting):
+        if folders := [*experiment.request.folders, *getattr(experiment.request, files.setting)]:
             lines.append(f"export {files.variable}={shlex.quote(os.pathsep.join(folders))} # copy these, too")
     steps: dict[str, str] = {}
     for run in runs:

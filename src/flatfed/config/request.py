@@ -55,7 +55,7 @@ class Request(Document):
     notes: Literal["few", "none"] = optional(
         "few (at most five lines in .tex and figures, and all on deviations from the paper) or none", "few"
     )
-    highlight: str = optional("an algorithm: bold in tables, the thickest line in curves and sweeps, outlined in bars")
+    highlight: str = optional("an algorithm: a bold name in tables, the thickest line in curves, outlined bars")
     keep_models: Literal["needed", "all"] = optional(
         "needed (a model is deleted once no requested analysis needs it), or all", "needed"
     )

@@ -20,6 +20,11 @@ MOMENTUM = "sgd_momentum"  # the scratch vector of momentum
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
 
 
+def round_number(ctx: Context, device: torch.device) -> Tensor:
+    """Return the number of the round as a local step sees it, which may be recorded."""
+    return torch.full((), float(ctx.round), dtype=torch.float64, device=device)
+
+
 @dataclass
 class LocalUpdate:
     """Runs the local steps of the rows that train together. Wrappers in ``speed`` have the same methods.
@@ -40,7 +45,7 @@ class LocalUpdate:
 
         The sums stay on the device, so nothing waits for it.
         """
-        ctx = replace(ctx, uniform=no_draws, _narrowed={})
+        ctx = replace(ctx, uniform=no_draws, round=round_number(ctx, w.device), _narrowed={})
         inputs = self.feed.inputs(plan, w.device)
         total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
         for step in range(plan.length):

@@ -110,6 +110,6 @@ def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Ent
 
 
 def check_algorithm(name: str, ids: Collection[str], where: str) -> None:
-    """Refuse an algorithm that is not in ``ids``; the message names ``algorithm_folders``."""
-    folders = ", src/flatfed/algorithms, and your folders in `algorithm_folders` of config.yaml"
+    """Refuse an algorithm that is not in ``ids``; the message names ``folders``."""
+    folders = ", src/flatfed/algorithms, and your folders in `folders` of config.yaml"
     check("algorithm", name, ids, where, folders)

@@ -86,7 +86,8 @@ def matching_any(patterns: Iterable[str], *ids: str) -> bool:
 def complete_algorithm(name: str, entry: AlgorithmDocument, plain: AlgorithmDocument) -> AlgorithmDocument:
     """Return the complete ``entry`` of a row; the default label is the ``plain`` row's, followed by the settings."""
     label = plain.label or registry.load(without_label(name)).__name__
-    overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in (entry.set or {}).items())
+    values = {key: value["kind"] if isinstance(value, dict) else value for key, value in (entry.set or {}).items()}
+    overrides = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in values.items())
     return entry.model_copy(update={"label": entry.label or ", ".join(filter(None, (label, overrides)))})
 
 

@@ -123,7 +123,8 @@ class RunRecord(JsonDocument):
             try:
                 digest = digest_file(path)
             except OSError as problem:
-                raise DataError(f"{path}: cannot be read ({problem.strerror}); {REMEDY}") from None
+                remedy = f"as a target it is kept: snakemake --cores all -- {path}" if name == MODEL else REMEDY
+                raise DataError(f"{path}: cannot be read ({problem.strerror}); {remedy}") from None
             if digest != self.files[name]:
                 digests = f"SHA-256 {digest[:12]}, recorded {self.files[name][:12]}"
                 raise DataError(

@@ -90,7 +90,7 @@ def text(lines: pd.DataFrame, labels: Mapping[str, str]) -> str:
     interval = f"{100 * CONFIDENCE:g} % interval" if lines["low"].notna().any() else ""
     grid = [("", "baseline", "seed", "round", labels[lines["mine"].iloc[0]], "baseline", "difference", interval)]
     for line in lines.itertuples():
-        words = {"mean": "mean of all common rounds", "rounds_to_target": f"rounds to {100 * line.target:g} %"}
+        words = {"mean": "mean of all common rounds", "rounds_to_target": f"rounds to {100 * (line.target or 0):g} %"}
         words["last"] = "last common round" if line.window == 1 else f"mean of the last {line.window} common rounds"
         unit, of_difference = ("rounds",) * 2 if line.quantity == "rounds_to_target" else ("percent", "pp")
         values = (line.mine_value, line.mine_rounds), (line.baseline_value, line.baseline_rounds)

@@ -16,7 +16,7 @@ from torch import Tensor
 from flatfed.algorithms._context import Context
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.evaluate import Score
-from flatfed.engine.local_update import LocalUpdate
+from flatfed.engine.local_update import LocalUpdate, round_number
 from flatfed.errors import FlatFedError
 
 Work = Callable[[], None]
@@ -81,6 +81,7 @@ class Recorded:
         rows_of = [(self.w, w), *_pairs(self.ctx.client, ctx.client), *_pairs(self.ctx.scratch, ctx.scratch)]
         for buffer, values in (*rows_of, *self._constants(ctx)):
             buffer[: len(values)].copy_(values)
+        self.ctx.round.fill_(ctx.round)
         self.total.zero_()
         for step in range(plan.length):
             self.plain.pause()
@@ -119,6 +120,7 @@ class Recorded:
         self.w, self.total = buffer(w), w.new_zeros(capacity)
         self.inputs = {name: buffer(values, 2) for name, values in inputs.items()}
         self.ctx, self.capacity = ctx.mapped(buffer, torch.zeros_like), capacity
+        self.ctx.round = round_number(ctx, w.device)
 
 
 class RecordedScore:
