@@ -57,11 +57,10 @@ def test_what_decides_it_is_named(tmp_path, change, said):
 
 
 def test_a_partition_of_another_assignment_is_refused():
-    then = {**DEAL, "assignment": "permutation", "seed": 3}
-    permutation, different = (
-        made.config({"partition": {**DEAL, "assignment": assignment}, "seed": 3})
-        for assignment in ("permutation", "different_classes")
-    )
-    identity.check_partition("p.npz", then, permutation)
+    def settings(assignment):
+        return made.config({"partition": {**DEAL, "assignment": assignment}, "seed": 3})
+
+    spec = {**DEAL, "assignment": "permutation", "seed": 3}
+    identity.check_partition("p.npz", spec, settings("permutation"))
     with pytest.raises(DataError, match='assignment is "permutation", the run has "different_classes"'):
-        identity.check_partition("p.npz", then, different)
+        identity.check_partition("p.npz", spec, settings("different_classes"))
