@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flatfed import __version__, cli
+from flatfed import __version__
 from flatfed.cli import parser
 from flatfed.commands import COMMANDS
 from flatfed.errors import DataError
@@ -61,7 +61,7 @@ NOT_JSON = "neither JSON nor a readable JSON file"
         (("check", "--config", "list.json"), "list.json: expected keys with values, such as `scale: preview`, not a l"),
         (("check", "--config", "list.json", "scale=preview"), "list.json: expected keys with values"),
     ],
-    ids=["no file", "not JSON", "nested too deeply", "a list", "no thread", "half a thread", "no keys", "no keys again"],
+    ids=["no file", "no JSON", "nested deeply", "a list", "no thread", "half a thread", "no keys", "no keys again"],
 )
 def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)

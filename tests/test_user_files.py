@@ -6,7 +6,6 @@ import sys
 
 import pytest
 import torch
-from torch import nn
 
 from flatfed import algorithms, models, plan
 from flatfed.commands import describe
@@ -152,17 +151,15 @@ def test_a_model_folder_makes_no_other_run_stale(folder):
     ("model", "words"),
     [
         ("{name: percptron}", ["unknown model 'percptron'; did you mean 'perceptron'?", "`model_folders`"]),
-        ("{name: perceptron, options: {widht: 3}}", ["unknown option 'widht'; did you mean 'width'? known: width"]),
-        ("{name: perceptron, options: {width: 0}}", ["perceptron: width: 0 must be at least 1"]),
-        ("{name: resnet50, options: {groups: 3}}", ["resnet50: groups: unknown value 3", "1, 16, 2, 32"]),
+        ("{name: perceptron, options: {width: 0}}", ["model", "perceptron: width: 0 must be at least 1"]),
+        ("{name: resnet50, options: {groups: 3}}", ["model", "resnet50: groups: unknown value 3", "1, 16, 2, 32"]),
     ],
 )
 def test_a_wrong_model_is_named_with_file_key_and_nearest(folder, model, words):
     with pytest.raises(ConfigError) as caught:
         run(folder, model)
     assert str(caught.value).startswith(f"{folder}/mine_T1.yaml: protocols.mine.")
-    for word in (*words, "model"):
-        assert word in str(caught.value)
+    assert all(word in str(caught.value) for word in words)
 
 
 ALGORITHM = "from flatfed.algorithms.fedavg import FedAvg\nclass Perceptron(FedAvg): ..."

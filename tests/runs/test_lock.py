@@ -57,20 +57,14 @@ def test_the_second_stops_and_says_who_is_there_and_what_to_do(folder, other):
     assert not folder.exists() or not list(folder.iterdir())
 
 
-def test_a_killed_process_s_file_stops_nobody(folder, other):
-    other.kill()
-    other.wait()
-    assert (folder / lock.NAME).read_text().startswith(f"process {other.pid} ")
-    with lock.held(folder):
-        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} ")
-    assert not (folder / lock.NAME).exists()
-
-
-def test_one_that_is_just_going_is_waited_for(folder, other, monkeypatch):
+def test_one_that_is_just_going_is_waited_for_and_its_file_stops_nobody(folder, other, monkeypatch):
     monkeypatch.setattr(lock, "PATIENCE", 60.0)
     monkeypatch.setattr(lock.time, "sleep", lambda seconds: other.kill())
+    assert (folder / lock.NAME).read_text().startswith(f"process {other.pid} ")
     with lock.held(folder):
         assert other.wait() == -signal.SIGKILL
+        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} ")
+    assert not (folder / lock.NAME).exists()
 
 
 def test_a_file_that_its_holder_removes_meanwhile_is_no_lock(folder, monkeypatch):
