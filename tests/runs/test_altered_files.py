@@ -1,6 +1,6 @@
 """Altered, wrong and cut files in right places: each is refused by name before a number of it is used.
 
-What was there stays. The runs are real ones, of two rounds.
+What was there stays. The runs are real ones, of two rounds. Figures: tests/figures/test_outputs_refused.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,9 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file
-from flatfed.config.figure import FIGURE
 from flatfed.data import partition
 from flatfed.errors import DataError
-from flatfed.figures import draw_curves
 from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_json
-from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import Mark, Panel
-from flatfed.plan.look import Look
 from flatfed.plan.number import Number
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
@@ -87,15 +82,6 @@ def base_row() -> None:
     cell(OTHER)
 
 
-def figure() -> None:
-    runs = (made.requested(RUN, described(RUN)),)
-    about = {"table": "f", "column": "p", "row": "fedavg", "scale": "preview", "metric": "test_accuracy"}
-    mark = Mark(label="FedAvg", algorithm="fedavg", numbers=[Number(**about, unit="number", seed=3, runs=runs)])
-    document = FIGURE.check({"kind": "curves", "title": "T", "panels": [{"title": "p"}]}, "f")
-    panels = [Panel(title="p", marks=[mark], metric="test_accuracy")]
-    draw_curves.draw(ShownFigure(id="f", document=document, panels=panels, scale="preview", title="T", look=Look()))
-
-
 def report() -> None:
     reported_runs.read(made.requested(RUN, described(RUN)))
 
@@ -135,7 +121,7 @@ def train(run: Path = RUN, out: Path = Path("fresh")) -> None:
 
 
 #: Not `choose`, which needs a validation part.
-READERS = (cell, base_row, figure, report, surface, hessian, rerun, train)
+READERS = (cell, base_row, report, surface, hessian, rerun, train)
 
 
 def replaced(path: Path, old: str, new: str) -> None:
@@ -181,15 +167,15 @@ COUNTS = "class_counts are not those of the labels"
 
 #: Alteration -> (the function that makes it, message, readers that refuse).
 ALTERATIONS = {
-    "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, figure, report, choose, rerun)),
+    "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, report, choose, rerun)),
     "cut metrics": (lambda: cut(METRICS), METRICS_NOT_WRITTEN, (cell,)),
     "swapped metrics": (lambda: copied(OTHER / "metrics.csv", METRICS), METRICS_NOT_WRITTEN, (rerun,)),
     "edited record": (
         lambda: replaced(RECORD, '"learning_rate": 0.2', '"learning_rate": 0.3'),
-        *(CHANGED, (cell, figure, report, choose, surface, hessian)),
+        *(CHANGED, (cell, report, choose, surface, hessian)),
     ),
-    "cut record": (lambda: cut(RECORD), NO_RECORD, (figure, report)),
-    "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, figure, report, choose)),
+    "cut record": (lambda: cut(RECORD), NO_RECORD, (report,)),
+    "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, report, choose)),
     "swapped model": (lambda: copied(OTHER / "model.safetensors", MODEL), MODEL_NOT_WRITTEN, (surface,)),
     "cut model": (lambda: cut(MODEL), MODEL_NOT_WRITTEN, (hessian,)),
     "other partition": (lambda: copied("partition4.npz", DEALT), OTHER_SEED, (cell, train, surface, hessian)),
