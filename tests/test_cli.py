@@ -1,6 +1,5 @@
 """The command line: every page of help has an example that parses; every mistake is one message and exit status 2."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -68,12 +67,6 @@ def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call
     (tmp_path / "list.json").write_text("[1]")
     status, _, text = call(*words)
     assert status == 2 and message in text
-
-
-def test_json_may_be_inline_or_in_a_file(tmp_path):
-    (tmp_path / "spec.json").write_text(json.dumps({"a": 1}))
-    for argument in ('{"a": 1}', str(tmp_path / "spec.json")):
-        assert parser().parse_args(["fetch", "--spec", argument, *OUT]).spec == {"a": 1}
 
 
 def process(*command):

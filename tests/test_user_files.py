@@ -14,7 +14,6 @@ from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.plan import run_specs
 from repository import ROOT
-from shipped import EXP
 
 MODEL = '''"""One hidden layer."""
 
@@ -138,13 +137,6 @@ def test_all_files_that_a_file_imports_count(folder, monkeypatch, line):
     assert after != before
     (folder / "_cosine.py").write_text("value = 1\n")
     assert digest("wide") == after
-
-
-def test_a_model_folder_makes_no_other_run_stale(folder):
-    ids = ("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1)
-    plain, more = run_specs.run(EXP, *ids), run_specs.run(load(folder), *ids)
-    assert versions.of_run(more.config) == dict.fromkeys(("engine", "algorithm", "model", "partition"), 1)
-    assert more == plain
 
 
 @pytest.mark.parametrize(

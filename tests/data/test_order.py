@@ -72,20 +72,6 @@ def test_images_in_another_order_are_put_into_the_one_written_down(monkeypatch, 
 CIFAR = {"source": "torchvision", "dataset": "CIFAR10", "order": "order.npz"}
 
 
-def test_a_download_is_put_into_order(ours, monkeypatch):
-    archive("theirs.npz", shuffled=2)
-    theirs = np.load("theirs.npz")
-
-    class Download:
-        def __init__(self, root, *, train, download):
-            part = "train" if train else "test"
-            self.data, self.targets = theirs[f"{part}_images"], theirs[f"{part}_labels"].tolist()
-
-    monkeypatch.setattr(published, "CIFAR10", Download)
-    sources.fetch({**tiny_data.SPEC, "source": CIFAR}, "theirs")
-    assert datasets.load("theirs").digest == ours.digest
-
-
 def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests(ours):
     """By hand: image k of a part lies behind as many as have a smaller SHA-256 of pixels, label and domain."""
     order = np.load("order.npz")

@@ -43,7 +43,6 @@ CALLS = {
     "plan": "--config config.yaml",
     "rerun": "run --dataset data --out new",
     "status": "--config config.yaml",
-    "clean": "",
 }
 
 DEALT = "partition --spec deal.json --dataset data --out dealt.npz"
@@ -86,10 +85,6 @@ def place(whole, tmp_path, monkeypatch):
     return folder
 
 
-#: Checked where those commands are: tests of fetch and partition.
-ELSEWHERE = {("fetch", "data.json", "{}"), ("partition", "deal.json", "{}")}
-
-
 def cases():
     """Yield (command, word of its call, what stands in its place) of all that has to be refused."""
     for command, call in CALLS.items():
@@ -100,7 +95,7 @@ def cases():
             for name, content in (FOR_FILE if is_file else FOR_FOLDER).items():
                 right = isinstance(content, bytes) if is_file else content == {}
                 harmless = word.startswith("new") and (content is None or right)  # it is written, or written over
-                if not harmless and (command, word, name) not in ELSEWHERE:
+                if not harmless:
                     marks = () if name in SAMPLE else full
                     yield pytest.param(command, word, content, id=f"{command} {word} is {name}", marks=marks)
 
