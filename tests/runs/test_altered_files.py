@@ -124,8 +124,12 @@ def train(run: Path = RUN, out: Path = Path("fresh")) -> None:
 READERS = (cell, base_row, report, surface, hessian, rerun, train)
 
 
-def replaced(path: Path, old: str, new: str) -> None:
-    path.write_text(new.join(path.read_text().rsplit(old, 1)))
+def edit_record() -> None:
+    RECORD.write_text(RECORD.read_text().replace('"learning_rate": 0.2', '"learning_rate": 0.3'))
+
+
+def edit_manifest() -> None:
+    write_json(MANIFEST, {**read_json(MANIFEST), "digest": "0" * 64})
 
 
 def copied(source: Path | str, path: Path) -> None:
@@ -163,6 +167,7 @@ OTHER_RUN = f'{RECORD}: not the requested run: algorithm is "fedsam", here'
 OTHER_SEED, NO_RECORD = "seed is 4, the run has 3", f"{RECORD}: not the record of a run"
 ARRAYS = "data: the arrays are not those of dataset.json; delete the folder to fetch it again"
 UNREADABLE, REBUILD = "; delete the folder to fetch it again", "delete it to rebuild it"
+BROKEN_SEAL = "changed after it was written: its sha256 is not"
 COUNTS = "class_counts are not those of the labels"
 
 #: Alteration -> (the function that makes it, message, readers that refuse).
@@ -170,10 +175,7 @@ ALTERATIONS = {
     "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, report, choose, rerun)),
     "cut metrics": (lambda: cut(METRICS), METRICS_NOT_WRITTEN, (cell,)),
     "swapped metrics": (lambda: copied(OTHER / "metrics.csv", METRICS), METRICS_NOT_WRITTEN, (rerun,)),
-    "edited record": (
-        lambda: replaced(RECORD, '"learning_rate": 0.2', '"learning_rate": 0.3'),
-        *(CHANGED, (cell, report, choose, surface, hessian)),
-    ),
+    "edited record": (edit_record, CHANGED, (cell, report, choose, surface, hessian)),
     "cut record": (lambda: cut(RECORD), NO_RECORD, (report,)),
     "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, report, choose)),
     "swapped model": (lambda: copied(OTHER / "model.safetensors", MODEL), MODEL_NOT_WRITTEN, (surface,)),
@@ -189,17 +191,11 @@ ALTERATIONS = {
     "no images": (lambda: IMAGES.unlink(), UNREADABLE, (train,)),
     "edited label": (lambda: flip(LABELS), ARRAYS, (train, hessian)),
     "cut labels": (lambda: cut(LABELS), UNREADABLE, (train,)),
-    "edited manifest": (
-        lambda: write_json(MANIFEST, {**read_json(MANIFEST), "digest": "0" * 64}),
-        *("made from other data than", (train,)),
-    ),
+    "edited manifest": (edit_manifest, "made from other data than", (train,)),
     "cut manifest": (lambda: cut(MANIFEST), UNREADABLE, (train,)),
     "cut partition": (lambda: cut(DEALT), REBUILD, (train, surface)),
     "damaged partition": (lambda: flip(DEALT, 200), REBUILD, (train,)),
-    "edited sealed partition": (
-        lambda: edit(sealed=True, class_counts=np.fliplr),
-        *("changed after it was written: its sha256 is not", (train,)),
-    ),
+    "edited sealed partition": (lambda: edit(sealed=True, class_counts=np.fliplr), BROKEN_SEAL, (train,)),
     "edited indices": (lambda: edit(indices=np.flip), COUNTS, (train,)),
     "edited test images": (lambda: edit(test=lambda test: test - test.min()), "test is not the test images", (train,)),
     "edited counts": (lambda: edit(class_counts=np.fliplr), COUNTS, (train,)),
