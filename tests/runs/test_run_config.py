@@ -31,6 +31,7 @@ def on(*sets: str) -> dict:
         ({**ABOUT, **on("test", "client")}, "evaluation.sets[1]: unknown value 'client'; did you mean 'clients'?"),
         ({**ABOUT, **on("validation")}, "evaluation.sets: [\"validation\"] is not allowed; it has 'validation' if, "),
         ({**ABOUT, "validation": 0.2}, "it has 'validation' if, and only if, `validation` is a share"),
+        ({**ABOUT, "rounds": 0}, "--run: rounds: 0 is not allowed; expected at least 1"),
         ({**ABOUT, "learning_rate": float("nan")}, "--run: learning_rate: NaN is not allowed"),
         ({**ABOUT, "dataset": {**ABOUT["dataset"], "mean": [1, 2]}}, "mean: [1, 2] is not allowed; 2 numbers for 1 "),
         ([], "--run: [] is a list; expected a mapping"),
