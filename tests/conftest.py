@@ -3,7 +3,9 @@
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,16 +81,33 @@ def golden_output(request):
     return compare
 
 
+#: First lines of the files that ``outside`` writes.
+HEAD = """from flatfed.algorithms import Algorithm, Number, Whole
+from flatfed.algorithms.dfedavg import DFedAvg
+from flatfed.algorithms.fedavg import FedAvg
+
+
+"""
+
+
 @pytest.fixture
 def outside(tmp_path, monkeypatch):
-    """Yield a folder of algorithms outside our tree, in which a test writes some; forget them afterwards."""
+    """Yield a ``folder`` of a user's algorithms and its function ``write(name, text)``; forget them afterwards."""
     from flatfed import algorithms
-    from outside import Outside
 
+    def write(name, text):
+        path = folder / f"{name}.py"
+        path.write_text(HEAD + text)
+        return path
+
+    folder = tmp_path / "mine"
+    folder.mkdir()
     monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
-    folder = Outside(tmp_path / "mine")
-    yield folder
-    folder.forget()
+    algorithms.look_in([folder], "a test")
+    yield SimpleNamespace(folder=folder, write=write)
+    for path in folder.glob("*.py"):
+        sys.modules.pop(f"flatfed.algorithms.{path.stem}", None)
+        vars(algorithms).pop(path.stem, None)
 
 
 @pytest.fixture(scope="module")

@@ -66,18 +66,11 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
     indices = rng.permutation(count).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     counts = np.stack([np.bincount(labels[part], minlength=classes) for part in np.split(indices, offsets[1:-1])])
-    path = folder / "partition.npz"
+    dealt = {"indices": indices, "offsets": offsets, "test": np.arange(count, count + test), "class_counts": counts}
     scheme = "iid" if len(sizes) > 1 else "central"
     spec = {"scheme": scheme, "clients": len(sizes), "seed": 3, "dataset_digest": digest}
-    np.savez(
-        path,
-        indices=indices,
-        offsets=offsets,
-        test=np.arange(count, count + test),
-        class_counts=counts,
-        spec=np.array(json.dumps(spec)),
-    )
-    return data, path
+    np.savez(folder / "partition.npz", **dealt, spec=np.array(json.dumps(spec)))
+    return data, folder / "partition.npz"
 
 
 def dealt_to(folder: Path, seed: int) -> Path:
@@ -129,8 +122,7 @@ def advanced(run: Simulation, rounds: int) -> list[dict[str, float] | None]:
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:
     """Return the server's model (parameters,) after the run's rounds, as :func:`full_rows`."""
     run = simulation(folder, spec, executor)
-    for _ in range(spec["rounds"] if rounds is None else rounds):
-        run.advance()
+    advanced(run, spec["rounds"] if rounds is None else rounds)
     return full_rows(run, run.server["w"])[0]
 
 
@@ -151,17 +143,26 @@ def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **chan
     return tmp_path / out
 
 
-def interrupted_job(monkeypatch, *arguments, **changes) -> None:
-    """Run a job that is interrupted in its fourth round."""
+def at_round(monkeypatch, number, happens):
+    """Have ``happens()`` happen before round ``number``."""
     advance = Simulation.advance
 
-    def stop_in_round_4(self):
-        if self.round == 3:
-            raise KeyboardInterrupt
+    def disturbed(self):
+        if self.round == number:
+            happens()
         return advance(self)
 
+    monkeypatch.setattr(Simulation, "advance", disturbed)
+
+
+def interrupted_job(monkeypatch, *arguments, **changes) -> None:
+    """Run a job that is interrupted in its fourth round."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Simulation, "advance", stop_in_round_4)
+        at_round(patch, 3, interrupt)
         job(*arguments, **changes)
 
 
@@ -184,18 +185,6 @@ def assert_same(parts: Path, whole: Path, began: list[int] | None = None) -> Non
     one, other = ([{**probe, "seconds": 0} for probe in records.read_finished(run).probes] for run in (parts, whole))
     assert one == other
     assert began is None or sessions(parts) == began
-
-
-def at_round(monkeypatch, number, happens):
-    """Have ``happens()`` happen before round ``number``."""
-    advance = Simulation.advance
-
-    def disturbed(self):
-        if self.round == number:
-            happens()
-        return advance(self)
-
-    monkeypatch.setattr(Simulation, "advance", disturbed)
 
 
 class Reference:
@@ -279,6 +268,6 @@ def train_command(tmp_path: Path, out: str, **changes) -> int:
     if not (tmp_path / "data").exists():
         write_problem(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", **changes)))
-    place = {"--run": tmp_path / "run.json", "--dataset": tmp_path / "data", "--partition": tmp_path / "partition.npz"}
-    words = [str(word) for pair in {**place, "--out": tmp_path / out}.items() for word in pair]
+    files = {"--run": "run.json", "--dataset": "data", "--partition": "partition.npz", "--out": out}
+    words = [word for option, file in files.items() for word in (option, str(tmp_path / file))]
     return cli.main(["train", *words, "--device", "cpu"])

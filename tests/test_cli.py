@@ -1,133 +1,95 @@
-"""The command line: every page of help teaches, every mistake is one message and exit status 2."""
+"""The command line: every page of help has an example that parses; every mistake is one message and exit status 2."""
 
-import json
 import os
-import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from flatfed import __version__, cli
+from flatfed import __version__
 from flatfed.cli import parser
 from flatfed.commands import COMMANDS
 from flatfed.errors import DataError
-from repository import ROOT
+from repository import ROOT, SRC
+
+#: Arguments of ``flatfed fetch`` that the tests below do not look at.
+OUT = ("--out", "data")
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_shows_an_example_that_parses(command, capsys, tmp_path, monkeypatch):
+def test_help_shows_an_example_that_parses(command, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("run", "dataset", "partition"):
         (tmp_path / f"{name}.json").write_text("{}")
-    with pytest.raises(SystemExit) as end:
-        cli.main([command, "--help"])
-    assert end.value.code == 0
-    example = capsys.readouterr().out.partition("example:")[2]
-    calls = [line for line in example.replace("\\\n", " ").splitlines() if "-m flatfed" in line]
-    assert calls
-    for call in calls:
-        import shlex
-
-        words = shlex.split(call.partition("-m flatfed")[2].partition(" > ")[0].replace("$RUN", "results/run"))
+    status, text, _ = call(command, "--help")
+    assert status == 0 and call("help", command) == (0, text, "")
+    lines = text.partition("example:")[2].replace("\\\n", " ").splitlines()
+    examples = [line.partition("-m flatfed")[2].partition(" > ")[0] for line in lines if "-m flatfed" in line]
+    assert examples
+    for example in examples:
+        words = shlex.split(example.replace("$RUN", "results/run"))
         assert parser().parse_args(words).command == words[0]
 
 
-def shown(capsys, *words):
-    """Return what a call prints that ends with status 0 before it runs a command."""
-    with pytest.raises(SystemExit) as end:
-        cli.main(words)
-    assert end.value.code == 0
-    return capsys.readouterr().out
+def test_the_version_is_printed(call):
+    assert call("--version") == (0, f"flatfed {__version__}\n", "")
 
 
-def test_help_of_a_command_and_the_version(capsys):
-    assert shown(capsys, "help", "verify") == shown(capsys, "verify", "--help")
-    assert shown(capsys, "--version") == f"flatfed {__version__}\n"
-
-
-def test_a_refusal_is_one_message(monkeypatch, capsys):
+def test_a_refusal_is_one_message(monkeypatch, call):
     def refuse(options):
         raise DataError("x.npz: is damaged")
 
     monkeypatch.setattr("flatfed.commands.check.run", refuse)
-    assert cli.main(["check"]) == 2
-    assert capsys.readouterr().err == "flatfed check: x.npz: is damaged\n"
+    assert call("check") == (2, "", "flatfed check: x.npz: is damaged\n")
 
 
-def test_an_interruption_is_said(monkeypatch, capsys):
-    def interrupt(options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("flatfed.commands.check.run", interrupt)
-    assert cli.main(["check"]) == 130
-    assert "interrupted" in capsys.readouterr().err
+HESSIAN = ("hessian", "run", "--dataset", "d", "--partition", "p", "--out", "o.json")
+NOT_JSON = "neither JSON nor a readable JSON file"
 
 
 @pytest.mark.parametrize(
-    ("argument", "words"),
+    ("words", "message"),
     [
-        ("nowhere.json", "neither JSON nor a readable JSON file: [Errno 2]"),
-        ('{"a": }', "neither JSON nor a readable JSON file: Expecting value"),
+        (("fetch", "--spec", "nowhere.json", *OUT), f"{NOT_JSON}: [Errno 2]"),
+        (("fetch", "--spec", '{"a": }', *OUT), f"{NOT_JSON}: Expecting value"),
+        (("fetch", "--spec", '{"a": ' * 100_000, *OUT), NOT_JSON),
+        (("fetch", "--spec", "list.json", *OUT), "expected a JSON object, not list"),
+        ((*HESSIAN, "--threads", "0"), "above 0"),
+        ((*HESSIAN, "--threads", "1.5"), "above 0"),
+        (("check", "--config", "list.json"), "list.json: expected keys with values, such as `scale: preview`, not a l"),
+        (("check", "--config", "list.json", "scale=preview"), "list.json: expected keys with values"),
     ],
+    ids=["no file", "no JSON", "nested deeply", "a list", "no thread", "half a thread", "no keys", "no keys again"],
 )
-def test_what_is_not_json_is_said(argument, words, capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["fetch", "--spec", argument, "--out", "data"])
-    assert end.value.code == 2
-    assert words in capsys.readouterr().err
+def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.json").write_text("[1]")
+    status, _, text = call(*words)
+    assert status == 2 and message in text
 
 
-def test_json_may_be_inline_or_in_a_file(tmp_path):
-    file = tmp_path / "spec.json"
-    file.write_text(json.dumps({"a": 1}))
-    for argument in ('{"a": 1}', str(file)):
-        assert parser().parse_args(["fetch", "--spec", argument, "--out", "x"]).spec == {"a": 1}
-
-
-def test_a_list_is_no_specification(tmp_path, capsys):
-    file = tmp_path / "spec.json"
-    file.write_text("[1]")
-    with pytest.raises(SystemExit):
-        cli.main(["fetch", "--spec", str(file), "--out", "x"])
-    assert re.search("expected a JSON object, not list", capsys.readouterr().err)
-
-
-@pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5"])
-def test_threads_are_counted_from_one(threads, capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["hessian", "run", "--dataset", "d", "--partition", "p", "--out", "o.json", "--threads", threads])
-    assert "above 0" in capsys.readouterr().err
-
-
-def called(script, *command, **more):
-    """Return what a bash ``script`` does in which $F is ``python -m flatfed``."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "F": f"{sys.executable} -m flatfed"}
-    return subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, **more
-    )
+def process(*command):
+    """Run a ``command`` in the repository, in which $F is ``python -m flatfed``."""
+    environment = {**os.environ, "PYTHONPATH": str(SRC), "F": f"{sys.executable} -m flatfed"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
-@pytest.mark.parametrize("command", ["--help", "plan --help", "status --scale paper", "plan --all 2>&1"])
-def test_a_reader_that_has_seen_enough_ends_a_command_quietly(command, reader):
-    done = called(f"$F {command} | {reader}; echo ${{PIPESTATUS[@]}} >&2")
-    said = done.stderr.splitlines()
-    assert len(said) == 1, done.stderr
-    statuses = said[0].split()
-    assert statuses[0] in ("141", "0") and statuses[1] == "0"
-    if reader == "true" and command.startswith(("status", "plan --all")):
-        assert statuses[0] == "141", "the reader was gone before the command could say a word"
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly(reader):
+    """A reader of no line is gone before the command prints its first; 141: the command ended on SIGPIPE."""
+    done = process("bash", "-c", f"$F status --scale paper | {reader}; echo ${{PIPESTATUS[@]}} >&2")
+    assert done.stderr in ("141 0\n", *(["0 0\n"] if reader != "true" else []))
 
 
 #: ``python -m flatfed plan --all``, interrupted when it is about to import the module that is named first.
 CTRL_C = """
 import os, runpy, signal, sys
-place = sys.argv[1]
+module = sys.argv[1]
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == place:
+        if name == module:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
@@ -137,30 +99,9 @@ runpy.run_module("flatfed", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("flatfed.cli", ""),
-        ("flatfed.commands.kinds", ""),  # before it is known which command
-        ("flatfed.commands.plan", "flatfed plan: interrupted\n"),
-        ("flatfed.commands.plan_measured", "flatfed plan: interrupted\n"),
-    ],
+    ("module", "message"), [("flatfed.cli", ""), ("flatfed.commands.plan", "flatfed plan: interrupted\n")]
 )
-def test_ctrl_c_leaves_no_trace(place, said):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", CTRL_C, place], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert (done.returncode, done.stderr) == (130, said)
-
-
-@pytest.mark.parametrize("given", [[], ["scale=preview"]])
-def test_a_configuration_that_is_a_list_is_none(given, tmp_path, capsys):
-    (tmp_path / "list.yaml").write_text("- scale\n- tables\n")
-    assert cli.main(["check", "--config", str(tmp_path / "list.yaml"), *given]) == 2
-    assert "list.yaml: expected keys with values, such as `scale: preview`, not a list" in capsys.readouterr().err
-
-
-def test_what_is_nested_too_deeply_is_not_json(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["fetch", "--spec", '{"a": ' * 100_000, "--out", "x"])
-    assert "neither JSON nor a readable JSON file" in capsys.readouterr().err
+def test_ctrl_c_leaves_no_trace(module, message):
+    """Also before the command is known."""
+    done = process(sys.executable, "-c", CTRL_C, module)
+    assert (done.returncode, done.stderr) == (130, message)

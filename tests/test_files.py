@@ -1,4 +1,4 @@
-"""Folders that cannot be written to are named with what to do, before anything is started."""
+"""Folders that cannot be written to are named before anything starts; a seal shows changed outputs of a job."""
 
 import os
 from pathlib import Path
@@ -9,23 +9,55 @@ from flatfed import files
 from flatfed.errors import FlatFedError
 
 
-def test_folders_that_can_be_made_are(tmp_path, monkeypatch):
+def test_folders_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files.check_writable([tmp_path, tmp_path / "a/b/c", Path("results/preview/runs")])
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("given", ["theirs", "theirs/a/b"])
-def test_a_folder_of_somebody_else_is_named(tmp_path, monkeypatch, given):
     (tmp_path / "theirs").mkdir()
-    monkeypatch.setattr(files.os, "access", lambda path, mode: path != tmp_path / "theirs")
-    with pytest.raises(FlatFedError, match=f"{tmp_path}/theirs: .*see `ls -ld` of the folder. Nothing was started"):
-        files.check_writable([tmp_path, tmp_path / given])
-
-
-def test_a_read_only_file_system_is_named(tmp_path, monkeypatch):
-    found = os.statvfs(tmp_path)
-    read_only = type("", (), {"f_flag": found.f_flag | os.ST_RDONLY})
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "access", lambda path, mode: path != tmp_path / "theirs")
+        for folder in ("theirs", "theirs/a/b"):
+            with pytest.raises(FlatFedError, match=f"{tmp_path}/theirs: .*see `ls -ld` of the folder. Nothing was sta"):
+                files.check_writable([tmp_path, tmp_path / folder])
+    read_only = type("", (), {"f_flag": os.statvfs(tmp_path).f_flag | os.ST_RDONLY})
     monkeypatch.setattr(files.os, "statvfs", lambda path: read_only)
     with pytest.raises(FlatFedError, match=f"^{tmp_path}: read-only file system; results"):
         files.check_writable([tmp_path / "results"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.write_bytes(b""),
+        lambda table: table.unlink(),
+        lambda table: (table.unlink(), table.mkdir()),
+        lambda table: table.with_name(".T1.seal").unlink(),
+        lambda table: table.with_name(".T1.seal").write_bytes(b"\xff"),
+        lambda table: table.with_name("run.json").write_text("another run"),
+    ],
+    ids=["emptied", "removed", "a folder", "no seal", "damaged seal", "another run"],
+)
+def test_changed_outputs_another_request_and_another_run_break_the_seal(tmp_path, change):
+    """A run that is copied over with an older time has another record."""
+    outputs, inputs = [tmp_path / "T1.csv", tmp_path / "T1.md"], [tmp_path / "run.json", tmp_path / "metrics.csv"]
+    for path in (*outputs, *inputs):
+        path.write_text(path.name)
+
+    def sealed(request="request"):
+        return files.are_sealed(outputs, request, map(str, inputs))
+
+    files.seal_outputs(outputs, "request", map(str, inputs))
+    assert {path.name for path in tmp_path.iterdir()} == {".T1.seal", "T1.csv", "T1.md", "run.json", "metrics.csv"}
+    inputs[1].write_text("the record has its digest")
+    assert sealed() and not sealed("other request")
+    change(outputs[1])
+    assert not sealed()
+
+
+def test_a_table_without_its_runs_keeps_its_seal(tmp_path):
+    table, record = tmp_path / "T1.csv", tmp_path / "run.json"
+    for path in (table, record):
+        path.write_text(path.name)
+    files.seal_outputs([table], "request", [str(record)])
+    record.unlink()
+    assert files.are_sealed([table], "request", [str(record)])

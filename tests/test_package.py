@@ -1,97 +1,82 @@
 """The frame: packaging that agrees with itself, and the house rules that can be checked by reading."""
 
-import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
 
-import pytest
 import yaml
 
-from repository import ROOT
+from flatfed import __version__
+from repository import ROOT, SRC
 
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 #: Name on PyPI -> name on conda-forge or bioconda, where they differ.
 CONDA = {"torch": "pytorch", "snakemake": "snakemake-minimal", "matplotlib": "matplotlib-base"}
 
+#: Packages that no job needs.
+NOT_FOR_JOBS = ["snakemake-minimal", "tqdm", "pytest", "pytest-xdist", "ruff"]
+NOT_FOR_JOBS += ["snakemake-executor-plugin-slurm", "snakefmt"]
+
 
 def split(requirement):
     """Return (name, bounds) of a requirement such as ``torch>=2.11,<2.15`` or ``pytorch >=2.11,<2.15``."""
-    start = next((i for i, character in enumerate(requirement) if character in "<>=! "), len(requirement))
-    return requirement[:start], requirement[start:].strip()
+    name, bounds = re.match(r"([^<>=! ]*)(.*)", requirement).groups()
+    return name, bounds.strip()
 
 
-def test_environment_has_the_packages_and_bounds_of_pyproject():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    pip = dict(map(split, wanted))
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    listed = [entry for entry in environment if isinstance(entry, str) and entry != "pip"]
-    from_pip = [entry for group in environment if isinstance(group, dict) for entry in group["pip"]]
-    assert from_pip.pop() == "-e .", "the command flatfed, of this clone"
-    conda = dict(map(split, listed)) | dict(map(split, from_pip))
-    assert conda.pop("python") == project["requires-python"]
-    assert conda == {CONDA.get(name, name): bounds for name, bounds in pip.items()}
-    assert all(bounds for bounds in pip.values())
+def environment(name):
+    """Return the packages of a conda environment, and those that pip installs there."""
+    *packages, from_pip = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))["dependencies"]
+    return packages, from_pip["pip"]
+
+
+def test_one_version_everywhere():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    newest = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)[1]
+    assert PROJECT["version"] == cited["version"] == newest == __version__
+
+
+def test_the_environments_have_the_packages_and_bounds_of_pyproject():
+    """Snakemake creates the jobs' from a copy in another folder, so that it cannot hold this clone's own package."""
+    pip = dict(map(split, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]))
+    packages, from_pip = environment("environment.yml")
+    assert from_pip[-1] == "-e .", "the command flatfed, of this clone"
+    conda = dict(split(entry) for entry in [*packages, *from_pip[:-1]] if entry != "pip")
+    assert conda.pop("python") == PROJECT["requires-python"]
+    assert conda == {CONDA.get(name, name): bounds for name, bounds in pip.items()} and all(conda.values())
+    of_jobs = [entry for entry in packages if split(entry)[0] not in NOT_FOR_JOBS]
+    assert environment("workflow/envs/jobs.yml") == (of_jobs, from_pip[:-1])
 
 
 def test_the_least_snakemake_reads_the_times_of_a_profile_as_minutes():
     """9.16 to 9.19 read them as seconds, and Slurm ends such jobs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (bounds,) = (split(entry)[1] for entry in project["dependencies"] if split(entry)[0] == "snakemake")
+    bounds = dict(map(split, PROJECT["dependencies"]))["snakemake"]
     assert tuple(map(int, re.match(r">=(\d+)\.(\d+)", bounds).groups())) >= (9, 20)
     least = re.search(r'min_version\("(\d+)\.(\d+)\.0"\)', (ROOT / "workflow/Snakefile").read_text())
     assert f">={'.'.join(least.groups())}," in bounds
 
 
-def test_the_jobs_environment_has_a_part_of_the_packages_with_the_same_bounds():
-    """Snakemake creates it from a copy in another folder, so that it cannot hold this clone's own package."""
-    whole, jobs = (
-        yaml.safe_load((ROOT / name).read_text())["dependencies"]
-        for name in ("environment.yml", "workflow/envs/jobs.yml")
-    )
-    (own,) = (entry["pip"] for entry in whole if isinstance(entry, dict))
-    rest = [entry for entry in whole if isinstance(entry, str) and entry not in jobs]
-    assert jobs == [*(entry for entry in whole if entry in jobs), {"pip": own[:-1]}]
-    outside = (
-        "snakemake-minimal",
-        "tqdm",
-        "pytest",
-        "pytest-xdist",
-        "ruff",
-        "snakemake-executor-plugin-slurm",
-        "snakefmt",
-    )
-    assert tuple(split(entry)[0] for entry in rest) == outside
+def test_imports_are_light():
+    code = """if True:
+        import sys
+        from flatfed import cli, gpus, models, plan
+        from flatfed.tables import cells
+        models.check_options("cnn", {})
+        sys.exit(not sys.modules.keys().isdisjoint({"torch", "pandas", "snakemake"}))"""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SRC)}, check=False)
+    assert done.returncode == 0
 
 
-@pytest.mark.parametrize("module", ["flatfed.cli", "flatfed.plan", "flatfed.gpus", "flatfed.tables.cells"])
-def test_import_is_light(module):
-    code = f"import sys, {module}; sys.exit(any(name in sys.modules for name in ('torch', 'pandas', 'snakemake')))"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
-def test_source_never_imports_snakemake_and_stays_short(path):
-    text = path.read_text()
-    names = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names.add(node.module.split(".")[0])
-    assert "snakemake" not in names
-    assert text.count("\n") <= 300
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "workflow").rglob("*.smk")), ids=lambda path: path.name)
-def test_rules_stay_short_and_hold_no_logic(path):
-    text = path.read_text()
-    assert text.count("\n") <= 300
-    assert "lambda" not in text
-    assert "run:" not in [line.strip() for line in text.splitlines()]
-    assert path.name == "private.smk" or not re.search(r"\b(workflow|shell|job|rules|snakemake)\b[\w.]*\._", text)
+def test_files_are_short_and_rules_hold_no_logic():
+    long, logic = [], r"lambda|^ *run:|\b(workflow|shell|job|rules|snakemake)\b[\w.]*\._"
+    for path in [*SRC.rglob("*.py"), *(ROOT / "workflow").rglob("*.smk")]:
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > 300:
+            long.append(path)
+        if path.suffix == ".smk":
+            found = {match[0] for match in re.finditer(logic, text, flags=re.M)}
+            assert path.name == "private.smk" or not found, (path, found)
+    assert long == []

@@ -53,13 +53,8 @@ def test_a_file_is_that_of_its_specification_and_wrong_ones_leave_it(tiny):
     assert len(partition.offsets) == 5 and partition.class_counts.sum() == 24
     assert partition.test.tolist() == list(range(24, 30))
     assert partition.spec["dataset_digest"] == datasets.load(tiny).digest
-    for wrong, message in (
-        ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),
-        ({"classes": 4}, "holds 3 classes, but the partition is of 4"),
-        ({"clients": 25}, "25 clients, but 'tiny' has 24 training images"),
-    ):
-        with pytest.raises(DataError, match=message):
-            make(tiny, {**IID, **wrong})
+    with pytest.raises(DataError, match="holds dataset 'tiny', but the partition is of 'other'"):
+        make(tiny, {**IID, "dataset": "other"})
     assert path.read_bytes() == first
 
 
@@ -77,22 +72,27 @@ def test_altered_labels_are_not_partitioned(tiny, tmp_path):
     partitions.check(partition, datasets.load(tiny), path)
 
 
+def swapped(indices):
+    return indices[[1, 0, *range(2, len(indices))]]
+
+
+#: Array -> its edit.
 EDITS = {
-    "indices": lambda arrays: {"indices": arrays["indices"][[1, 0, *range(2, 24)]]},
-    "test": lambda arrays: {"test": np.arange(6)},
-    "class_counts": lambda arrays: {"class_counts": arrays["class_counts"][:, ::-1]},
-    "spec": lambda arrays: {"spec": np.array(str(arrays["spec"]).replace('"seed": 1', '"seed": 2'))},
-    "another array": lambda arrays: {"more": np.zeros(1)},
-    "the seal": lambda arrays: {"sha256": np.zeros(3)},
+    "indices": swapped,
+    "test": lambda test: np.arange(len(test)),
+    "class_counts": np.fliplr,
+    "spec": lambda spec: np.array(str(spec).replace('"seed": 1', '"seed": 2')),
+    "sha256": lambda seal: np.zeros(3),
+    "more": lambda _: np.zeros(1),
 }
 
 
-@pytest.mark.parametrize("edit", [*EDITS, None])
-def test_a_sealed_partition_that_was_edited_or_cut_is_refused(edit, tiny):
+@pytest.mark.parametrize("array", [*EDITS, None])
+def test_a_sealed_partition_that_was_edited_or_cut_is_refused(array, tiny):
     path, _ = make(tiny, IID)
-    arrays = dict(np.load(path))
-    if edit:
-        np.savez(path, **{**arrays, **EDITS[edit](arrays)})
+    if array:
+        arrays = dict(np.load(path))
+        np.savez(path, **{**arrays, array: EDITS[array](arrays.get(array))})
     else:
         path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match=r"part\.npz: cannot be read as a partition .*; delete it to rebuild it"):
@@ -108,23 +108,23 @@ def test_a_partition_of_before_the_seals_is_the_same(tiny):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("array", "edit", "message"),
     [
-        (EDITS["test"], "test is not the test images of its dataset"),
-        (lambda arrays: {"indices": arrays["indices"] + 3}, "indices contains an image that is not for training"),
-        (lambda arrays: {"indices": arrays["indices"] - 30}, "indices contains an image that is not for training"),
-        (lambda arrays: {"indices": (arrays["indices"] + 1) % 24}, "class_counts are not those of the labels"),
-        (EDITS["class_counts"], "class_counts are not those of the labels"),
-        (lambda arrays: {"offsets": arrays["offsets"] + 1}, "offsets do not fit its 24 indices"),
-        (lambda arrays: {"offsets": np.array([0, 0, 12, 18, 24])}, "offsets do not fit its 24 indices"),
-        (lambda arrays: {"class_counts": arrays["class_counts"] + 1}, "class_counts do not fit its 4 clients"),
-        (lambda arrays: {"spec": np.array("{")}, "cannot be read"),
+        ("test", EDITS["test"], "test is not the test images of its dataset"),
+        ("indices", lambda array: array + 3, "indices contains an image that is not for training"),
+        ("indices", lambda array: array - 30, "indices contains an image that is not for training"),
+        ("indices", lambda array: (array + 1) % 24, "class_counts are not those of the labels"),
+        ("offsets", lambda array: array + 1, "offsets do not fit its 24 indices"),
+        ("offsets", lambda array: np.array([0, 0, 12, 18, 24]), "offsets do not fit its 24 indices"),
+        ("class_counts", lambda array: array + 1, "class_counts do not fit its 4 clients"),
+        ("class_counts", np.fliplr, "class_counts are not those of the labels"),
+        ("spec", lambda array: np.array("{"), "cannot be read"),
     ],
 )
-def test_an_old_partition_is_compared_with_its_data(change, message, tiny):
+def test_an_old_partition_is_compared_with_its_data(array, edit, message, tiny):
     path, _ = make(tiny, {**IID, "seed": 2})
     arrays = without_seal(path)
-    np.savez(path, **{**arrays, **change(arrays)})
+    np.savez(path, **{**arrays, array: edit(arrays[array])})
     with pytest.raises(DataError, match=f"part.npz: {message}.*; delete it to rebuild it"):
         partitions.check(partitions.load(path), datasets.load(tiny), "part.npz")
 
@@ -141,15 +141,12 @@ def test_the_domain_left_out_is_the_test_set(office):
 @pytest.mark.parametrize("spec", [LEAVE_OUT, DIRICHLET], ids=["domain", "dirichlet"])
 def test_client_test_images_follow_the_clients_labels(office, spec):
     labels, (_, plain) = datasets.load(office).labels, make(office, spec)
-    assert plain.client_test is None
-    for count in (1, 7, 13):
-        _, partition = make(office, {**spec, "client_test": count})
-        assert partition.digest != plain.digest
-        assert np.array_equal(plain.indices, partition.indices), "the deal itself stays as it is"
-        for client, drawn in enumerate(partition.client_test):
-            assert len(drawn) == count and np.isin(drawn, partition.test).all()
-            share = count * partition.class_counts[client] / partition.class_counts[client].sum()
-            assert (np.abs(np.bincount(labels[drawn], minlength=4) - share) < 1).all()
+    _, partition = make(office, {**spec, "client_test": 7})
+    assert plain.client_test is None and partition.digest != plain.digest
+    assert np.array_equal(plain.indices, partition.indices), "the deal itself stays as it is"
+    for counts, drawn in zip(partition.class_counts, partition.client_test, strict=True):
+        assert len(drawn) == 7 and np.isin(drawn, partition.test).all()
+        assert (np.abs(np.bincount(labels[drawn], minlength=4) - 7 * counts / counts.sum()) < 1).all()
 
 
 def test_shares_of_client_test_images_by_hand():
@@ -173,9 +170,8 @@ def test_client_test_draws_are_with_replacement_and_each_clients_own():
 
 
 def test_wrong_numbers_and_classes_of_client_test_images_are_refused(office):
-    for count, message in ((0, "expected at least 1"), (2.5, "expected a whole num"), (99, "99 for each client, more")):
-        with pytest.raises(DataError, match=f"client_test: {message}|client_test: .*; {message}"):
-            make(office, {**LEAVE_OUT, "client_test": count})
+    with pytest.raises(DataError, match="client_test: 99 for each client, more"):
+        make(office, {**LEAVE_OUT, "client_test": 99})
     assert not (office.parent / "part.npz").exists()
     with pytest.raises(DataError, match="clients train on class 2, but no test image is of it"):
         draw_client_test(np.array([0, 1, 2, 0, 1]), [np.arange(3)], np.array([3, 4]), 2, 1)
@@ -214,11 +210,10 @@ def test_every_client_gives_up_its_share_and_keeps_the_rest_in_order():
 
 def test_validation_is_drawn_by_the_seed_and_for_each_client_by_itself():
     parts = np.split(np.arange(200), 4)
-    one, again, other = (hold_out(dealt(parts), LABELS, 0.2, seed).validation for seed in (1, 1, 2))
-    assert one.tolist() == again.tolist() != other.tolist()
-    fewer = hold_out(dealt(parts[:2]), LABELS, 0.2, seed=1).validation
-    assert fewer.tolist() == [image for image in one if image < 100]
-    assert len({tuple(one[one // 50 == client] % 50) for client in range(4)}) == 4
+    first, again, other = (hold_out(dealt(parts), LABELS, 0.2, seed).validation.tolist() for seed in (1, 1, 2))
+    assert first == again != other and len({tuple(image % 50 for image in first[k : k + 10]) for k in (0, 10, 20)}) == 3
+    fewer = hold_out(dealt(parts[:2]), LABELS, 0.2, seed=1).validation.tolist()
+    assert fewer == [image for image in first if image < 100]
 
 
 def test_an_image_of_several_clients_is_held_out_of_all():

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file, save_file
 
 import made
 from flatfed import cli, models, plan
 from flatfed.algorithms._layout import Layout
-from flatfed.engine.weights import Weights, initial_model
+from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
 from flatfed.models import pretrained
 from flatfed.plan import run_specs
 from flatfed.runs.paths import Paths
-from repository import ROOT
 
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
 NAME = "vit_b32-small"
@@ -35,8 +33,8 @@ def theirs(monkeypatch):
     return found.eval()
 
 
-def built(classes=7, shape=(3, 8, 8)):
-    model = models.build("vit_b32", shape, classes, SMALL)
+def built(shape=(3, 8, 8)):
+    model = models.build("vit_b32", shape, 7, SMALL)
     return model, models.initial_weights(model, torch.Generator().manual_seed(1))
 
 
@@ -63,16 +61,14 @@ def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_
     channels = {"mean": [0.5] * 3, "std": [0.25] * 3}
     model = {"name": "vit_b32", "options": SMALL, "weights": NAME}
     config = made.config({"dataset": {"shape": [3, 8, 8], "classes": 4, **channels}, "model": model})
-    rows, path = [], tmp_path / "out.safetensors"
-    for seed in (5, 5, 6):
-        weights = Weights(*initial_model(config.changed(seed=seed), path), torch.device("cpu"), torch.float64)
-        rows.append(weights.layout.views(weights.initial))
+    models_drawn = [initial_model(config.changed(seed=seed), tmp_path / "out.safetensors") for seed in (5, 5, 6)]
+    first, again, other = (Layout.of(model).views(row) for model, row in models_drawn)
     for name, value in theirs.state_dict().items():
+        assert torch.equal(first[name], again[name])
         if name.startswith("heads."):
-            assert len(rows[0][name]) == 4 and rows[0][name].any()
-            assert torch.equal(rows[0][name], rows[1][name]) and not torch.equal(rows[0][name], rows[2][name])
+            assert len(first[name]) == 4 and first[name].any() and not torch.equal(first[name], other[name])
         else:
-            assert torch.equal(rows[0][name], value.double()) and torch.equal(rows[2][name], value.double())
+            assert torch.equal(first[name], value) and torch.equal(other[name], value)
 
 
 def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_path):
@@ -102,15 +98,16 @@ def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_p
 
 
 def test_what_cannot_be_had_is_said(tmp_path, monkeypatch):
-    with pytest.raises(ConfigError, match="unknown weights 'vit-imagenet'; did you mean 'vit_b32-imagenet'"):
-        pretrained.make("vit-imagenet", tmp_path / "out")
-
     def refused(*_args, **_kwargs):
         raise OSError("network is unreachable")
 
     monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", refused)
-    with pytest.raises(DataError, match=r"could not download https://.*vit_b_32.*--checkpoint FILE --out \S+/out"):
-        pretrained.make("vit_b32-imagenet", tmp_path / "out")
+    for name, error, message in (
+        ("vit-imagenet", ConfigError, "unknown weights 'vit-imagenet'; did you mean 'vit_b32-imagenet'"),
+        ("vit_b32-imagenet", DataError, r"could not download https://.*vit_b_32.*--checkpoint FILE --out \S+/out"),
+    ):
+        with pytest.raises(error, match=message):
+            pretrained.make(name, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
@@ -127,16 +124,18 @@ WEIGHTS = "preview.model.weights: "
     ],
 )
 def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, model, message):
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    protocol = tmp_path / "config/protocols/fedsmoo-cifar10.yaml"
-    written = protocol.read_text(encoding="utf-8")
-    protocol.write_text(written.replace("model: {name: cnn_tiny}", f"model: {model}"), encoding="utf-8")
+    made.edited(
+        tmp_path,
+        "protocols/fedsmoo-cifar10.yaml",
+        lambda content: content["preview"].update(model=yaml.safe_load(model)),
+    )
     if message:
         with pytest.raises(ConfigError, match=message):
             plan.load(tmp_path).check()
         return
-    found = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
-    run = run_specs.run(found, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
-    assert run.config.model.weights == "vit_b32-imagenet"
-    assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"
-    assert run_specs.run(found, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.model.weights is None
+    experiment = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
+    preview, paper = (
+        run_specs.run(experiment, scale, "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1) for scale in ("preview", "paper")
+    )
+    assert preview.config.model.weights == "vit_b32-imagenet" and paper.config.model.weights is None
+    assert preview.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"

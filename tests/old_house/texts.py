@@ -37,12 +37,8 @@ def read(checkout: Path, *question: str) -> Any:
 def all_texts(checkout: Path) -> dict[str, Any]:
     """Return all jobs and messages of ``checkout``."""
     with ThreadPoolExecutor(2) as pool:
-        planned = [pool.submit(read, checkout, "jobs", scale) for scale in SCALES]
-        said = pool.submit(read, checkout, "messages", "1")
-    return {
-        "jobs": {scale: job.result() for scale, job in zip(SCALES, planned, strict=True)},
-        "messages": said.result(),
-    }
+        *planned, said = pool.map(lambda q: read(checkout, *q), [*(("jobs", s) for s in SCALES), ("messages", "1")])
+    return {"jobs": dict(zip(SCALES, planned, strict=True)), "messages": said}
 
 
 def digest(text: str) -> str:
@@ -85,14 +81,14 @@ def split(rule: str, output: str) -> tuple[str, str]:
     return "/".join(parts[:end]), "/".join(parts[end:])
 
 
-def messages(checkout: Path, step: int = 1) -> dict[str, dict[str, str]]:
+def messages(checkout: Path, step: str = "1") -> dict[str, dict[str, str]]:
     """Return kind -> mistake -> message, for each ``step``-th entry of tests/config/mistakes.py."""
     sys.path[:0] = [str(checkout / "tests" / part) for part in ("config", "")]
     import mistakes
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         texts = {
-            kind: {key(name): message(*call) for name, call in list(calls.items())[::step]}
+            kind: {key(name): message(*call) for name, call in list(calls.items())[:: int(step)]}
             for kind, calls in calls_of(mistakes, checkout).items()
         }
         places = {str(Path.cwd()): "<here>", str(checkout): "<checkout>"}
@@ -186,14 +182,8 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
 
 def main(checkout: str, *question: str) -> None:
     """Print the answer to ``question``, or all texts, as JSON."""
-    root = Path(checkout).resolve()
-    match question:
-        case ("jobs", scale):
-            answer = jobs(root, scale)
-        case ("messages", step):
-            answer = messages(root, int(step))
-        case _:
-            answer = all_texts(root)
+    kind, *arguments = question or ("all",)
+    answer = {"jobs": jobs, "messages": messages, "all": all_texts}[kind](Path(checkout).resolve(), *arguments)
     print(json.dumps(answer, indent=0, ensure_ascii=True))
 
 

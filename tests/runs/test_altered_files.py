@@ -1,6 +1,14 @@
-"""Files that were altered stop a training before its first round, or whatever would read them; mended, it runs."""
+"""Altered, wrong and cut files in right places: each is refused by name before a number of it is used.
+
+What was there stays. The runs are real ones, of two rounds. Figures: tests/figures/test_outputs_refused.py.
+"""
+
+from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,107 +16,215 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file
+from flatfed.data import partition
 from flatfed.errors import DataError
-from flatfed.files import SEAL, digest_arrays, read_json, write_json
+from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_json
+from flatfed.plan.number import Number
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
+from flatfed.runs.tuning_choice import Point, TuningChoice
+from flatfed.tables import cells, reported_runs, search
 from flatfed.tables.readings import read_history
 from harness import description, write_problem
 
-DATA = "/data: the arrays are not those of dataset.json; delete the folder to fetch it again"
-UNREADABLE = "; delete the folder to fetch it again"
+RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
+METRICS, RECORD, MODEL = RUN / "metrics.csv", RUN / "run.json", RUN / "model.safetensors"
+IMAGES, LABELS, MANIFEST = (Path("data", name) for name in ("images.npy", "labels.npy", "dataset.json"))
+DEALT, OF_BASE = Path("partition.npz"), Path("of_base.npz")
+DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "sampler": "keyed"}
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    """A problem, another one of the same labels, FedAvg's and FedSAM's finished runs on the first, other partitions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("altered"))
+        write_problem(Path())
+        write_problem(Path("elsewhere"))
+        images = np.load("elsewhere/data/images.npy")
+        images[0] += 1
+        np.save("elsewhere/data/images.npy", images)
+        digest = digest_arrays(images=images, labels=np.load(LABELS))
+        write_json("elsewhere/data/dataset.json", {**read_json(MANIFEST), "digest": digest})
+        for seed, file in ((3, DEALT), (3, OF_BASE), (4, "partition4.npz"), (3, "elsewhere/partition.npz")):
+            partition.make({**DEAL, "seed": seed}, Path(file).parent / "data", file)
+        for folder in (RUN, OTHER):
+            train(folder, folder)
+        yield Path.cwd()
 
 
 @pytest.fixture
-def problem(tmp_path):
-    write_problem(tmp_path)
-    (tmp_path / "run.json").write_text(json.dumps(description("fedavg", precision="float32", rounds=2)))
+def here(problem, tmp_path, monkeypatch):
+    shutil.copytree(problem, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    for name in ("cell.json", "choice.json", "hessian.json"):
+        Path(name).write_text("what was there before")
     return tmp_path
 
 
-def call(command, problem, *more):
-    """Call the command; return its exit status."""
-    data = ["--dataset", str(problem / "data"), "--partition", str(problem / "partition.npz")]
-    return cli.main([command, *more, *data, "--device", "cpu"])
+def described(folder: Path) -> dict:
+    return description(folder.parts[-2], rounds=2, precision="float32", partition=DEAL)
 
 
-def train(problem):
-    return call("train", problem, "--run", str(problem / "run.json"), "--out", str(problem / "out"))
+def cell(base: Path | None = None) -> None:
+    """Make the cell of FedAvg's run, against that in ``base`` if one is given."""
+    number = {
+        "table": "t", "column": "c", "row": "fedavg", "scale": "paper", "metric": "rounds_to_target", "unit": "rounds",
+        "target": 0.01, "window": 1, "rounds": 2, "seed": 3, "runs": (made.requested(RUN, described(RUN), DEALT),),
+    }  # fmt: skip
+    if base is not None:
+        number |= {"relative": "difference", "base": "fedsam"}
+        number |= {"base_runs": (made.requested(base, described(OTHER), OF_BASE),)}
+    write_json("cell.json", asdict(cells.summarise([Number(**number)])))
 
 
-def flip(path, place=-8):
+def base_row() -> None:
+    cell(OTHER)
+
+
+def report() -> None:
+    reported_runs.read(made.requested(RUN, described(RUN)))
+
+
+def choose() -> None:
+    point = Point(values={"learning_rate": 0.2}, run=str(RUN), description_digest=digest_json(described(RUN)))
+    ids = {"scale": "preview", "protocol": "problem", "split": "test", "row": "fedavg", "seed": 3}
+    choice = TuningChoice(**ids, validation=0.1, grid={"learning_rate": [0.2]}, window=1, points=[point])
+    search.make(choice, [made.requested(RUN, described(RUN))], "choice.json")
+
+
+class RefusedError(Exception):
+    """A command said why, and did nothing."""
+
+
+def command(*words: object) -> None:
+    """Call a command that reads the run's folder; a refusal is raised, so that all readers refuse alike."""
+    if cli.main([str(word) for word in (*words, "--dataset", "data", "--device", "cpu")]) != 0:
+        raise RefusedError
+
+
+def surface() -> None:
+    command("surface", RUN, "--partition", DEALT, "--grid", 3, "--out", "surface.npz")
+
+
+def hessian() -> None:
+    command("hessian", RUN, "--partition", DEALT, "--out", "hessian.json")
+
+
+def rerun() -> None:
+    command("rerun", RUN, "--out", "again")
+
+
+def train(run: Path = RUN, out: Path = Path("fresh")) -> None:
+    Path("spec.json").write_text(json.dumps(described(run)))
+    command("train", "--run", "spec.json", "--partition", DEALT, "--out", out)
+
+
+#: Not `choose`, which needs a validation part.
+READERS = (cell, base_row, report, surface, hessian, rerun, train)
+
+
+def edit_record() -> None:
+    RECORD.write_text(RECORD.read_text().replace('"learning_rate": 0.2', '"learning_rate": 0.3'))
+
+
+def edit_manifest() -> None:
+    write_json(MANIFEST, {**read_json(MANIFEST), "digest": "0" * 64})
+
+
+def copied(source: Path | str, path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+        shutil.copytree(source, path)
+    else:
+        shutil.copy(source, path)
+
+
+def other_data() -> None:
+    copied("elsewhere/data", Path("data"))
+    copied("elsewhere/partition.npz", DEALT)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: 2 * path.stat().st_size // 3])
+
+
+def flip(path: Path, byte: int = -8) -> None:
     content = bytearray(path.read_bytes())
-    content[place] ^= 1
+    content[byte] ^= 1
     path.write_bytes(content)
 
 
-def cut(path):
-    path.write_bytes(path.read_bytes()[:-7])
+def edit(sealed: bool = False, **changes) -> None:
+    """Edit arrays of the partition: one of before the seals, or keep its seal."""
+    arrays = {name: array for name, array in np.load(DEALT).items() if sealed or name != "sha256"}
+    np.savez(DEALT, **{**arrays, **{name: change(arrays[name]) for name, change in changes.items()}})
 
 
-def another_label(path):
-    labels = np.load(path)
-    labels[0] = (labels[0] + 1) % 3
-    np.save(path, labels)
+NOT_WRITTEN, CHANGED = "{}: is not the file that run.json", f"{RECORD}: was changed after it was written"
+METRICS_NOT_WRITTEN, MODEL_NOT_WRITTEN = NOT_WRITTEN.format(METRICS), NOT_WRITTEN.format(MODEL)
+OTHER_RUN = f'{RECORD}: not the requested run: algorithm is "fedsam", here'
+OTHER_SEED, NO_RECORD = "seed is 4, the run has 3", f"{RECORD}: not the record of a run"
+ARRAYS = "data: the arrays are not those of dataset.json; delete the folder to fetch it again"
+UNREADABLE, REBUILD = "; delete the folder to fetch it again", "delete it to rebuild it"
+BROKEN_SEAL = "changed after it was written: its sha256 is not"
+COUNTS = "class_counts are not those of the labels"
+
+#: Alteration -> (the function that makes it, message, readers that refuse).
+ALTERATIONS = {
+    "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, report, choose, rerun)),
+    "cut metrics": (lambda: cut(METRICS), METRICS_NOT_WRITTEN, (cell,)),
+    "swapped metrics": (lambda: copied(OTHER / "metrics.csv", METRICS), METRICS_NOT_WRITTEN, (rerun,)),
+    "edited record": (edit_record, CHANGED, (cell, report, choose, surface, hessian)),
+    "cut record": (lambda: cut(RECORD), NO_RECORD, (report,)),
+    "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, report, choose)),
+    "swapped model": (lambda: copied(OTHER / "model.safetensors", MODEL), MODEL_NOT_WRITTEN, (surface,)),
+    "cut model": (lambda: cut(MODEL), MODEL_NOT_WRITTEN, (hessian,)),
+    "other partition": (lambda: copied("partition4.npz", DEALT), OTHER_SEED, (cell, train, surface, hessian)),
+    "the base's partition": (lambda: copied("partition4.npz", OF_BASE), OTHER_SEED, (base_row,)),
+    "other data of a run": (other_data, "was trained on other data", (cell,)),
+    "other data of a model": (other_data, "not the dataset of", (surface, hessian)),
+    "other data of a rerun": (other_data, "not the dataset that the run was trained", (rerun,)),
+    "data without partition": (lambda: copied("elsewhere/data", Path("data")), "made from other data", (train,)),
+    "edited image": (lambda: flip(IMAGES), ARRAYS, (train, surface)),
+    "cut images": (lambda: cut(IMAGES), UNREADABLE, (train,)),
+    "no images": (lambda: IMAGES.unlink(), UNREADABLE, (train,)),
+    "edited label": (lambda: flip(LABELS), ARRAYS, (train, hessian)),
+    "cut labels": (lambda: cut(LABELS), UNREADABLE, (train,)),
+    "edited manifest": (edit_manifest, "made from other data than", (train,)),
+    "cut manifest": (lambda: cut(MANIFEST), UNREADABLE, (train,)),
+    "cut partition": (lambda: cut(DEALT), REBUILD, (train, surface)),
+    "damaged partition": (lambda: flip(DEALT, 200), REBUILD, (train,)),
+    "edited sealed partition": (lambda: edit(sealed=True, class_counts=np.fliplr), BROKEN_SEAL, (train,)),
+    "edited indices": (lambda: edit(indices=np.flip), COUNTS, (train,)),
+    "edited test images": (lambda: edit(test=lambda test: test - test.min()), "test is not the test images", (train,)),
+    "edited counts": (lambda: edit(class_counts=np.fliplr), COUNTS, (train,)),
+}
+CASES = [
+    pytest.param(alter, message, reader, id=f"{name}-{reader.__name__}")
+    for name, (alter, message, readers) in ALTERATIONS.items()
+    for reader in readers
+]
 
 
-def sealed(path):
-    """Seal a partition as ``flatfed partition`` does."""
-    arrays = dict(np.load(path))
-    np.savez(path, **arrays, sha256=np.array(digest_arrays(**arrays)))
+def test_what_was_not_altered_is_read(here):
+    for reader in READERS:
+        reader()
+    assert json.loads(Path("cell.json").read_text())["status"] == "ok"
 
 
-def edit(**changes):
-    """Return a function that edits arrays of a partition and keeps its seal, if any."""
+@pytest.mark.parametrize(("alter", "message", "reader"), CASES)
+def test_an_altered_file_is_refused_by_name_and_nothing_is_lost(here, capsys, alter, message, reader):
+    def contents():
+        return {path: path.read_bytes() for path in here.rglob("*") if path.is_file() and path.name != "spec.json"}
 
-    def change(path):
-        arrays = dict(np.load(path))
-        np.savez(path, **{**arrays, **{name: edited(arrays[name]) for name, edited in changes.items()}})
-
-    return change
-
-
-def other_digest(path):
-    write_json(path, {**read_json(path), "digest": "0" * 64})
-
-
-@pytest.mark.parametrize(
-    ("file", "damage", "words"),
-    [
-        ("data/images.npy", flip, DATA),
-        ("data/images.npy", cut, UNREADABLE),
-        ("data/labels.npy", another_label, DATA),
-        ("data/labels.npy", cut, UNREADABLE),
-        ("data/dataset.json", other_digest, "made from other data than"),
-        ("data/dataset.json", cut, UNREADABLE),
-        ("data/images.npy", lambda path: path.unlink(), UNREADABLE),
-        ("partition.npz", cut, "delete it to rebuild it"),
-        ("partition.npz", lambda path: flip(path, 200), "delete it to rebuild it"),
-        ("partition.npz", edit(indices=lambda array: array[::-1]), "class_counts are not those of the labels"),
-        ("partition.npz", edit(test=lambda array: array - array.min()), "test is not the test images"),
-        ("partition.npz", edit(class_counts=lambda array: array[:, ::-1]), "class_counts are not those of the labels"),
-    ],
-)
-def test_a_training_refuses_and_says_what_to_do(problem, capsys, file, damage, words):
-    path = problem / file
-    whole = path.read_bytes()
-    damage(path)
-    assert train(problem) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("flatfed train: ") and words in said and "Traceback" not in said
-    assert not (problem / "out").exists()
-    path.write_bytes(whole)
-    assert train(problem) == 0
-
-
-def test_a_training_refuses_an_edited_sealed_partition(problem, capsys):
-    path = problem / "partition.npz"
-    sealed(path)
-    content = path.read_bytes()
-    edit(class_counts=lambda array: array[:, ::-1])(path)
-    assert train(problem) == 2 and "changed after it was written: its sha256 is not" in capsys.readouterr().err
-    path.write_bytes(content)
-    assert train(problem) == 0
+    alter()
+    before = contents()
+    with pytest.raises(Exception) as refusal:
+        reader()
+    text = capsys.readouterr().err if refusal.type is RefusedError else str(refusal.value)
+    assert message in text and "Traceback" not in text and len(text.strip().splitlines()) == 1, text
+    assert contents() == before, "what was there is there, and nothing new"
 
 
 def write_landscape(path):
@@ -117,17 +233,11 @@ def write_landscape(path):
     landscape_file.write(path, landscape_file.Landscape(about, axis, axis, values, values))
 
 
-def change(path, seal, changes):
-    """Edit a file of JSON or arrays; without ``changes``, take its ``seal`` away."""
-    if path.suffix == ".json":
-        content = read_json(path)
-    else:
-        with np.load(path, allow_pickle=False) as file:
-            content = dict(file)
-    assert seal in content
-    content |= changes
-    if not changes:
-        del content[seal]
+def change(path, changes, without=()):
+    """Edit a file of JSON or arrays, and take keys away."""
+    content = read_json(path) if path.suffix == ".json" else dict(np.load(path))
+    assert content.keys() >= {*without}
+    content = {key: value for key, value in (content | changes).items() if key not in without}
     write_json(path, content) if path.suffix == ".json" else np.savez_compressed(path, **content)
 
 
@@ -148,7 +258,7 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
     path.parent.mkdir(parents=True)
     write(path)
     read(path)
-    change(path, seal, changes if edited else {})
+    change(path, changes) if edited else change(path, {}, [seal])
     with pytest.raises(DataError, match=rf"{name}: .*{seal}.*; (delete it|rebuild it|restore the original file)"):
         read(path)
 
@@ -156,8 +266,7 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
 def test_a_surface_of_before_the_seals_is_refused(tmp_path):
     path = tmp_path / "surface.npz"
     write_landscape(path)
-    change(path, "sha256", {"format": np.array(2)})
-    change(path, "sha256", {})
+    change(path, {"format": np.array(2)}, ["sha256"])
     with pytest.raises(DataError, match="format 2, but 3 is known"):
         landscape_file.read(path)
 

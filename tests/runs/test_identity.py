@@ -54,14 +54,3 @@ def test_what_decides_it_is_named(tmp_path, change, said):
     with pytest.raises(DataError, match=r"seed1/run\.json: not the requested run: ") as problem:
         made.requested(folder, WHOLE).read_record()
     assert said in str(problem.value)
-
-
-def test_a_partition_of_another_assignment_is_refused():
-    then = {**DEAL, "assignment": "permutation", "seed": 3}
-    permutation, different = (
-        made.config({"partition": {**DEAL, "assignment": assignment}, "seed": 3})
-        for assignment in ("permutation", "different_classes")
-    )
-    identity.check_partition("p.npz", then, permutation)
-    with pytest.raises(DataError, match='assignment is "permutation", the run has "different_classes"'):
-        identity.check_partition("p.npz", then, different)

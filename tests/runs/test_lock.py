@@ -1,18 +1,28 @@
-"""One process to a run folder: the second stops and says what to do, a dead one's file stops nobody."""
+"""One process to a run folder: a training waits for another one and takes what it finishes; other commands stop.
 
+The file of a dead process stops nobody.
+"""
+
+import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
+from flatfed import cli
+from flatfed.engine.job.train import train as train_without_lock
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
+from flatfed.runs.run_config import RunConfig
+from harness import description, write_problem
 from repository import SRC
 
 HOLD = "from flatfed.runs import lock\nwith lock.held('run'):\n    print(flush=True)\n    input()"
@@ -27,47 +37,34 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def other(folder):
     """Another process, which holds the lock."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD],
-        cwd=folder.parent,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout.readline() == b"\n"
-    yield process
-    process.kill()
-    process.communicate()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    with subprocess.Popen([sys.executable, "-c", HOLD], cwd=folder.parent, env=environment, **pipes) as process:
+        assert process.stdout.readline() == b"\n"
+        yield process
+        process.kill()
 
 
 def test_the_second_stops_and_says_who_is_there_and_what_to_do(folder, other):
     with pytest.raises(FlatFedError) as refused, lock.held(folder):
         pass
     who = rf"process {other.pid} on {re.escape(socket.gethostname())}, since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d"
-    assert re.search(who, str(refused.value))
-    assert str(folder) in str(refused.value)
-    assert "Wait until it is done, or end it" in str(refused.value)
-    assert "the same command then goes on. Nothing was changed" in str(refused.value)
+    remedy = "Wait until it is done, or end it .* the same command then goes on. Nothing was changed"
+    assert re.match(rf"{folder}: .*{who}.*{remedy}", str(refused.value))
     other.communicate(b"\n")
     with lock.held(folder):
-        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} on ")
-    assert not folder.parent.joinpath("run").exists() or not list(folder.iterdir())
+        pass
+    assert not folder.exists() or not list(folder.iterdir())
 
 
-def test_a_killed_process_s_file_stops_nobody(folder, other):
-    other.send_signal(signal.SIGKILL)
-    other.wait()
-    assert (folder / lock.NAME).read_text().startswith(f"process {other.pid} ")
-    with lock.held(folder):
-        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} ")
-    assert not (folder / lock.NAME).exists()
-
-
-def test_one_that_is_just_going_is_waited_for(folder, other, monkeypatch):
+def test_one_that_is_just_going_is_waited_for_and_its_file_stops_nobody(folder, other, monkeypatch):
     monkeypatch.setattr(lock, "PATIENCE", 60.0)
     monkeypatch.setattr(lock.time, "sleep", lambda seconds: other.kill())
+    assert (folder / lock.NAME).read_text().startswith(f"process {other.pid} ")
     with lock.held(folder):
         assert other.wait() == -signal.SIGKILL
+        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} ")
+    assert not (folder / lock.NAME).exists()
 
 
 def test_a_file_that_its_holder_removes_meanwhile_is_no_lock(folder, monkeypatch):
@@ -105,10 +102,112 @@ def test_a_file_system_without_locks_is_named_and_does_not_stop_the_run(folder, 
     assert f"{folder / '.lock'}: no locks on this file system" in capsys.readouterr().err
 
 
-def test_a_folder_of_somebody_else_is_an_error_that_the_command_explains(folder, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder / ".lock"))
+FILES = {"metrics.csv", "model.safetensors", "run.json"}
+PLACE = ("--run", "run.json", "--dataset", "data", "--partition", "partition.npz", "--out", "out")
+TRAIN = ["train", *PLACE, "--device", "cpu"]
 
-    monkeypatch.setattr(lock.os, "open", refuse)
-    with pytest.raises(PermissionError), lock.held(folder):
-        pass
+
+def spec(**changes):
+    return description("fedavg", precision="float32", rounds=2, **changes)
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    """The run folder of a training in the current folder; a waiting training prints a line at each attempt."""
+    write_problem(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(spec()))
+    monkeypatch.chdir(tmp_path)
+    for seconds in ("PATIENCE", "NOTICES"):
+        monkeypatch.setattr(lock, seconds, 0.0)
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def train_while_held(out, monkeypatch):
+    """Yield a function that trains while another holds the lock; after two attempts, this one ``happens`` and ends."""
+
+    def train(happens):
+        attempts = iter((False, True))
+        with contextlib.ExitStack() as other, monkeypatch.context() as patch:
+
+            def sleep(seconds):
+                if next(attempts):
+                    patch.undo()
+                    happens()
+                    other.close()
+
+            patch.setattr(lock.time, "sleep", sleep)
+            other.enter_context(lock.held("out"))
+            return cli.main(TRAIN)
+
+    return train
+
+
+def finish(**changes):
+    """Train the run, with changed settings, without a lock."""
+    train_without_lock(RunConfig(**spec(**changes)), "data", "partition.npz", "out", device="cpu")
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name in FILES}
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.name in FILES}
+
+
+def test_the_second_waits_and_takes_the_run_that_the_first_finishes(train_while_held, out, capsys):
+    """Its execution settings may differ; the wait names the holder again and again."""
+    finished = []
+
+    def happens():
+        finish(checkpoint_every=7)
+        finished.extend((contents(out), times(out)))
+
+    assert train_while_held(happens) == 0
+    text, (before, written) = capsys.readouterr().err, finished
+    assert text.count(f"out: another process trains this run (process {os.getpid()} on ") == 2
+    assert "; this one waits" in text and "seed3: finished already" in text
+    assert contents(out) == before and {path.name for path in out.iterdir()} == FILES
+    assert all(time > written[name] for name, time in times(out).items()), "as if it had trained"
+
+
+def test_a_run_of_other_settings_is_not_taken(train_while_held, out):
+    assert train_while_held(lambda: finish(lr=0.01)) == 0
+    assert json.loads((out / "run.json").read_text())["description"] == spec()
+    assert (out / ".previous/run.json").exists()
+
+
+def test_a_run_that_was_finished_before_the_call_is_trained_again(train_while_held, out, capsys):
+    """And not made again by ``rerun`` where another trains."""
+    assert cli.main(TRAIN) == 0
+    first = json.loads((out / "run.json").read_text())["finished"]
+    assert train_while_held(lambda: None) == 0
+    assert json.loads((out / "run.json").read_text())["finished"] > first
+    assert "from the start" in capsys.readouterr().err
+    with lock.held("again"):
+        assert cli.main(["rerun", "out", "--out", "again", "--dataset", "data"]) == 2
+        assert "flatfed rerun: again: another process trains this run" in capsys.readouterr().err
+        assert [path.name for path in (out.parent / "again").iterdir()] == [lock.NAME]
+
+
+def test_a_job_that_began_after_the_run_was_finished_takes_it_if_its_snakemake_began_before(out, monkeypatch):
+    """A job of Slurm may wait for the one GPU, not for the lock."""
+    records = []
+    for called in (True, False, True):
+        if called:
+            monkeypatch.setenv(lock.CALLED, str(time.time()))
+        assert cli.main(TRAIN) == 0
+        records.append((out / "run.json").read_bytes())
+    assert records[0] == records[1] != records[2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_waiting_training_ends_on_a_signal_and_claims_no_gpu(out, monkeypatch, number):
+    gpus = cli._file("train").gpus
+    monkeypatch.setattr(gpus, "demanded", lambda device: "cuda")
+    monkeypatch.setattr(gpus, "claimed", lambda: pytest.fail("claimed"))
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: os.kill(os.getpid(), number))
+    with lock.held("out"):
+        assert cli.main(TRAIN) == 128 + number
+        assert [path.name for path in out.iterdir()] == [lock.NAME]

@@ -25,42 +25,27 @@ def on(*sets: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (MISSPELT, "--run: key 'rounds' is missing; is it named 'rouns'? present: algorithm, augmentation, "),
-        (
-            {**ABOUT, **on("test", "client")},
-            "evaluation.sets[1]: unknown value 'client'; did you mean 'clients'?",
-        ),
+        ({**ABOUT, **on("test", "client")}, "evaluation.sets[1]: unknown value 'client'; did you mean 'clients'?"),
         ({**ABOUT, **on("validation")}, "evaluation.sets: [\"validation\"] is not allowed; it has 'validation' if, "),
         ({**ABOUT, "validation": 0.2}, "it has 'validation' if, and only if, `validation` is a share"),
-        ({**ABOUT, "sampling": {**ABOUT["sampling"], "sampler": "offical"}}, "did you mean 'official'?"),
         ({**ABOUT, "rounds": 0}, "--run: rounds: 0 is not allowed; expected at least 1"),
-        ({**ABOUT, "rounds": True}, "--run: rounds: true is true or false; expected a whole number"),
         ({**ABOUT, "learning_rate": float("nan")}, "--run: learning_rate: NaN is not allowed"),
-        ({**ABOUT, "learning_rate": "0.1"}, '--run: learning_rate: "0.1" is a text; expected a number'),
-        (
-            {**ABOUT, "dataset": {**ABOUT["dataset"], "mean": [1, 2]}},
-            "mean: [1, 2] is not allowed; 2 numbers for 1 channels",
-        ),
-        ({**ABOUT, "model": []}, "--run: model: [] is a list; expected a mapping"),
-        ({**ABOUT, "topology": None}, "--run: topology: null is nothing (null); expected a mapping"),
+        ({**ABOUT, "dataset": {**ABOUT["dataset"], "mean": [1, 2]}}, "mean: [1, 2] is not allowed; 2 numbers for 1 "),
         ([], "--run: [] is a list; expected a mapping"),
     ],
 )
-def test_settings_that_cannot_be_trained_are_refused(settings, said):
+def test_settings_that_cannot_be_trained_are_refused(settings, message):
     with pytest.raises(DataError) as refused:
         RunConfig.of_json(settings, "--run")
-    assert str(refused.value).startswith("--run") and said in str(refused.value)
-
-
-def test_a_part_that_is_held_out_is_evaluated():
-    RunConfig.of_json({**ABOUT, **on("validation"), "validation": 0.2}, "--run")
+    assert str(refused.value).startswith("--run") and message in str(refused.value)
 
 
 def test_json_stays_as_it_is():
     """Also a number without a point, and a key that this version does not know."""
-    settings = {**ABOUT, "learning_rate": 1, "unknown": {"key": [1.0]}}
+    settings = {**ABOUT, **on("validation"), "validation": 0.2, "learning_rate": 1, "unknown": {"key": [1.0]}}
     settings["dataset"] = {**ABOUT["dataset"], "mean": [1], "unknown": 1}
     assert text(RunConfig.of_json(settings, "--run").as_json()) == text(settings)
 

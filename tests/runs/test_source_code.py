@@ -30,7 +30,8 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_commit_is_marked_if_the_sources_differ(copy):
+def test_the_commit_is_marked_if_the_sources_differ(copy, monkeypatch):
+    assert source_code.commit() is None, "no git"
     git(copy, "init", "-q")
     assert source_code.commit() is None, "no commit yet"
     git(copy, "add", ".")
@@ -40,13 +41,8 @@ def test_the_commit_is_marked_if_the_sources_differ(copy):
     assert source_code.commit() == commit
     (copy / "src/flatfed/b.py").write_text("")
     assert source_code.commit() == f"{commit} and changes since"
-
-
-def test_without_git_there_is_no_commit(copy, monkeypatch):
-    assert source_code.commit() is None
-    git(copy, "init", "-q")
     monkeypatch.setenv("PATH", str(copy))
-    assert source_code.commit() is None
+    assert source_code.commit() is None, "git is not installed"
 
 
 def test_every_published_run_names_its_commit():

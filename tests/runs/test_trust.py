@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
-import json
 import os
 import pickle
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -20,10 +19,11 @@ from torchvision.datasets import utils
 from torchvision.models import WeightsEnum
 
 from flatfed import cli
-from flatfed.data import sources
+from flatfed.analysis.landscape import landscape_file
+from flatfed.data import order, sources
 from flatfed.engine.job.checkpoint import FOLDER
 from flatfed.errors import DataError
-from harness import description, write_problem
+from harness import train_command
 from made import recorded
 from repository import ROOT
 
@@ -44,58 +44,53 @@ def here(tmp_path, monkeypatch):
     assert not Path("harm").exists(), "a file was unpickled"
 
 
-def loads(file):
-    """Return what ``file`` imports or calls of things that unpickle, as ``line: what``."""
-    found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Call):
-            told = {word.arg: ast.unparse(word.value) for word in node.keywords}
-            call = ast.unparse(node.func)
-            if told.get("allow_pickle", "False") != "False" or call.endswith((".read_pickle", "yaml.unsafe_load")):
-                found.append(f"{node.lineno}: {ast.unparse(node)}")
-            if call == "torch.load" and told.get("weights_only") != "True":
-                found.append(f"{node.lineno}: {ast.unparse(node)}")
-        found += [f"{node.lineno}: {name}" for name in names if name.partition(".")[0] in UNPICKLE]
-        found += [f"{node.lineno}: {name}" for name in names if name in ("torch.load", "numpy.load")]
-    return found
+def unpickling(node):
+    """Return what a node of a syntax tree imports or calls of things that unpickle."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        module = getattr(node, "module", None)
+        names = [module or "", *(f"{module}.{alias.name}" if module else alias.name for alias in node.names)]
+        return [n for n in names if n.partition(".")[0] in UNPICKLE or n in ("torch.load", "numpy.load")]
+    if not isinstance(node, ast.Call):
+        return []
+    keywords = {word.arg: ast.unparse(word.value) for word in node.keywords}
+    function = ast.unparse(node.func)
+    wrong = function.endswith((".read_pickle", "yaml.unsafe_load")) or keywords.get("allow_pickle", "False") != "False"
+    return [ast.unparse(node)] * (wrong or (function == "torch.load" and keywords.get("weights_only") != "True"))
 
 
 def test_no_line_of_the_source_unpickles():
     files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("benchmarks/*.py")]
     assert len(files) > 100
-    assert {str(file.relative_to(ROOT)): found for file in files if (found := loads(file))} == {}
+    nodes = [(file, node) for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    assert [(file, node.lineno, found) for file, node in nodes if (found := unpickling(node))] == []
 
 
-def objects(path):
-    with open(path, "wb") as file:
-        np.save(file, np.array([Harm()] * 3, dtype=object))
+OBJECTS = np.array([Harm()] * 3, dtype=object)
+ARRAYS = ("indices", "offsets", "test", "class_counts", "spec", "loss", "accuracy", "about", "train", "digest")
+
+
+def array(path):
+    np.save(path, OBJECTS)
 
 
 def archive(path):
-    with open(path, "wb") as file:
-        names = ("indices", "offsets", "test", "class_counts", "spec", "x", "y", "loss", "accuracy", "kind", "about")
-        np.savez(file, **dict.fromkeys(names, np.array([Harm()] * 3, dtype=object)))
+    np.savez(path, **dict.fromkeys((*ARRAYS, *sources.ARRAYS), OBJECTS))
 
 
 def tensors(path):
     torch.save({"w": Harm()}, path)
 
 
-@pytest.fixture
-def trained(here):
-    """A problem with a finished run in ``run`` and one that was stopped, with its checkpoint, in ``stopped``."""
-    write_problem(here)
-    Path("run.json").write_text(json.dumps(description("fedsmoo", precision="float32", rounds=2, checkpoint_every=1)))
-    assert train("run") == 0
-    return here
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a problem and a finished run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("trained"))
+        assert train_command(Path(), "run", rounds=2, checkpoint_every=1) == 0
+        yield Path.cwd()
 
 
-def train(out):
+def train(out="again"):
     return command("train", "--run", "run.json", "--out", out)
 
 
@@ -104,76 +99,53 @@ def command(name, *words):
     return cli.main([name, *words, *place, "--device", "cpu"])
 
 
+def fetch():
+    source = {"source": "npz", "path": "data.npz"}
+    sources.fetch({"name": "d", "classes": 2, "shape": [1, 8, 8], "source": source}, "out")
+
+
+def weights(*checkpoint):
+    return cli.main(["weights", "--name", "vit_b32-imagenet", *checkpoint, "--out", "weights.safetensors"])
+
+
 @pytest.mark.parametrize(
-    ("file", "write", "call"),
+    ("file", "write", "read"),
     [
-        ("data/images.npy", objects, lambda: train("again")),
-        ("data/labels.npy", objects, lambda: train("again")),
-        ("partition.npz", archive, lambda: train("again")),
+        ("data/images.npy", array, train),
+        ("data/labels.npy", array, train),
+        ("partition.npz", archive, train),
         ("run/model.safetensors", tensors, lambda: command("hessian", "run", "--out", "hessian.json")),
         ("run/model.safetensors", tensors, lambda: command("surface", "run", "--out", "surface.npz")),
+        ("surface.npz", archive, lambda: landscape_file.read("surface.npz")),
+        ("order.npz", archive, lambda: order.read("order.npz", "source.order")),
+        ("weights.pth", tensors, lambda: weights("--checkpoint", "weights.pth")),
+        ("data.npz", archive, fetch),
     ],
-    ids=["images", "labels", "partition", "hessian", "surface"],
+    ids=["images", "labels", "partition", "hessian", "surface", "drawn surface", "order", "weights", "npz"],
 )
-def test_a_file_with_a_pickle_in_it_is_refused(trained, capsys, file, write, call):
-    Path(file).unlink()
+def test_a_file_with_a_pickle_in_it_is_refused(here, trained, capsys, file, write, read):
+    shutil.copytree(trained, here, dirs_exist_ok=True)
+    Path(file).unlink(missing_ok=True)
     write(file)
     recorded("run")
-    assert call() == 2
-    said = capsys.readouterr().err
-    assert Path(file).parts[0] in said and "cannot be read" in said and "Traceback" not in said
+    before = sorted(here.rglob("*"))
+    try:
+        assert read() == 2
+        text = capsys.readouterr().err
+    except DataError as refusal:
+        text = str(refusal)
+    assert Path(file).parts[0] in text and re.search("cannot be read|not a surface", text) and "Traceback" not in text
+    assert sorted(here.rglob("*")) == before
 
 
-def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(trained, capsys):
+def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(here, trained, capsys):
+    shutil.copytree(trained, here, dirs_exist_ok=True)
     Path("stopped", FOLDER).mkdir(parents=True)
     for name in ("manifest.json", "000001.safetensors"):
         tensors(Path("stopped", FOLDER, name))
     assert train("stopped") == 0
     assert "is set aside" in capsys.readouterr().err
     assert Path("stopped/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()
-
-
-def test_surfaces_and_deals_that_figures_read(here):
-    from flatfed.analysis.landscape import landscape_file
-    from flatfed.data import partition
-
-    archive("found.npz")
-    for read in (landscape_file.read, partition.load):
-        with pytest.raises(DataError, match=r"found\.npz"):
-            read("found.npz")
-
-
-def test_an_order_of_images(here):
-    from flatfed.data import order
-
-    with open("order.npz", "wb") as file:
-        np.savez(file, **dict.fromkeys(("train", "test", "digest"), np.array([Harm()] * 3, dtype=object)))
-    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that studies/order\.py wrote"):
-        order.read("order.npz", "source.order")
-
-
-def test_a_checkpoint_of_weights_from_elsewhere(here, capsys):
-    tensors("weights.pth")
-    words = ["--name", "vit_b32-imagenet", "--checkpoint", "weights.pth", "--out", "weights.safetensors"]
-    assert cli.main(["weights", *words]) == 2
-    assert "weights.pth cannot be read as a checkpoint" in capsys.readouterr().err
-    assert not Path("weights.safetensors").exists()
-
-
-def test_an_archive_of_arrays(here):
-    with open("data.npz", "wb") as file:
-        np.savez(file, **dict.fromkeys(sources.ARRAYS, np.array([Harm()] * 3, dtype=object)))
-    spec = {"name": "d", "classes": 2, "shape": [1, 8, 8], "source": {"source": "npz", "path": "data.npz"}}
-    with pytest.raises(DataError, match=r"cannot be read as \.npz without pickles"):
-        sources.fetch(spec, "out")
-
-
-@pytest.fixture
-def served(here, monkeypatch):
-    """Have torchvision's downloads, whatever their address, come from the files of this folder."""
-    monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
-    monkeypatch.setattr(utils, "_urlretrieve", lambda url, file: shutil.copy(here / Path(url).name, file))
-    return here
 
 
 def refused(name):
@@ -183,22 +155,22 @@ def refused(name):
     assert not Path("out").exists()
 
 
-@pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100"])
-def test_an_archive_that_another_sends_is_not_opened(served, monkeypatch, name):
+@pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100", "FashionMNIST", "EMNIST"])
+def test_an_archive_that_another_sends_is_not_opened(monkeypatch, name):
     """CIFAR comes as pickles: torchvision compares the archive's MD5 sum before it unpacks it, ..."""
     kind = getattr(published, name)
-    with tarfile.open(kind.filename, "w:gz") as file:
-        for entry, _ in [*kind.train_list, *kind.test_list]:
-            content = pickle.dumps(Harm())
-            member = tarfile.TarInfo(f"{kind.base_folder}/{entry}")
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
+    Path("pickle").write_bytes(pickle.dumps(Harm()))
+    with tarfile.open("sent", "w:gz") as file:
+        for entry, _ in [*getattr(kind, "train_list", []), *getattr(kind, "test_list", [])]:
+            file.add("pickle", f"{kind.base_folder}/{entry}")
+    monkeypatch.setattr(utils, "_get_redirect_url", lambda url, max_hops: url)
+    monkeypatch.setattr(utils, "_urlretrieve", lambda url, file: shutil.copy("sent", file))
     monkeypatch.setattr(utils, "extract_archive", lambda *_: pytest.fail("it was unpacked"))
     refused(name)
 
 
 @pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100"])
-def test_a_file_in_it_that_is_another_is_not_unpickled(here, monkeypatch, name):
+def test_a_file_in_a_download_that_is_another_is_not_unpickled(monkeypatch, name):
     """... and that of every file in it before it unpickles one."""
     kind = getattr(published, name)
 
@@ -212,15 +184,6 @@ def test_a_file_in_it_that_is_another_is_not_unpickled(here, monkeypatch, name):
     refused(name)
 
 
-@pytest.mark.parametrize("name", ["FashionMNIST", "EMNIST"])
-def test_downloads_of_arrays_are_compared_too(served, monkeypatch, name):
-    kind = getattr(published, name)
-    for file in [Path(url).name for url in (*(file for file, _ in kind.resources), getattr(kind, "url", "none"))]:
-        (served / file).write_bytes(bytes(64))
-    monkeypatch.setattr(utils, "extract_archive", lambda *_: pytest.fail("it was unpacked"))
-    refused(name)
-
-
 @pytest.mark.parametrize("where", ["downloaded", "downloaded, of the right hash", "in torch's cache"])
 def test_weights_that_another_sends_are_refused(here, monkeypatch, capsys, where):
     """torch compares the hash that stands in the file's name, but only of what it downloads."""
@@ -230,10 +193,10 @@ def test_weights_that_another_sends_are_refused(here, monkeypatch, capsys, where
     cached = here / "torch/hub/checkpoints" / file
     cached.parent.mkdir(parents=True)
     Path("sent.pth").rename(cached if "cache" in where else file)
-    weights = type("", (), {"url": (here / file).as_uri(), "get_state_dict": WeightsEnum.get_state_dict})
+    published_weights = type("", (), {"url": (here / file).as_uri(), "get_state_dict": WeightsEnum.get_state_dict})
     monkeypatch.setenv("TORCH_HOME", str(here / "torch"))
-    monkeypatch.setattr("torchvision.models.get_weight", lambda name: weights())
-    assert cli.main(["weights", "--name", "vit_b32-imagenet", "--out", "weights.safetensors"]) == 2
+    monkeypatch.setattr("torchvision.models.get_weight", lambda name: published_weights())
+    assert weights() == 2
     said = capsys.readouterr().err
     reason = {"downloaded": "invalid hash value", "in torch's cache": "No such file"}.get(
         where, "Weights only load failed"
