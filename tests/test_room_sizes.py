@@ -21,7 +21,7 @@ LIMITS = {
     "config": 1241,
     "commands": 1440,
     "data": 1130,
-    "engine": 3393,
+    "engine": 3398,
     "figures": 820,
     "models": 458,
     "plan": 2745,

@@ -27,6 +27,13 @@ def checked(hook: Callable, value: Any, like: Tensor, name: str = "") -> Tensor:
     return value
 
 
+def check_gradients(algorithm: Algorithm, taken: int) -> None:
+    """Refuse an ``algorithm`` that takes other than the declared number of gradients in a local step: its costs."""
+    if taken != algorithm.gradients_per_step:
+        problem = f"a local step takes {taken} gradients, but the class declares {algorithm.gradients_per_step}"
+        raise FlatFedError(f"{location(algorithm.perturbation)}: {problem}; write `gradients_per_step = {taken}`")
+
+
 def apart(value: Tensor, vectors: Iterable[Tensor]) -> Tensor:
     """Return ``value``, or a copy if it repeats memory or shares that of ``vectors``, which may change first."""
     shared = {vector.untyped_storage().data_ptr() for vector in vectors}

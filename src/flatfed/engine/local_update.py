@@ -78,6 +78,7 @@ class LocalUpdate:
             hooks.checked(algorithm.perturbation, e, w)
             hooks.write(algorithm.update_dual, algorithm.update_dual(e, ctx), ctx.client, "client_state")
             g = gradient(w + e)
+        hooks.check_gradients(algorithm, len(losses))
         d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
         # The descent changes d in place.
         self.descend(w, hooks.apart(d, [w, *ctx.client.values(), *ctx.scratch.values(), *ctx.server.values()]), ctx)
