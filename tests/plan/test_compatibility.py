@@ -21,7 +21,6 @@ SPLITS = {
     "clique10": {**GRAPH, "topology": "clique", "neighbours": 10},
     "clique30": {**GRAPH, "topology": "clique", "neighbours": 30},
     "ring_of_domains": {**DOMAIN, "sampling": "all", "topology": "ring"},
-    "one": ONE,
     "one_of_100": {**ONE, "steps_of": "dir0.1-100"},
     "one_of_200": {**ONE, "steps_of": "dir0.1-200"},
     "one_with_images": {**ONE, "steps_of": "dir0.1-100", "images_of": "dir0.1-100"},
@@ -44,9 +43,8 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(exp):
         config = settings(exp, "clique10", "dfedsam", scale).as_json()
         assert config["topology"] == {"graph": "clique", "neighbours": neighbours}
         assert config["partition"]["clients"] == clients
-    assert "topology" not in settings(exp, "dir0.6-100", "fedavg").as_json()
     domains = settings(exp, "ring_of_domains", "dfedavg", protocol="fedlesam-officehome").as_json()
-    assert domains["topology"] == {"graph": "ring"} and domains["partition"]["clients"] == 30
+    assert (domains["topology"], domains["partition"]["clients"]) == ({"graph": "ring"}, 30)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +60,6 @@ def test_algorithm_and_split_must_fit(exp, split, name, words):
     with pytest.raises(ConfigError) as caught:
         settings(exp, split, name)
     assert [word for word in (PROTOCOL, repr(name), *words) if word not in str(caught.value)] == []
-    assert settings(exp, "one", "centralised_sgd").update.name == "centralised_sgd"
 
 
 @pytest.mark.parametrize(
@@ -79,14 +76,13 @@ def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(exp, protoc
     assert settings(exp, split, "centralised_sam", protocol=protocol).local_steps == steps
 
 
-@pytest.mark.parametrize("scale", plan.SCALES)
-def test_a_central_split_can_have_the_images_of_a_federated_one(exp, scale):
+def test_a_central_split_can_have_the_images_of_a_federated_one(exp):
     """The federated partition is in the central one, and decides the run."""
     names = ("one_with_images", "one_of_100", "dir0.1-100")
-    pooled, plain, federated = (run_specs.partition_spec(exp, scale, PROTOCOL, split, 1) for split in names)
+    pooled, plain, federated = (run_specs.partition_spec(exp, "preview", PROTOCOL, split, 1) for split in names)
     assert plain == pooled.model_copy(update={"images_of": None})
     assert pooled.pooled == federated.as_written() and (pooled.scheme, pooled.clients) == ("central", 1)
-    one, other = (settings(exp, split, "centralised_sgd", scale) for split in names[:2])
+    one, other = (settings(exp, split, "centralised_sgd", "preview") for split in names[:2])
     (difference,) = identity.deciding_differences(other.changed(split=names[0]), one)
     assert difference.startswith("partition.images_of is null, here ")
 
@@ -143,11 +139,9 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(folder):
     ("name", "text", "words"),
     [
         ("fedodd", "def (:", ["fedodd.py", "cannot be imported", "SyntaxError"]),
-        ("fedodd", "import no_such_module", ["fedodd.py", "cannot be imported", "no_such_module"]),
         ("fedodd", "x = 1", ["fedodd.py", "defines no subclass", "'fedodd'", "underscore"]),
         ("perceptron", "def build(shape, classes): ...", ["perceptron.py", "of a model", "`model_folders`"]),
         ("fedavg", MINE, ["fedavg.py", "flatfed.algorithms has 'fedavg' already"]),
-        ("$(touch x)", MINE, ["algorithm_folders", "'$(touch x)'", "letters, digits"]),
         ("fedsіgn", MINE, ["algorithm_folders", "'fedsіgn'", "letters, digits"]),
     ],
 )
