@@ -46,7 +46,6 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
     ("name", "text", "words"),
     [
         ("mine.yaml", "kind: curvs\ntitle: T\n", ["mine.yaml: kind: unknown value 'curvs'; did you mean 'curves'"]),
-        ("mine.yaml", "titel: T\n", ["mine.yaml: unknown key 'titel'; did you mean 'title'"]),
         ("my_table.yaml", "kind: curves\n", ["my_table.yaml: ", "'title' is missing"]),
         ("fedsmoo2023_F3.yaml", "kind: curves\n", ["there is a figure 'fedsmoo2023_F3' already, config/figures"]),
         ("fedavg.py", "class FedAvg:\n    pass\n", ["fedavg.py: flatfed.algorithms has 'fedavg' already; rename"]),

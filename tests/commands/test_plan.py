@@ -146,9 +146,8 @@ def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(plan):
 
 def test_runs_that_tables_and_figures_share_count_once(plan):
     both, out, _ = plan("fedsmoo2023_T1", "fedsmoo2023_T6")
-    assert both["fedsmoo2023_T1"]["runs"] == 32, "the columns that the configuration names"
-    assert both["fedsmoo2023_T6"]["runs"] == 128 and both["total"]["runs"] == 32 + 128, "other splits"
-    assert both["total"]["cells"] == 16 + 128 and both["total"]["unknown"] == 32 + 128
+    counts = {name: (one["cells"], one["runs"], one["unknown"]) for name, one in both.items()}
+    assert counts == {"fedsmoo2023_T1": (16, 32, 32), "fedsmoo2023_T6": (128, 128, 128), "total": (144, 160, 160)}
     assert all(re.split(r"\s{2,}", line)[9] == "-" for line in out.splitlines()[1:-1]), "no hours"
     whole = plan("fedsmoo2023_T1", "fedsmoo2023_T6", "--config", "tables=[fedsmoo2023_T1]")[0]
     assert whole["fedsmoo2023_T1"]["runs"] == whole["total"]["runs"] == 256, "all runs of Table 6 are Table 1's"
@@ -157,8 +156,7 @@ def test_runs_that_tables_and_figures_share_count_once(plan):
     assert both["total"]["runs"] == 32 + 64 - 16, "Figure 7 has runs of Table 1, those of dir0.6-100 too"
     surfaces = plan("fedlesam2024_F3")[0]["total"]
     assert surfaces["disk"] > surfaces["runs"] * 10**6, "a loss surface needs the model"
-    status, _, err = plan("fedsmoo2023_F77")
-    assert status == 2 and "unknown table or figure 'fedsmoo2023_F77'; did you mean 'fedsmoo2023_F7'?" in err
+    assert "did you mean 'fedsmoo2023_F7'?" in plan("fedsmoo2023_F77")[2]
 
 
 def test_finished_runs_with_other_execution_settings_or_diverged_or_without_measurements(plan):
@@ -169,20 +167,6 @@ def test_finished_runs_with_other_execution_settings_or_diverged_or_without_meas
     record(run("fedcm"), 1.0, host=None)
     total = plan()[0]["total"]
     assert (total["finished"], total["unknown"]) == (2, 30), "neither measures anything"
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"description": {}}', None])
-def test_a_damaged_record_is_named_and_the_others_count(plan, content):
-    file = Path(run("fedavg").record)
-    record(run("fedavg", 2), 3.0)
-    file.parent.mkdir()
-    if content is None:
-        file.mkdir()
-    else:
-        file.write_text(content)
-    forecast, _, err = plan()
-    assert (forecast["total"]["finished"], forecast["total"]["damaged"]) == (1, 1) and forecast["total"]["hours"] > 0
-    assert err.count(f"{file}: not the record of a run") == 1 and "Delete it" in err
 
 
 def test_a_plan_of_measured_runs_imports_no_torch(plan):
