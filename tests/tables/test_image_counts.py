@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from flatfed import plan
-from flatfed.data import dataset as datasets
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
@@ -58,14 +57,6 @@ def line(exp: plan.Experiment, scale: str, records=()) -> str:
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
-@pytest.mark.parametrize("name", [name for name, source in EXP.catalog.sources.items() if source.source == "sklearn"])
-def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> None:
-    declared = EXP.catalog.datasets[name]
-    sources.fetch(run_specs.dataset_spec(EXP.catalog, name).as_written(), tmp_path)
-    data = datasets.load(tmp_path)
-    assert (data.train, data.test) == (declared.train, declared.test)
-
-
 def test_other_numbers_than_declared_are_refused_and_the_data_stay(loaded, tmp_path) -> None:
     source = images(tmp_path / "part.npz", 60, 20)
     before = fetched(loaded(source))
@@ -88,19 +79,9 @@ def test_a_declared_subset_counts_wherever_images_are_counted(loaded, tmp_path) 
         run_specs.run(few, "paper", *PAIRS[0], "fedavg", 1)
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        ({"train": 60}, "data.cifar10.images: key 'test' is missing"),
-        ({"train": 0, "test": 1}, "data.cifar10.images.train: 0 is not allowed"),
-        ({"train": 1, "test": 1, "tset": 1}, "'tset'"),
-        (60, "images"),
-    ],
-)
-def test_a_wrong_subset_is_named(loaded, tmp_path, counts, words: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        loaded({**images(tmp_path / "part.npz", 10, 10), "images": counts}).check()
-    assert "config/config.yaml or --config" in str(error.value) and words in str(error.value)
+def test_a_wrong_subset_is_named(loaded, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"config.yaml or --config: data.cifar10.images: key 'test' is missing"):
+        loaded({**images(tmp_path / "part.npz", 10, 10), "images": {"train": 60}}).check()
 
 
 def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
@@ -111,11 +92,9 @@ def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
     for exp in (part, loaded(ARCHIVE)):
         assert line(exp, "paper") == "CIFAR-10 (620 of 60,000 images of 32x32)", "of those that were fetched"
     assert line(part, "preview") == "digits (1,797 images of 8x8)"
-    manifest = Path(part.paths.manifest("cifar10"))
-    for text in ("{", "[]", "{}", '{"train": 1, "test": "x", "shape": [3, 32, 32]}'):
-        manifest.write_text(text)
-        with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
-            line(part, "paper")
+    Path(part.paths.manifest("cifar10")).write_text("{}")
+    with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
+        line(part, "paper")
 
 
 def test_where_the_data_are_not_the_records_of_the_runs_count_them(loaded, tmp_path) -> None:

@@ -165,21 +165,6 @@ def test_the_curves_need_no_network_and_little_room():
     assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
 
 
-def test_an_unknown_table_is_named(small_project, capsys):
-    for command in ("table", "verify"):
-        assert cli.main([command, "acuracy"]) == 2
-        assert "unknown table 'acuracy'; did you mean 'accuracy'?" in capsys.readouterr().err
-
-
-def test_a_report_of_a_damaged_run_is_refused(small_project, capsys):
-    record = Path(small_results.folder("small/iid/fedavg", 1), "run.json")
-    content = record.read_text()
-    record.write_text("[]")
-    assert cli.main(["report", "--out", "refused.html"]) == 2
-    record.write_text(content)
-    assert "run.json: not the record of a run" in capsys.readouterr().err and not Path("refused.html").exists()
-
-
 @pytest.mark.parametrize("name", sampled(["curves", "partition", "surface"], ["curves"]))
 def test_the_same_inputs_give_the_same_bytes(small_project, name):
     for folder in ("one", "two"):
