@@ -20,7 +20,7 @@ from shipped import EXP
 
 PAPERS = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
 
-#: SHA-256 of the printed numbers, nobody improves them: of the papers, and of others on their cells (studies/sources.yaml).
+#: SHA-256 of the printed numbers, which nobody improves: of the papers, and of others (studies/sources.yaml).
 PRINTED = {
     "dfedsam2023": "d1d314e8365b3cc4cbefffcf15712b38bf4ad0a98710bdd136dd50c1c3cadd13",
     "fedlesam2024": "4c44de7d20ebd62cdfb8021d919c39da3980664d214fcb844524d60dc6ee406b",
