@@ -108,18 +108,6 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
         pyplot.close(figure)
 
 
-def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
-    with pyplot.rc_context(figures.STYLE):
-        figure = figures.draw(replace(spec, title=spec.title + f". {spec.document.title}" * 3))
-    try:
-        assert figure.get_suptitle().count("\n") == 3
-        check_overlaps(figure)
-    finally:
-        pyplot.close(once)
-        pyplot.close(figure)
-
-
 def check_overlaps(figure: Figure) -> None:
     """Check that titles, axis labels and legends lie apart, and no legend on a panel."""
     figure.draw_without_rendering()

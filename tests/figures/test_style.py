@@ -66,13 +66,13 @@ VISION = {
 }
 
 
-@pytest.mark.parametrize("paper", TOGETHER)
 @pytest.mark.parametrize("vision", VISION)
-def test_lines_drawn_together_can_be_told_apart(paper, vision):
-    for one, other in itertools.combinations(TOGETHER[paper], 2):
-        (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
-        distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
-        assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)
+def test_lines_drawn_together_can_be_told_apart(vision):
+    for names in TOGETHER.values():
+        for one, other in itertools.combinations(names, 2):
+            (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
+            distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
+            assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)
 
 
 @pytest.mark.parametrize("paper", TOGETHER)
@@ -93,15 +93,6 @@ def test_lines_that_coincide_are_both_seen(paper):
             assert near.sum() > 500, (one, other, name)
 
 
-def test_a_line_looks_the_same_in_all_panels_of_a_figure():
-    """FedLESAM's Figure 2 has FedAvg in its second panel only: it is the first of the house all the same."""
-    names = ["fedsmoo", "fedlesam", "fedavg", "fedsmoo", "fedlesam"]
-    strokes = palette.strokes((name, palette.style(name)) for name in names)
-    widths = [strokes[palette.style(name)]["linewidth"] for name in ("fedavg", "fedsmoo", "fedlesam")]
-    heights = [strokes[palette.style(name)]["zorder"] for name in ("fedavg", "fedsmoo", "fedlesam")]
-    assert widths == sorted(widths, reverse=True) and heights == sorted(heights) and len(set(widths)) == 3
-
-
 def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
     text = "Here: " + "digits of 8x8, " * 40
     for length in range(100, len(text), 7):
@@ -109,14 +100,6 @@ def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
         assert " ".join(lines).split() == text[:length].split()
         wide = [TextToPath().get_text_width_height_descent(line, paper.CAPTION, False)[0] / 72 for line in lines]
         assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)
-
-
-def test_lines_of_one_algorithm_keep_its_hue_and_differ():
-    names = ["dfedsam", "dfedsam~rho0.1", "dfedsam~rho1"]
-    looks = palette.styles(["fedavg", *names])
-    assert looks[0] == palette.style("fedavg")
-    assert looks[-1] == palette.style("dfedsam")
-    assert len({colour for colour, _ in looks}) == 4
 
 
 def test_what_the_configuration_can_ask_for_can_be_drawn():

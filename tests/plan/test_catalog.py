@@ -32,11 +32,10 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
     cells = made.first_numbers(loaded, "paper", "photos")
     assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
     assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {("test_accuracy", "percent", None)}
-    assert loaded.catalog.datasets["photos"].model_dump(exclude_none=True) == {
-        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
-        **{"mean": [0.5] * 3, "std": [0.25] * 3},
-        "source": {"source": "imagefolder", "path": "photos", "size": 32},
-    }
+    photos = {"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18}
+    photos |= {"mean": [0.5] * 3, "std": [0.25] * 3}
+    photos |= {"source": {"source": "imagefolder", "path": "photos", "size": 32}}
+    assert loaded.catalog.datasets["photos"].model_dump(exclude_none=True) == photos
     assert loaded.catalog.splits["skewed"].headers == ["Dirichlet 0.3"]
     about = run_specs.run(loaded, "paper", "photos", "skewed", "fedavg", 1).config.as_json()
     assert about["partition"]["clients"] == 10 and about["dataset"]["classes"] == 3 and about["rounds"] == 10
@@ -94,13 +93,10 @@ def test_an_id_that_is_taken_is_refused_naming_both_places(section, name, entry,
     assert f"own/photos.yaml: {section}: {name!r} is declared already, in {place}" in message
 
 
-def test_ids_of_another_own_file_are_taken_and_known():
-    declared = yaml.safe_load(TEXT)["splits"]
-    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": {"skewed": {**declared["skewed"], "alpha": 0.7}}}))
-    assert "'skewed' is declared already, in own/declared.yaml: splits.skewed, with other values" in refusal()
-    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": declared}))
-    loaded = load(change=put("splits", value=None))
-    assert "photos" in loaded.tables and "declared" not in loaded.tables
+def test_ids_of_another_own_file_are_known():
+    splits = yaml.safe_load(TEXT)["splits"]
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": splits}))
+    assert {*load(change=put("splits", value=None)).tables} >= {"photos"}
 
 
 def test_a_variant_without_a_label_is_called_by_what_it_sets():

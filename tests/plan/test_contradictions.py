@@ -8,7 +8,6 @@ import re
 from itertools import pairwise
 from statistics import fmean
 
-import pandas
 import pytest
 
 import made
@@ -290,19 +289,13 @@ def test_a_finding_is_what_the_printed_numbers_say(errata, name):
 def test_every_finding_is_checked_and_an_agreement_alone_finds_nothing(errata):
     findings = {name: one for name, one in errata.entries.items() if one.finding}
     assert findings.keys() == CHECKS.keys()
-    assert {name for name, one in findings.items() if not one.finding.contradictions} == {
-        name for name, one in findings.items() if one.kind == "agreement"
-    }
+    assert all(bool(one.finding.contradictions) == (one.kind != "agreement") for one in findings.values())
 
 
 def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
-    seen = set()
-    for table in TABLES:
-        for name, line in errata.flags(table).items():
-            assert table in errata.entries[name].tables, (table, name)
-            assert line[-1] == "."
-            seen.add(name)
-    assert seen == {"A1", "A2", "A3", "A7", "B1", "B2", "B3", "C1", "C2", "C3", "C4", "C5", "D1"}
+    flags = {(table, name): line for table in TABLES for name, line in errata.flags(table).items()}
+    assert all(table in errata.entries[name].tables and line[-1] == "." for (table, name), line in flags.items())
+    assert {name for _, name in flags} == {"A1", "A2", "A3", "A7", "B1", "B2", "B3", "C1", "C2", "C3", "C4", "C5", "D1"}
     assert errata.flags("fedsmoo2023_T6").keys() == {"B1", "B3"}
     assert [line.split(":")[0] for line in errata.notes("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
 
@@ -321,10 +314,3 @@ def test_the_page_holds_every_entry_and_every_number(errata, tmp_path):
     assert "<td>632.91</td><td>99.68 − 36.77 = 62.91</td>" in page and "5 of 48 recomputed numbers do not fit" in page
     assert page.count("<section") == page.count("</section>") == len(errata.entries)
     assert not re.search(r"<script [^>]*src|<link|https?://", page), "self-contained"
-
-
-def test_the_printed_spreads_of_t1_are_not_deviations_of_two_repeats():
-    """B15: the deviation of two draws is half-normal, with a coefficient of variation of sqrt(pi / 2 - 1) = 0.76."""
-    spreads = pandas.read_csv(ROOT / "config/reference/fedsmoo2023_T1.csv")["std"]
-    assert (len(spreads), spreads.min(), spreads.max()) == (128, 0.10, 0.38)
-    assert round(spreads.std() / spreads.mean(), 2) == 0.27

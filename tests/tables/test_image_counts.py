@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,9 +110,6 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(loaded, tmp_p
     fetched(loaded(images(tmp_path / "f.npz", 60, 20)))
     assert line(exp, "paper", [whole]) == "CIFAR-10 (60,000 images of 32x32)", "as many as the runs had"
     assert line(exp, "paper", [other]) == "CIFAR-10 (80 of 60,000 images of 32x32)", "as many as are here"
-    uncounted = {"cifar10": replace(set_ups.datasets(exp, "paper", PAIRS)["cifar10"], manifest=None)}
-    words = "(60,000 images of 32x32 declared; the records of the runs do not count them)"
-    assert with_counts("{cifar10}", uncounted) == words
 
 
 def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
@@ -121,16 +117,15 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
     specs = set_ups.datasets(exp, "paper", PAIRS)
     path, (published,) = Path(exp.paths.manifest("cifar10")), manifests.DIGESTS["cifar10"]
     about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
+    one, other = "1" * 64, "2" * 64
 
     def notes(*digests: str) -> list[str]:
         return doubts(specs, [{"cifar10": list(digests)}, {"cifar10": list(digests), "mine": ["3" * 64]}])
 
-    assert notes(published) == [] and len(notes("1" * 64, published, "2" * 64)) == 2, "one for each"
-    for source, expected in (("npz", ["1", "2"]), ("torchvision", ["2"])):
-        content = manifests.Manifest(**about, source={"source": source}, digest="1" * 64, bytes=0)
-        manifests.write(path, content)
-        texts = notes("1" * 64, "2" * 64)
-        assert len(texts) == len(expected)
-        assert all(f"their digest {digit * 12} is unknown" in text for digit, text in zip(expected, texts, strict=True))
+    assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
+    for source, expected in (("npz", [one, other]), ("torchvision", [other])):
+        manifests.write(path, manifests.Manifest(**about, source={"source": source}, digest=one, bytes=0))
+        for text, digest in zip(notes(one, other), expected, strict=True):
+            assert f"their digest {digest[:12]} is unknown" in text
     path.write_text("{")
-    assert len(notes("1" * 64)) == 1
+    assert len(notes(one)) == 1
