@@ -68,8 +68,7 @@ def test_the_published_table_is_reproduced_byte_for_byte(folder):
     """Without torch, Snakemake, data or partitions."""
     before = sorted(Path("copy").rglob("*"))
     command = [sys.executable, "-c", BARE, "table", "cifar10_cnn", "--runs", "copy", "--out", "out"]
-    environment = {**os.environ, "PYTHONPATH": str(SRC)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True)
     summary = "cifar10_cnn, paper scale: n = 2; float32; 45 of 45 rounds (96 runs; 0 others are not of this table)\n"
     assert (done.returncode, done.stderr) == (0, summary)
     names = {f"cifar10_cnn.{ending}" for ending in ("csv", "md", "tex", "html")}
@@ -80,21 +79,15 @@ def test_the_published_table_is_reproduced_byte_for_byte(folder):
     assert sorted(Path("copy").rglob("*")) == before
 
 
-def test_runs_of_a_removed_executor_and_of_other_images_than_the_published(folder, make):
-    """The records count the images, not the data of this machine."""
+def test_the_records_count_the_images_and_not_the_data_of_this_machine(folder, make):
     for path in Path("copy").rglob(records.RECORD):
-        retired = {"executor": "retired", "config": config(path.parent, executor={"cpu": "retired", "cuda": "retired"})}
-        change(path.parent, images={"train": 600, "test": 20}, dataset_digest="b1ac" * 16, **retired)
+        change(path.parent, images={"train": 600, "test": 20}, dataset_digest="b1ac" * 16)
     about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 5, "test": 5, "domains": None}
     other = manifest.Manifest(**about, source={"source": "npz"}, digest="0" * 64, bytes=30720)
     manifest.write("resources/cifar10/dataset.json", other)
-    found, text, _ = make()
-    published = csv.DictReader((PUBLISHED / "cifar10_cnn.csv").read_text().splitlines())
-    assert [cell["value"] for cell in found.values()] == [cell["value"] for cell in published]
-    assert "CIFAR-10 (620 of 60,000 images of 32x32), 100 clients" in text and "without sums" not in text
-    for ending in ("md", "html", "tex"):
-        text = " ".join(Path(f"out/cifar10_cnn.{ending}").read_text().replace("\n% ", " ").split())
-        assert text.count("these may not be the published images: their digest b1acb1acb1ac is unknown") == 1, ending
+    text = make()[1]
+    assert "CIFAR-10 (620 of 60,000 images of 32x32), 100 clients" in text
+    assert text.count("these may not be the published images: their digest b1acb1acb1ac is unknown") == 1
 
 
 def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
@@ -247,7 +240,6 @@ def test_without_so_far_finished_runs_only(so_far):
     found, _, err = so_far("--config", "scale=paper")
     assert {row for (row, target), cell in found.items() if target == "t1" and cell["value"]} == {"fedsmoo", "fedavg"}
     assert "n = 1; bfloat16 and float32; 800 of 800 rounds (2 runs; 0 others are not of this table)" in err
-    assert "fedcm" not in err
 
 
 def test_a_cell_is_in_the_precision_of_its_longest_run(so_far):

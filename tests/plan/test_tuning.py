@@ -170,8 +170,7 @@ def test_a_choice_of_runs_of_other_code_has_a_note(mine, capsys, version, note):
     run.mkdir(parents=True)
     (run / "run.json").write_text(json.dumps({"versions": {"algorithm": version}}))
     run_specs.run(mine, *FEDSAM, 1)
-    warning = capsys.readouterr().err
-    assert note in warning and bool(warning) is bool(note)
+    assert note in (warning := capsys.readouterr().err) and bool(warning) is bool(note)
 
 
 def test_a_choice_that_is_none_is_refused(mine):
