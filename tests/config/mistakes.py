@@ -210,6 +210,8 @@ VALUES = {
         f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
         for key in ("algorithm_folders", "model_folders", "table_folders")
     },
+    "highlight": ({"highlight": "fedsan"}, ["highlight: unknown algorithm 'fedsan'", "did you mean 'fedsam'?"]),
+    "notes": ({"notes": "non"}, ["notes: "]),
     "images of a column": ({"tables": [{"table": "fedsmoo2023_T1", "columns": ["*-no"]}]}, ["unknown column '*-no'"]),
 }
 

@@ -180,26 +180,6 @@ def test_in_a_partition_by_hand(name, here, capsys, digits):
     assert_one_line_has(refused(capsys, *partition(scheme, change, digits)), fragments)
 
 
-def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
-    Path("file").write_text("kept")
-    Path("folder").mkdir()
-
-    def source(kind: str, path: str) -> dict:
-        return {"source": {"source": kind, "path": path, "size": 8 if kind == "imagefolder" else None}}
-
-    for call, words in (
-        (partition("iid", {}, "file"), "file: is a file; expected a folder"),
-        (partition("iid", {}, "nowhere"), "nowhere: does not exist; expected a folder with dataset.json"),
-        (partition("iid", {}, "folder"), "folder: cannot be read as a dataset"),
-        *((partition("iid", {}, digits, out), out.partition("/")[0]) for out in ("folder", "file/a/clients.npz")),
-        *((fetch({}, out), "file") for out in ("file", "file/below")),
-        *((fetch(source("npz", path)), f"{path}: no such file") for path in ("folder", "nowhere.npz")),
-        (fetch(source("imagefolder", "file")), "no folder file/train"),
-    ):
-        assert words in refused(capsys, *call)
-    assert Path("file").read_text() == "kept"
-
-
 def test_specifications_of_the_configuration_are_complete(here, digits):
     """Every dataset, the partition of every run of a table, and every scheme and source."""
     for name in EXP.catalog.datasets:
