@@ -6,7 +6,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import drawn
-from flatfed import cli
 from flatfed.plan.footnotes import Deviation, few
 from small_results import flatfed
 
