@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import made
+from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.runs.curvature import OtherEstimate
 from flatfed.tables import cells, claims, compare, notes
@@ -138,6 +139,8 @@ def test_a_mean_over_different_code_is_refused(run, tmp_path):
     words = r"p/s/a/seed1 \(the present code\) and p/s/a/seed2 \(algorithm is version 0a1b0a1b0a1b, now 1\); train them"
     with pytest.raises(DataError, match=f"cell .*: {words} .* flatfed import --replace --other-code FOLDER"):
         make(runs)
+    gone = made.config({**COMPONENTS, "update": {"name": "fedgone"}})
+    assert versions.changes(gone, NOW).startswith("versions unknown here (")
     # A present timing hides no note on the run.
     settings = made.requested(runs[1]).config.as_json()
     timing = made.timing(tmp_path / "timing.json", settings, 2.0, versions=NOW)
