@@ -150,15 +150,6 @@ def overlap(one, other) -> bool:
     return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
 
 
-def test_all_values_of_the_paper_find_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DFedSAM's F6 has nine radii at paper scale, and its F4 the longest labels."""
-    for name in ("dfedsam2023_F6", "dfedsam2023_F4"):
-        (tmp_path / name).mkdir()
-        _, figure = drawn(name, tmp_path / name, monkeypatch, "paper")
-        check_overlaps(figure)
-        pyplot.close(figure)
-
-
 @pytest.mark.parametrize("vision", VISION)
 def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
     for (a, _), (b, _) in itertools.combinations(draw_histogram.OUTLINES, 2):

@@ -9,9 +9,7 @@ import typing
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.textpath import TextToPath
 
 from flatfed import algorithms
@@ -73,24 +71,6 @@ def test_lines_drawn_together_can_be_told_apart(vision):
             (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
             distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
             assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)
-
-
-@pytest.mark.parametrize("paper", TOGETHER)
-def test_lines_that_coincide_are_both_seen(paper):
-    """Every two of a figure, drawn over the same points: pixels of either colour are left."""
-    strokes = palette.strokes((name, palette.style(name)) for name in TOGETHER[paper])
-    for one, other in itertools.combinations(TOGETHER[paper], 2):
-        figure = Figure(figsize=(2, 0.1), dpi=800)  # as fine as a vector drawing
-        axis = figure.add_axes((0, 0, 1, 1))
-        axis.set_axis_off()
-        for name in (one, other):
-            axis.plot([0, 1], [0, 0], **strokes[palette.style(name)])
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        pixels = np.asarray(canvas.buffer_rgba())[..., :3] / 255
-        for name in (one, other):
-            near = np.abs(pixels - to_rgb(palette.STYLES[name][0])).max(axis=-1) < 0.12
-            assert near.sum() > 500, (one, other, name)
 
 
 def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():

@@ -21,7 +21,6 @@ SPLITS = {
     "clique30": {**GRAPH, "topology": "clique", "neighbours": 30},
     "ring_of_domains": {**DOMAIN, "sampling": "all", "topology": "ring"},
     "one_of_100": {**ONE, "steps_of": "dir0.1-100"},
-    "one_of_200": {**ONE, "steps_of": "dir0.1-200"},
     "one_with_images": {**ONE, "steps_of": "dir0.1-100", "images_of": "dir0.1-100"},
 }
 
@@ -59,20 +58,6 @@ def test_algorithm_and_split_must_fit(exp, split, name, words):
     with pytest.raises(ConfigError) as caught:
         settings(exp, split, name)
     assert [word for word in (PROTOCOL, repr(name), *words) if word not in str(caught.value)] == []
-
-
-@pytest.mark.parametrize(
-    ("protocol", "split", "steps"),
-    [
-        # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
-        (PROTOCOL, "one_of_100", 10 * 5 * 10),
-        (PROTOCOL, "one_of_200", 10 * 5 * 5),
-        # 250 images in batches of 20 are 13, the last one smaller.
-        ("fedsmoo-cifar100", "one_of_200", 10 * 2 * 13),
-    ],
-)
-def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(exp, protocol, split, steps):
-    assert settings(exp, split, "centralised_sam", protocol=protocol).local_steps == steps
 
 
 def test_a_central_split_can_have_the_images_of_a_federated_one(exp):

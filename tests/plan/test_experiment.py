@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 import made
 from flatfed import plan
 from flatfed.plan import at_scale, run_specs
@@ -17,20 +15,12 @@ from flatfed.runs.paths import Paths
 from repository import ROOT
 from shipped import EXP
 
-T1, T6 = "fedsmoo2023_T1", "fedsmoo2023_T6"
+T1 = "fedsmoo2023_T1"
 CIFAR10 = "fedsmoo-cifar10"
 
 
 def run(scale, protocol, split, algorithm, exp=EXP, seed=1):
     return run_specs.run(exp, scale, protocol, split, algorithm, seed)
-
-
-def test_targets_are_those_of_the_scale():
-    column = "cifar100-path10-200.rounds_to_target-t1"
-    preview, paper = (made.first_number(EXP, scale, T6, column, "fedsmoo").target for scale in plan.SCALES)
-    assert paper == 0.33 and 0 < preview < 1
-    layout = at_scale.table(EXP, "preview", T6, [column]).columns[column]
-    assert (layout.printed_target, layout.headers[-1]) == (0.33, "acc = 33%")
 
 
 def test_a_run_is_fully_described():
@@ -60,20 +50,6 @@ def test_no_two_runs_share_a_folder():
                 text = json.dumps(requested.config.as_json(), sort_keys=True, allow_nan=False)
                 assert seen.setdefault(requested.path, text) == text
     assert len(set(seen.values())) == len(seen)
-
-
-def test_variants_change_the_named_settings_alone():
-    """Those of a protocol share its partitions, not its runs."""
-    base = run("paper", CIFAR10, "path3-100", "fedsmoo")
-    cnn = run("paper", f"{CIFAR10}~cnn", "path3-100", "fedsmoo")
-    rho = run("paper", CIFAR10, "path3-100", "fedsmoo~rho0.05")
-    settings, *others = (one.config.as_json() for one in (base, cnn, rho))
-    assert [{key for key in about if about[key] != settings[key]} for about in others] == [
-        {"protocol", "model", "rounds", "local_epochs", "evaluation", "checkpoint_every"},
-        {"algorithm", "update"},
-    ]
-    assert others[1]["update"]["params"] == {**settings["update"]["params"], "rho": 0.05}
-    assert cnn.partition == rho.partition == base.partition and len({base.path, cnn.path, rho.path}) == 3
 
 
 def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path):
@@ -108,16 +84,3 @@ def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_pat
     cell = made.first_number(more, "preview", T1, "cifar10-path3-100", "fedavg")
     for path in (inputs([cell])[0], at_scale.figure(more, "preview", "fedsmoo2023_F5").inputs[0]):
         assert path.startswith("elsewhere/results/preview/partitions/")
-
-
-@pytest.mark.parametrize(("scale", "count"), [("paper", 100), ("preview", 16)])
-def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(scale, count):
-    """All test images over all clients; labelled variants share the partition and so the number."""
-    for protocol in ("fedsam-cifar10", "fedsam-cifar10~K5"):
-        spec = run_specs.partition_spec(EXP, scale, protocol, "dir0.6-100-p20", 1)
-        assert spec.client_test == count == EXP.catalog.dataset(scale, protocol).test // spec.clients
-        assert run(scale, protocol, "dir0.6-100-p20", "fedsam").config.partition.client_test == count
-    plain = run_specs.partition_spec(EXP, scale, CIFAR10, "dir0.6-100", 1)
-    assert plain.client_test is None, "of protocols that do not evaluate clients"
-    notes = " ".join(at_scale.table(EXP, "paper", "fedsam2022_T2").notes)
-    assert "over 100 test images of a client" in notes

@@ -14,7 +14,7 @@ from flatfed.errors import ConfigError
 from flatfed.files import sealed
 from flatfed.plan import Requested, at_scale, run_specs, tuning
 from flatfed.runs import tuning_choice
-from flatfed.runs.paths import DEFAULT, Paths
+from flatfed.runs.paths import Paths
 from repository import ROOT
 from shipped import EXP
 
@@ -52,53 +52,17 @@ def record(exp: plan.Experiment, ids: tuple, chosen: dict) -> Path:
     return path
 
 
-def test_grids_are_the_product_of_their_keys_and_a_preview_tries_three_values():
-    search = tuning.search(EXP.catalog, "paper", CIFAR10, SPLIT, "mofedsam")
-    points = search.combinations()
-    assert len(points) == 4 * 5
-    assert list(points)[:2] == ["learning_rate=0.316228,alpha=0.01", "learning_rate=0.316228,alpha=0.1"]
-    assert points["learning_rate=0.316228,alpha=0.1"] == {"learning_rate": 10**-0.5, "alpha": 0.1}
-    assert (search.seed, search.validation) == (1, 0.1)
-    search = tuning.search(EXP.catalog, *MOFEDSAM)
-    assert search.grid == {"learning_rate": [10**-0.5, 0.1, 10**-1.5], "alpha": [0.01, 0.1, 0.2]}
-
-
-def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out():
-    splits = {
-        ids: (search := tuning.search(EXP.catalog, "paper", *ids)) and search.split
-        for ids in (
-            *((CIFAR10, "iid-100-p20", "fedsam"), (OFFICE, ART, "fedsam"), (OFFICE, CLIPART, "fedsam")),
-            *((OFFICE, ART, "fedavg"), ("fedsmoo-cifar10", "dir0.6-100", "fedsam")),
-        )
-    }
-    assert list(splits.values()) == [SPLIT, ART, CLIPART, None, None]
-    searches = at_scale.searches(EXP, "paper", EXP.all_at("paper"))
-    assert len({search.folder(DEFAULT) for search in searches}) == len(searches) == 3 * 7 + 20 * 7
-    assert sum(len(search.combinations()) for search in searches) == 3 * (4 * 4 + 3 * 20) + 140 * 5
-    assert at_scale.searches(EXP, "paper", Requested({"fedsmoo2023_T1": None}, ["fedsmoo2023_F7"])) == []
-
-
-def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images():
-    """It is evaluated on the images that the accuracy of the protocol is of."""
-    ordinary = run_specs.run(EXP, "paper", CIFAR10, SPLIT, "mofedsam", 1)
-    search = tuning.search(EXP.catalog, "paper", CIFAR10, SPLIT, "mofedsam")
-    run = tuning.run(EXP.catalog, EXP.paths, search, "learning_rate=0.0316228,alpha=0.2")
-    assert run.path == f"results/paper/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
-    assert (run.analysis_folder, run.partition, run.dataset) == (run.path, ordinary.partition, ordinary.dataset)
-    plain = ordinary.config.as_json()
-    assert run.config.as_json() == {
-        **plain,
-        "learning_rate": 10**-1.5,
-        "update": {"name": "mofedsam", "params": {**plain["update"]["params"], "alpha": 0.2}},
-        "evaluation": {**plain["evaluation"], "sets": ["validation", "clients"]},
-        "validation": 0.1,
-    }
-    assert tuning.choice_spec(EXP.catalog, EXP.paths, search).accuracy == "client_validation_accuracy"
-    with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
+def test_a_tuning_run_is_evaluated_on_the_images_that_the_accuracy_of_the_protocol_is_of():
+    """tests/old_house compares the settings of all tuning runs."""
+    for protocol, split, sets, accuracy in (
+        (CIFAR10, SPLIT, ["validation", "clients"], "client_validation_accuracy"),
+        (OFFICE, ART, ["validation"], "validation_accuracy"),
+    ):
+        search = tuning.search(EXP.catalog, "preview", protocol, split, "fedsam")
+        assert tuning.choice_spec(EXP.catalog, EXP.paths, search).accuracy == accuracy
+        assert next(iter(tuning.runs(EXP.catalog, EXP.paths, search))).config.evaluation.sets == sets
+    with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: rho="):
         tuning.run(EXP.catalog, EXP.paths, search, "learning_rate=0.3")
-    search = tuning.search(EXP.catalog, "preview", OFFICE, ART, "fedsam")
-    assert tuning.choice_spec(EXP.catalog, EXP.paths, search).accuracy == "validation_accuracy"
-    assert next(iter(tuning.runs(EXP.catalog, EXP.paths, search))).config.evaluation.sets == ["validation"]
 
 
 def test_runs_take_the_recorded_choice_and_nothing_else(mine):
