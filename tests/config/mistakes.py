@@ -163,6 +163,7 @@ SEARCHES = {
     "key": (SAM, GRID, "    fedsam: {roh: [1]}\n", [SAM, "tune.grids.fedsam: unknown key 'roh'", "did you mean 'rho'"]),
     "value twice": (SAM, GRID, "    fedsam: {rho: [0.1, 0.2, 0.1]}\n", [SAM, "tune.grids.fedsam.rho: 0.1 is given twice"]),
     "targets of some splits": (CIFAR10, '"*": {t1: 0.68', '"dir*": {t1: 0.68', ["config/tables/fedsmoo2023_T", "has no targets for split 'path"]),
+    "odd regular graph": ("splits.yaml", "", (TOPOLOGY % "regular, neighbours: 3").replace("100", "99"), ["splits.yaml: mine", "regular: 3 neighbours times 99 clients must be even"]),
     "images at this machine": ("datasets.yaml", "source: {source: torchvision, dataset: CIFAR10}", "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}", ["datasets.yaml: cifar10.source.images: ", "it is for `data` of config"]),
 }
 

@@ -114,14 +114,14 @@ def test_a_wrong_file_stops_every_call(here, capsys):
 
 
 def test_absent_images_block_only_what_needs_them(here, capsys):
-    load()
+    load(change=put("protocols", "photos", "variants", value={"short": {"rounds": 1}}))
     (here / "photos").rename(here / "moved")
     words = "datasets.photos.source.path: 'photos' does not"
     loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
     assert made.first_numbers(loaded, "preview", "fedsmoo2023_T1") and loaded.with_columns(["fedsmoo2023_T1"])
     blocked = [
         lambda: made.first_numbers(loaded, "paper", "photos"),
-        lambda: run_specs.run(loaded, "paper", "photos", "skewed", "fedsam", 1),
+        *(lambda p=p: run_specs.run(loaded, "paper", p, "skewed", "fedsam", 1) for p in ("photos", "photos~short")),
         lambda: run_specs.dataset_spec(loaded.catalog, "photos"),
         lambda: loaded.all_at("paper"),
         loaded.check,

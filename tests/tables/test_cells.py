@@ -80,7 +80,7 @@ def test_any_diverged_run_makes_the_cell_diverged(run, two):
     cell = make([*two, run("c", [0.5, 0.1], rounds_done=2, diverged_at=3)])
     assert (cell.status, cell.value, cell.n) == ("diverged", None, 3)
     assert cell.values == [0.8, 0.84, None] and "round 3" in cell.problems[0]
-    cell = make([run("d", [0.5, 0.6, 0.7, "nan"])])
+    cell = make([run("d", ["nan", 0.6, 0.7, "nan"])])
     assert cell.status == "diverged" and cell.best == [0.7]
     # Its metrics.csv has a header alone, without the columns that only evaluated rounds have.
     at_once = run("e", [], diverged_at=1)

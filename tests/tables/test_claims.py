@@ -11,6 +11,7 @@ from flatfed.tables import claims
 from made import cell
 from made import rounds_cell as rounds
 
+EXACT = {"metric": "stored_memory", "unit": "ratio", "n": None}
 SIX = np.array([0.5, 0.7, 0.6, 0.55, 0.65, 0.58])
 
 
@@ -67,6 +68,8 @@ def test_a_claim_counts_only_where_it_is_printed():
         (rounds([100, None], 700), rounds([None, None], 800), "held"),
         (rounds([None, None], 700), rounds([None, None], 800), "untested"),
         (rounds([None] * 6, 700), rounds([100] * 6, 800), "reversed clearly"),
+        (cell([1.0], 1.0, **EXACT), cell([2.0], 2.0, **EXACT), "held clearly"),
+        (cell([2.0], 1.0, **EXACT), cell([1.0], 2.0, **EXACT), "reversed clearly"),
         (cell([0.5], 0.9, status="missing"), cell([0.5], 0.8), "untested"),
         (cell([0.5, 0.5], 0.9), cell([0.5], 0.8), "untested"),
         (cell([0.5, 0.5], 0.9), cell([0.5, 0.4], 0.8, seeds=[1, 3]), "untested"),
