@@ -185,7 +185,7 @@ SAMPLE = (
     "search's variant", "panel without rows", "split of another type", "row of another type", "an anchor in itself",
     "a split with an invisible letter", "yes for a truth", "clique above the clients", "printed, two fields",
     "printed, too few fields", "printed unit", "printed, no text", "erratum's table", "search: split with a topology",
-    "search: share", "search: images at this machine", "search: targets of some splits",
+    "search: odd regular graph", "search: share", "search: images at this machine", "search: targets of some splits",
 )
 
 #: Configuration as merged with the command line -> fragments of the message.
