@@ -6,6 +6,8 @@ tests/old_house compares the settings of all shipped runs.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import made
 from flatfed import plan
@@ -84,3 +86,9 @@ def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_pat
     cell = made.first_number(more, "preview", T1, "cifar10-path3-100", "fedavg")
     for path in (inputs([cell])[0], at_scale.figure(more, "preview", "fedsmoo2023_F5").inputs[0]):
         assert path.startswith("elsewhere/results/preview/partitions/")
+
+
+def test_curves_read_lines_record_and_partition_of_their_runs():
+    """Four splits of eight rows and two seeds; the rows share partitions."""
+    names = Counter(Path(path).name for path in at_scale.figure(EXP, "preview", "fedsmoo2023_F7").inputs)
+    assert names == {"metrics.csv": 64, "run.json": 64, "seed1.npz": 4, "seed2.npz": 4}
