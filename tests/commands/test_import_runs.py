@@ -122,6 +122,7 @@ def test_a_run_that_another_process_trains_is_not_replaced(call, monkeypatch):
         ("model.safetensors", "restore the original file"),
         ("run.json", "restore the original file"),
         ({"rounds_done": 1}, "metrics.csv: ends with round"),
+        ("unfinished", "run.json: unfinished: 1 of "),
         ({"partition_digest": "0" * 64}, "partition_digest is 000000000000, but that of results/preview/partitions/"),
         ({"versions": {"engine": 0}}, "--other-code accepts it"),
     ],
@@ -130,7 +131,10 @@ def test_every_run_that_fails_a_check_is_named_and_none_is_copied(call, change, 
     folders = copy(FEDAVG, "../made/fedavg"), copy(FEDSMOO, "../made/fedsmoo")
     copy(FEDAVG, "../made/right")
     for folder in map(Path, folders):
-        if isinstance(change, dict):
+        if change == "unfinished":
+            (folder / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n")
+            changed(folder, rounds_done=1)
+        elif isinstance(change, dict):
             changed(folder, **change)
         else:
             content = (folder / change).read_bytes()
