@@ -114,7 +114,7 @@ def test_a_wrong_file_stops_every_call(here, capsys):
 
 
 def test_absent_images_block_only_what_needs_them(here, capsys):
-    load(change=put("protocols", "photos", "variants", value={"short": {"rounds": 1}}))
+    load()
     (here / "photos").rename(here / "moved")
     words = "datasets.photos.source.path: 'photos' does not"
     loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
