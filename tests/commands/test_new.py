@@ -45,15 +45,14 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("mine.yaml", "kind: curvs\ntitle: T\n", ["mine.yaml: kind: unknown value 'curvs'; did you mean 'curves'"]),
-        ("mine.yaml", "titel: T\n", ["mine.yaml: unknown key 'titel'; did you mean 'title'"]),
-        ("my_table.yaml", "kind: curves\n", ["my_table.yaml: ", "'title' is missing"]),
-        ("fedsmoo2023_F3.yaml", "kind: curves\n", ["there is a figure 'fedsmoo2023_F3' already, config/figures"]),
-        ("fedavg.py", "class FedAvg:\n    pass\n", ["fedavg.py: flatfed.algorithms has 'fedavg' already; rename"]),
+        ("mine.yaml", "kind: curvs\ntitle: T\n", "mine.yaml: kind: unknown value 'curvs'; did you mean 'curves'"),
+        ("my_table.yaml", "kind: curves\n", "my_table.yaml: key 'title' is missing"),
+        ("fedsmoo2023_F3.yaml", "kind: curves\n", "there is a figure 'fedsmoo2023_F3' already, config/figures"),
+        ("fedavg.py", "class FedAvg:\n    pass\n", "fedavg.py: flatfed.algorithms has 'fedavg' already; rename"),
     ],
 )
 def test_mistakes_are_named(folder, name, text, words):
     (folder / name).write_text(text)
     with pytest.raises(ConfigError) as refusal:
         load(folder)
-    assert all(word in str(refusal.value) for word in words), refusal.value
+    assert words in str(refusal.value)

@@ -121,18 +121,14 @@ def test_a_plan_by_hand(plan):
     Path(run("feddyn").path, "checkpoint.part").touch()
     forecast, out, _ = plan("--config", "keep_models=all")
     total = forecast["total"]
-    assert (total["cells"], total["runs"]) == (16, 32)
-    assert [total[key] for key in ("finished", "begun", "stale", "missing")] == [2, 1, 1, 28]
     # FedCM's took 3 s a round, FedAvg's 1 s; the other rows get the mean of the three.
     by_hand = 800 * (2 * 1.0 + 4 * 3.0 + 24 * (1.0 + 1.0 + 3.0) / 3)
     assert total["hours"] * 3600 == pytest.approx(by_hand) and total["unknown"] == 0
     model, rest = 4 * 11_181_642, 160 * 800 + 6000
     assert total["disk"] == 32 * (model + rest) and total["memory"] == 4_000_000, "FedCM's"
-    head, *lines, _ = (re.split(r"\s{2,}", line) for line in out.splitlines())
-    printed = {name: dict(zip(head[1:], texts, strict=True)) for name, *texts in lines}
-    texts = {"cells": "16", "runs": "32", "finished": "2", "begun": "1", "stale": "1", "missing": "28"}
-    texts |= {"hours": f"{by_hand / 3600:.2f}", "memory": "4.0 MB", "GPU memory": "-"}
-    assert printed["total"].items() >= texts.items() and printed["fedsmoo2023_T1"] == printed["total"]
+    head, *_, shown, _ = (re.split(r"\s{2,}", line)[1:] for line in out.splitlines())
+    expected = {"finished": "2", "missing": "28", "hours": f"{by_hand / 3600:.2f}", "memory": "4.0 MB"}
+    assert dict(zip(head, shown, strict=True)).items() >= expected.items()
     assert plan()[0]["total"]["disk"] == 32 * rest, "no analysis reads a model"
 
 
@@ -146,9 +142,8 @@ def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(plan):
 
 def test_runs_that_tables_and_figures_share_count_once(plan):
     both, out, _ = plan("fedsmoo2023_T1", "fedsmoo2023_T6")
-    assert both["fedsmoo2023_T1"]["runs"] == 32, "the columns that the configuration names"
-    assert both["fedsmoo2023_T6"]["runs"] == 128 and both["total"]["runs"] == 32 + 128, "other splits"
-    assert both["total"]["cells"] == 16 + 128 and both["total"]["unknown"] == 32 + 128
+    counts = {name: (one["cells"], one["runs"], one["unknown"]) for name, one in both.items()}
+    assert counts == {"fedsmoo2023_T1": (16, 32, 32), "fedsmoo2023_T6": (128, 128, 128), "total": (144, 160, 160)}
     assert all(re.split(r"\s{2,}", line)[9] == "-" for line in out.splitlines()[1:-1]), "no hours"
     whole = plan("fedsmoo2023_T1", "fedsmoo2023_T6", "--config", "tables=[fedsmoo2023_T1]")[0]
     assert whole["fedsmoo2023_T1"]["runs"] == whole["total"]["runs"] == 256, "all runs of Table 6 are Table 1's"
@@ -157,32 +152,14 @@ def test_runs_that_tables_and_figures_share_count_once(plan):
     assert both["total"]["runs"] == 32 + 64 - 16, "Figure 7 has runs of Table 1, those of dir0.6-100 too"
     surfaces = plan("fedlesam2024_F3")[0]["total"]
     assert surfaces["disk"] > surfaces["runs"] * 10**6, "a loss surface needs the model"
-    status, _, err = plan("fedsmoo2023_F77")
-    assert status == 2 and "unknown table or figure 'fedsmoo2023_F77'; did you mean 'fedsmoo2023_F7'?" in err
+    assert "did you mean 'fedsmoo2023_F7'?" in plan("fedsmoo2023_F77")[2]
 
 
-def test_finished_runs_with_other_execution_settings_or_diverged_or_without_measurements(plan):
-    settings = run("fedavg").config
-    changes = {"checkpoint_every": 99, "executor": {"cpu": "sequential", "cuda": "sequential"}}
-    changes["evaluation"] = {**settings.evaluation.as_json(), "batch_size": 7}
-    record(run("fedavg"), 1.0, settings=settings.changed(**changes).as_json(), diverged_at=7, rounds_done=6)
+def test_runs_that_diverged_or_do_not_name_their_host_measure_nothing(plan):
+    record(run("fedavg"), 1.0, diverged_at=7, rounds_done=6)
     record(run("fedcm"), 1.0, host=None)
     total = plan()[0]["total"]
-    assert (total["finished"], total["unknown"]) == (2, 30), "neither measures anything"
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"description": {}}', None])
-def test_a_damaged_record_is_named_and_the_others_count(plan, content):
-    file = Path(run("fedavg").record)
-    record(run("fedavg", 2), 3.0)
-    file.parent.mkdir()
-    if content is None:
-        file.mkdir()
-    else:
-        file.write_text(content)
-    forecast, _, err = plan()
-    assert (forecast["total"]["finished"], forecast["total"]["damaged"]) == (1, 1) and forecast["total"]["hours"] > 0
-    assert err.count(f"{file}: not the record of a run") == 1 and "Delete it" in err
+    assert (total["finished"], total["unknown"]) == (2, 30)
 
 
 def test_a_plan_of_measured_runs_imports_no_torch(plan):

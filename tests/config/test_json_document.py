@@ -1,4 +1,4 @@
-"""Typed JSON: what is of the type passes, what is not is refused by its key, its value and what is wanted."""
+"""Typed JSON: valid values pass unchanged; others are refused with key, value and type."""
 
 from __future__ import annotations
 
@@ -34,24 +34,15 @@ class File(JsonDocument):
 WHOLE = {"name": "x", "rounds": 3, "clip": 1, "kind": "ring", "runs": [], "columns": [{"id": "a"}]}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_valid_values_are_written_as_they_were_and_unknown_keys_and_defaults_left_out():
+    for change in (
         {},
         {"clip": None, "share": 1, "any": [None], "on": False, "another name": "x"},
-        {"clip": 0.5, "share": 0.25, "versions": {"engine": 1, "model": "0a1b"}},
-        {"columns": [{"id": "a"}, {"id": "b", "part": "c"}]},
-    ],
-)
-def test_what_is_of_the_type_passes_and_is_written_as_it_was(change):
-    content = File.of_json({**WHOLE, **change}, "x.json").as_json()
-    assert content == {**WHOLE, **change}
-    assert type(content["clip"]) is type(({**WHOLE, **change})["clip"]), "1 is not 1.0"
-
-
-def test_unknown_keys_are_ignored_and_defaults_are_left_out():
-    content = {**WHOLE, "more": "of no interest", "on": None, "versions": {}}
-    assert File.of_json(content, "x.json").as_json() == WHOLE
+        {"clip": 0.5, "share": 0.25, "versions": {"engine": 1, "model": "0a1b"}, "columns": [{"id": "a", "part": "c"}]},
+    ):
+        content = File.of_json({**WHOLE, **change}, "x.json").as_json()
+        assert repr(sorted(content.items())) == repr(sorted({**WHOLE, **change}.items())), "1 is not 1.0"
+    assert File.of_json({**WHOLE, "more": "x", "on": None, "versions": {}}, "x.json").as_json() == WHOLE
 
 
 @pytest.mark.parametrize(
@@ -64,8 +55,6 @@ def test_unknown_keys_are_ignored_and_defaults_are_left_out():
         ({"clip": "1"}, 'clip: "1" is a text'),
         ({"clip": float("nan")}, "clip: NaN"),
         ({"clip": 10**400}, "clip: 1000"),
-        ({"clip": True}, "clip: true"),
-        ({"share": 0}, "share: 0 is not allowed"),
         ({"share": None}, "share: null"),
         ({"kind": "rign"}, "kind: unknown value 'rign'; did you mean 'ring'? known: grid, ring"),
         ({"kind": ["ring"]}, "kind: unknown value ['ring']"),
@@ -75,24 +64,19 @@ def test_unknown_keys_are_ignored_and_defaults_are_left_out():
         ({"columns": [{"di": "b"}]}, "columns[0]: key 'id' is missing; is it named 'di'?"),
         ({"columns": [{"id": "a", "part": 1}]}, "columns[0].part: 1"),
         ({"versions": {"engine": 1.5}}, "versions.engine: 1.5"),
-        ({"versions": {"engine": None}}, "versions.engine: null"),
         ({"on": 1}, "on: 1 is a number; expected true or false"),
         ({"another name": 1}, "another name: 1"),
+        *(({key: ...}, f"key '{key}' is missing; ") for key in WHOLE),
     ],
 )
-def test_what_is_not_is_named(change, words):
+def test_other_values_are_named(change, words):
+    content = {key: value for key, value in {**WHOLE, **change}.items() if value is not ...}
     with pytest.raises(DataError) as caught:
-        File.of_json({**WHOLE, **change}, "x.json")
+        File.of_json(content, "x.json")
     assert str(caught.value).startswith(f"x.json: {words}") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", WHOLE)
-def test_a_key_that_is_missing_is_named(key):
-    with pytest.raises(DataError, match=rf"^x\.json: key '{key}' is missing; "):
-        File.of_json({name: value for name, value in WHOLE.items() if name != key}, "x.json")
-
-
 @pytest.mark.parametrize("value", [None, [], "x", 3])
-def test_what_is_no_mapping_is_refused(value):
+def test_a_file_that_is_no_mapping_is_refused(value):
     with pytest.raises(DataError, match=r"^x\.json: .*; expected a mapping$"):
         File.of_json(value, "x.json")

@@ -49,10 +49,11 @@ def test_plain_words_are_those_of_yaml_1_2(tmp_path: Path) -> None:
     assert read(tmp_path, b"\xef\xbb\xbfa: 1\r\nb: [x, y]\r\n") == {"a": 1, "b": ["x", "y"]}, "as written on Windows"
 
 
-@pytest.mark.parametrize("word", ["yes", "010", "true", "7", "-1e-3", "inf", "*a", "{a", "", "9" * 9999])
-def test_a_word_of_the_command_line_is_read_as_in_a_file(word: str, tmp_path: Path) -> None:
-    as_text = word in ("*a", "{a", "", "9" * 9999)  # a file would need quotes, or refuses it
-    assert strict_yaml.as_in_a_file([word])[0] == (word if as_text else read(tmp_path, f"[{word}]")[0])
+def test_a_word_of_the_command_line_is_read_as_in_a_file(tmp_path: Path) -> None:
+    for word in ("yes", "010", "true", "7", "-1e-3", "inf"):
+        assert strict_yaml.as_in_a_file([word]) == read(tmp_path, f"[{word}]")
+    texts = ["*a", "{a", "", "9" * 9999]  # a file would need quotes, or refuses it
+    assert strict_yaml.as_in_a_file(texts) == texts
 
 
 def test_anchors_merges_and_editors_files(tmp_path: Path) -> None:
@@ -66,26 +67,22 @@ def test_anchors_merges_and_editors_files(tmp_path: Path) -> None:
         os.symlink("somebody@here.1234:5678", root / "config" / place / ".#x.yaml")
     os.symlink("somebody@here.1234:5678", root / "config/reference/.#fedsmoo2023_T1.csv")
     exp = plan.load(root)
-    assert [(exp.catalog.splits[name].clients, exp.catalog.splits[name].alpha) for name in "ab"] == [
-        *((10, 0.5), (20, 0.5)),
-    ]
+    splits = [exp.catalog.splits[name] for name in "ab"]
+    assert [(split.clients, split.alpha) for split in splits] == [(10, 0.5), (20, 0.5)]
     assert "x" not in exp.tables and exp.errata.entries
 
 
-def test_values_are_given_as_to_snakemake(tmp_path, monkeypatch, capsys):
+def test_values_are_given_as_to_snakemake(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = tmp_path / "own.yaml"
     own.write_text("scale: preview\ntables: [fedsmoo2023_T1]\nfigures: []\n")
     expected = {"scale": "paper", "tables": ["fedsmoo2023_T1"], "figures": [], "seeds": [3]}
     for parts in ([str(own), "scale=paper", "seeds=[3]"], ["scale=paper", "seeds=[3]", str(own)]):
         assert configuration.read(parts) == expected
-    assert configuration.read(["scale=paper"])["scale"] == "paper", "in place of config/config.yaml's"
     assert configuration.read(["data={cifar10: {source: npz, path: a=b.npz}}"])["data"]["cifar10"]["path"] == "a=b.npz"
     for parts, words in ((["seeds=[1"], r"--config: seeds=\[1: not YAML"), ([str(own), "b.yaml"], "expected one file")):
         with pytest.raises(ConfigError, match=words):
             configuration.read(parts)
-    assert cli.main(["check", "--config", "scale=papr"]) == 2
-    assert "scale: unknown value 'papr'; did you mean 'paper'?" in capsys.readouterr().err
     for words in (
         ["T1", "T2", "--config", "own.yaml", "scale=paper"],
         ["--config", "own.yaml", "scale=paper", "T1", "T2"],

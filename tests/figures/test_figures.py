@@ -108,18 +108,6 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
         pyplot.close(figure)
 
 
-def test_a_title_of_four_lines_lies_above_the_surfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, once = drawn("fedsam2022_F2", tmp_path, monkeypatch)
-    with pyplot.rc_context(figures.STYLE):
-        figure = figures.draw(replace(spec, title=spec.title + f". {spec.document.title}" * 3))
-    try:
-        assert figure.get_suptitle().count("\n") == 3
-        check_overlaps(figure)
-    finally:
-        pyplot.close(once)
-        pyplot.close(figure)
-
-
 def check_overlaps(figure: Figure) -> None:
     """Check that titles, axis labels and legends lie apart, and no legend on a panel."""
     figure.draw_without_rendering()
@@ -162,66 +150,7 @@ def overlap(one, other) -> bool:
     return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
 
 
-def test_all_values_of_the_paper_find_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DFedSAM's F6 has nine radii at paper scale, and its F4 the longest labels."""
-    for name in ("dfedsam2023_F6", "dfedsam2023_F4"):
-        (tmp_path / name).mkdir()
-        _, figure = drawn(name, tmp_path / name, monkeypatch, "paper")
-        check_overlaps(figure)
-        pyplot.close(figure)
-
-
 @pytest.mark.parametrize("vision", VISION)
 def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
     for (a, _), (b, _) in itertools.combinations(draw_histogram.OUTLINES, 2):
         assert np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision])) > 10
-
-
-def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
-    """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
-    panels = at_scale.figure(EXP, "preview", "fedsmoo2023_F3").panels
-    assert len({panel.marks[1].files[0] for panel in panels}) == 1
-    for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
-        for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
-            assert entry.files[0].endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
-            assert [run.surface() for run in entry.runs] == entry.files
-
-
-def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
-    """Of one split and seed, they are drawn from the same images; of several, from the test images."""
-    for name, found in EXP.figures.items():
-        for scale in ("preview", "paper") if found.kind == "surface" else ():
-            files: dict[str, set[str]] = {}
-            for panel in at_scale.figure(EXP, scale, name).panels:
-                for file in [entry.files[0] for entry in panel.marks]:
-                    _, _, _, protocol, split, _, seed, surface_ = file.split("/")
-                    deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
-                    files.setdefault(protocol, set()).add("test" if ".test." in surface_ else deal.model_dump_json())
-            assert all(len(images) == 1 for images in files.values()), name
-
-
-def test_centralised_lines_are_of_the_federated_deal() -> None:
-    """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
-    for scale in ("preview", "paper"):
-        _, right = at_scale.figure(EXP, scale, "fedlesam2024_F2").panels
-        deals = {}
-        for line in right.marks:
-            protocol, split, _, seed = line.runs[0].path.split("/")[3:]
-            deals[line.algorithm] = run_specs.partition_spec(
-                EXP, scale, protocol, split, int(seed.removeprefix("seed"))
-            )
-        federated = deals.pop("fedavg")
-        for name, deal in deals.items():
-            if name.startswith("centralised"):
-                assert deal.pooled == federated.as_written()
-            else:
-                assert deal == federated
-        assert {"centralised_sgd", "centralised_sam"} < set(deals)
-
-
-def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
-    tables = {
-        run.path for table in EXP.all_at("preview").tables for run in made.table_runs(EXP, "preview", table)
-    }
-    for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
-        assert set(at_scale.figure(EXP, "preview", name).runs) <= tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,34 +55,22 @@ def digests(**changes: str):
     return true.model_copy(update=changes)
 
 
-def hessian(numbers=(20.0, 200), **about):
-    """Write another hessian.json of seed 1; ``digests``: changes of them."""
+def analysis(path: str, write, *arguments, **about):
+    """Write another analysis of seed 1; ``digests``: changes of them."""
 
     def change() -> None:
         changed = {"digests": digests(**about["digests"])} if "digests" in about else {}
-        small_results.hessians("small/iid/fedsam", numbers, **{**about, **changed})
+        write("small/iid/fedsam", *arguments, **{**about, **changed})
 
-    return HESSIAN, change
-
-
-def hessian_json(key: str, value):
-    """Set a key of hessian.json."""
-
-    def change() -> None:
-        content = json.loads(Path(HESSIAN).read_text())
-        made.sealed(HESSIAN, {**content, key: value})
-
-    return HESSIAN, change
+    return path, change
 
 
-def surface(**about):
-    """Write another surface.npz; ``digests``: changes of them."""
+hessian = partial(analysis, HESSIAN, small_results.hessians, (20.0, 200))
+surface = partial(analysis, SURFACE, small_results.surface, 2.0)
 
-    def change() -> None:
-        changed = {"digests": digests(**about["digests"])} if "digests" in about else {}
-        small_results.surface("small/iid/fedsam", 2.0, **{**about, **changed})
 
-    return SURFACE, change
+def without_digests() -> None:
+    made.sealed(HESSIAN, {**json.loads(Path(HESSIAN).read_text()), "digests": None})
 
 
 def probes(changes, whole=True):
@@ -114,7 +103,7 @@ CASES = {
     "probes on other images": ("curves_probes", probes({"images_sha256": "b" * 64}), r"bbb\) than those of .*fedavg"),
     "Hessian of another run": ("eigenvalues", hessian(run="small/iid/fedavg/seed1"), rf"hessian\.json: {OTHER_RUN}"),
     "Hessian of another model": ("eigenvalues", hessian(digests=MODEL), rf"hessian\.json: {OTHER_MODEL}"),
-    "Hessian without digests": ("eigenvalues", hessian_json("digests", None), r"digests: null is nothing"),
+    "Hessian without digests": ("eigenvalues", (HESSIAN, without_digests), r"digests: null is nothing"),
     "surface of another run": ("surface", surface(name="small/iid/fedavg/seed1"), rf"surface\.npz: {OTHER_RUN}"),
     "surface of another model": ("surface", surface(digests=MODEL), rf"surface\.npz: {OTHER_MODEL}"),
     "surface on other images": ("surface", surface(images_sha256="e" * 64), r"losses on other images .* e{12}\), but"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,10 +24,17 @@ SHIPPED = str(ROOT / "results/published")
 DIGEST = manifest.DIGESTS["cifar10"][0]
 
 
-def experiment(root: Path, *folders: str, trained=()) -> plan.Experiment:
+@functools.cache
+def loaded(folders: tuple[str, ...], paths: Paths) -> plan.Experiment:
     request = {"scale": "paper", "tables": [], "figures": [], "seeds": [1], "published": list(folders)}
+    return plan.load(ROOT, request, paths)
+
+
+def experiment(root: Path, *folders: str, trained=()) -> plan.Experiment:
     paths = Paths(str(root / "results"), str(root / "resources"))
-    return run_folders.with_published(plan.load(ROOT, request, paths), trained)
+    images = (root / "resources").exists()  # which the order of the published images depends on
+    found = replace(loaded(folders, paths if images else Paths("results")), paths=paths)
+    return run_folders.with_published(found, trained)
 
 
 def served(found: plan.Experiment, table: str = "fedsmoo2023_T1", column: str = COLUMN) -> dict[str, plan.Run]:
@@ -49,6 +58,10 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     assert run_specs.dataset_spec(found.catalog, "cifar10").source.order == f"{SHIPPED}/orders/cifar10.npz"
     assert len(served(found, "cifar10_cnn", "path3-100")) == 12, "records without versions serve"
     assert not served(experiment(tmp_path)) and not experiment(tmp_path).catalog.sources["cifar10"].order
+    ids = run_specs.run(found, "paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
+    analysed = published.shown(found, ids, "hessian.json")
+    assert Path(analysed.hessian).exists() and run_folders.state(analysed, True) == "finished"
+    assert published.shown(found, ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 
 def test_results_and_forced_runs_go_first(tmp_path):
@@ -94,14 +107,6 @@ def test_other_images_stop_before_the_first_training(tmp_path):
     Path(tmp_path, "resources/cifar10/dataset.json").unlink()
     with pytest.raises(ConfigError, match=r"the images of 'cifar10' are not here.*fetch them first: snakemake"):
         served(experiment(tmp_path, str(there)))
-
-
-def test_a_hessian_is_read_if_it_is_published(tmp_path):
-    found = experiment(tmp_path, SHIPPED)
-    ids = run_specs.run(found, "paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
-    analysed = published.shown(found, ids, "hessian.json")
-    assert Path(analysed.hessian).exists() and run_folders.state(analysed, True) == "finished"
-    assert published.shown(found, ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 
 def test_jobs_read_the_runs_that_the_call_chose(tmp_path, monkeypatch):

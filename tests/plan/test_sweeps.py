@@ -15,7 +15,7 @@ ROWS = ("fedcm", "mimelite", "mofedsam")
 
 
 @pytest.fixture
-def tuned(tmp_path):
+def chosen(tmp_path):
     """The experiment with a choice for every row of FedSAM's Figure 3, other values than the protocol's."""
     mine = load(results=tmp_path)
     for row in ("fedavg", "scaffold", "fedrobust", "fedsam", *ROWS):
@@ -24,9 +24,9 @@ def tuned(tmp_path):
     return mine
 
 
-def test_points_are_the_same_values_whatever_was_chosen(tuned):
+def test_points_are_the_same_values_whatever_was_chosen(chosen):
     """alpha = 0.1 is the protocol's: nothing is trained twice; where 0.01 was chosen, it is another run."""
-    for exp, rate, first in ((EXP, 0.1, "fedcm"), (tuned, RATE, "fedcm~beta0.1")):
+    for exp, rate, first in ((EXP, 0.1, "fedcm"), (chosen, RATE, "fedcm~beta0.1")):
         figure = at_scale.figure(exp, "preview", "fedsam2022_F3")
         marks = figure.panels[3].marks
         assert [(mark.algorithm, mark.x) for mark in marks] == [(row, x) for row in ROWS for x in (0.1, 0.5, 1.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from flatfed.errors import ConfigError
 from flatfed.files import sealed
 from flatfed.plan import Requested, at_scale, run_specs, tuning
 from flatfed.runs import tuning_choice
-from flatfed.runs.paths import DEFAULT, Paths
+from flatfed.runs.paths import Paths
 from repository import ROOT
 from shipped import EXP
 
@@ -27,10 +28,15 @@ def load(root: Path = ROOT, results: Path | str = "results", **changes) -> plan.
     return plan.load(root, config, Paths(str(results)))
 
 
+@pytest.fixture(scope="module")
+def tuned():
+    return load()
+
+
 @pytest.fixture
-def mine(tmp_path):
+def mine(tuned, tmp_path):
     """The shipped configuration that takes choices from a folder of its own."""
-    return load(results=tmp_path)
+    return replace(tuned, paths=Paths(str(tmp_path)))
 
 
 def edited(folder: Path, change) -> Path:
@@ -46,49 +52,16 @@ def record(exp: plan.Experiment, ids: tuple, chosen: dict) -> Path:
     return path
 
 
-def test_grids_are_the_product_of_their_keys_and_a_preview_tries_three_values():
-    search = tuning.search(EXP.catalog, "paper", CIFAR10, SPLIT, "mofedsam")
-    points = search.combinations()
-    assert len(points) == 4 * 5
-    assert list(points)[:2] == ["learning_rate=0.316228,alpha=0.01", "learning_rate=0.316228,alpha=0.1"]
-    assert points["learning_rate=0.316228,alpha=0.1"] == {"learning_rate": 10**-0.5, "alpha": 0.1}
-    assert (search.seed, search.validation) == (1, 0.1)
-    search = tuning.search(EXP.catalog, *MOFEDSAM)
-    assert search.grid == {"learning_rate": [10**-0.5, 0.1, 10**-1.5], "alpha": [0.01, 0.1, 0.2]}
-
-
-def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out():
-    def split(*ids):
-        search = tuning.search(EXP.catalog, "paper", *ids)
-        return search and search.split
-
-    assert split(CIFAR10, "iid-100-p20", "fedsam") == SPLIT
-    assert [split(OFFICE, domain, "fedsam") for domain in (ART, CLIPART)] == [ART, CLIPART]
-    assert split(OFFICE, ART, "fedavg") is split("fedsmoo-cifar10", "dir0.6-100", "fedsam") is None
-    searches = at_scale.searches(EXP, "paper", EXP.all_at("paper"))
-    folders = [search.folder(DEFAULT) for search in searches]
-    assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
-    assert sum(len(search.combinations()) for search in searches) == 3 * (4 * 4 + 3 * 20) + 140 * 5
-    assert at_scale.searches(EXP, "paper", Requested({"fedsmoo2023_T1": None}, ["fedsmoo2023_F7"])) == []
-
-
-@pytest.mark.parametrize("scale", plan.SCALES)
-def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(scale):
-    ordinary = run_specs.run(EXP, scale, CIFAR10, SPLIT, "mofedsam", 1)
-    search = tuning.search(EXP.catalog, scale, CIFAR10, SPLIT, "mofedsam")
-    run = tuning.run(EXP.catalog, EXP.paths, search, "learning_rate=0.0316228,alpha=0.2")
-    assert run.path == f"results/{scale}/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
-    assert run.analysis_folder == run.path
-    assert (run.partition, run.dataset) == (ordinary.partition, ordinary.dataset)
-    settings, plain = run.config.as_json(), ordinary.config.as_json()
-    assert settings == {
-        **plain,
-        "learning_rate": 10**-1.5,
-        "update": {"name": "mofedsam", "params": {**plain["update"]["params"], "alpha": 0.2}},
-        "evaluation": {**plain["evaluation"], "sets": ["validation", "clients"]},
-        "validation": 0.1,
-    }
-    with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
+def test_a_tuning_run_is_evaluated_on_the_images_that_the_accuracy_of_the_protocol_is_of():
+    """tests/old_house compares the settings of all tuning runs."""
+    for protocol, split, sets, accuracy in (
+        (CIFAR10, SPLIT, ["validation", "clients"], "client_validation_accuracy"),
+        (OFFICE, ART, ["validation"], "validation_accuracy"),
+    ):
+        search = tuning.search(EXP.catalog, "preview", protocol, split, "fedsam")
+        assert tuning.choice_spec(EXP.catalog, EXP.paths, search).accuracy == accuracy
+        assert next(iter(tuning.runs(EXP.catalog, EXP.paths, search))).config.evaluation.sets == sets
+    with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: rho="):
         tuning.run(EXP.catalog, EXP.paths, search, "learning_rate=0.3")
 
 
@@ -122,23 +95,10 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
 
 
 def test_a_run_without_its_choice_is_refused(mine):
-    for scale in plan.SCALES:
-        call = f"which does not exist yet; make it: snakemake --cores all --config scale={scale} -- "
-        with pytest.raises(ConfigError, match=f"fedsam/choice.json, {call}"):
-            run_specs.run(mine, scale, CIFAR10, SPLIT, "fedsam", 1)
+    call = "which does not exist yet; make it: snakemake --cores all --config scale=preview -- "
+    with pytest.raises(ConfigError, match=f"fedsam/choice.json, {call}"):
+        run_specs.run(mine, *FEDSAM, 1)
     assert run_specs.run(mine, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
-    assert at_scale.searches(mine, "preview", Requested({"fedsam2022_T1": None}, []))
-
-
-def test_a_choice_reads_the_accuracy_that_the_protocol_names():
-    for protocol, split, sets, accuracy in (
-        (CIFAR10, SPLIT, ["validation", "clients"], "client_validation_accuracy"),
-        (OFFICE, ART, ["validation"], "validation_accuracy"),
-    ):
-        search = tuning.search(EXP.catalog, "preview", protocol, split, "fedsam")
-        assert tuning.choice_spec(EXP.catalog, EXP.paths, search).accuracy == accuracy
-        point = next(iter(search.combinations()))
-        assert tuning.run(EXP.catalog, EXP.paths, search, point).config.evaluation.sets == sets
 
 
 @pytest.mark.parametrize(
@@ -174,8 +134,7 @@ def test_a_choice_of_runs_of_other_code_has_a_note(mine, capsys, version, note):
     run.mkdir(parents=True)
     (run / "run.json").write_text(json.dumps({"versions": {"algorithm": version}}))
     run_specs.run(mine, *FEDSAM, 1)
-    warning = capsys.readouterr().err
-    assert note in warning and bool(warning) is bool(note)
+    assert note in (warning := capsys.readouterr().err) and bool(warning) is bool(note)
 
 
 def test_a_choice_that_is_none_is_refused(mine):
@@ -193,28 +152,25 @@ def test_a_choice_that_is_none_is_refused(mine):
             run_specs.run(mine, *FEDSAM, 1)
 
 
-def test_what_is_not_tuned_has_no_choice():
+def test_a_search_of_another_row_or_split_is_refused():
     for ids, words in (
         (("fedsmoo-cifar10", "dir0.6-100", "fedsam"), "the protocol does not tune it"),
         ((CIFAR10, "iid-100-p20", "fedsam"), f"its search is results/preview/tuning/{CIFAR10}/{SPLIT}/fedsam"),
         ((CIFAR10, SPLIT, "fedsan"), "unknown algorithm 'fedsan'; did you mean 'fedsam'"),
-        (("fedsam-cifar1", SPLIT, "fedsam"), "unknown protocol 'fedsam-cifar1'"),
     ):
         with pytest.raises(ConfigError, match=words):
             tuning.search_at(EXP.catalog, EXP.paths, "preview", *ids)
 
 
-def test_tables_say_what_was_tuned_and_what_was_not(mine):
+def test_notes_name_the_tuned_values(mine):
     columns = [column for column in EXP.tables["fedsam2022_T1"].columns if column.startswith("cifar10-")]
-    before = at_scale.table(EXP, "preview", "fedsam2022_T1", columns).notes
-    assert len([line for line in before if line.startswith("Untuned, FedAvg, SCAFFOLD")]) == 1
     for row in ("fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"):
         momentum = {"alpha": 0.2} if row in ("fedcm", "mimelite", "mofedsam") else {}
         rate = 10**-0.5 if row == "scaffold" else 0.1
         record(mine, ("preview", CIFAR10, SPLIT, row), {"learning_rate": rate, **momentum})
-    after = at_scale.table(mine, "preview", "fedsam2022_T1", columns).notes
     part = "Tuned on a validation part (10 % of every client's training images, seed 1; FedSAM's set-up on CIFAR-10, "
-    assert [line for line in after if "uned" in line] == [
+    notes = at_scale.table(mine, "preview", "fedsam2022_T1", columns).notes
+    assert [line for line in notes if "uned" in line] == [
         f"{part}{SPLIT}), learning rate out of 0.3162, 0.1, 0.03162: FedAvg 0.1; SCAFFOLD 0.3162; FedRobust 0.1; FedCM "
         "0.1; MimeLite 0.1; FedSAM 0.1; MoFedSAM 0.1.",
         f"{part}{SPLIT}), alpha out of 0.01, 0.1, 0.2: FedCM 0.2; MimeLite 0.2; MoFedSAM 0.2.",

@@ -23,16 +23,13 @@ POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
     [
         (cell([0.80, 0.80], 0.809), "agrees"),  # 0.9 points
         (cell([0.80, 0.80], 0.811), "differs"),  # 1.1 points
-        (cell([0.80, 0.80], 0.811, 0.006, "std_kind=repeats (n=2)"), "differs"),  # the printed spread does not count
         (cell([0.79, 0.81], 0.819), "agrees"),  # deviation 1.414, 2 x 1.414 / sqrt(2) = 2 points
         (cell([0.79, 0.81], 0.8201), "differs"),
         (rounds([220, 220], 200), "agrees"),
         (rounds([221, 221], 200), "differs"),
-        (cell([3.0], 3.0, **EXACT), "agrees"),
         (cell([3.0], 4.0, **EXACT), "differs"),
         (rounds([None, None], None, "not reached"), "agrees"),
         (rounds([700, 710], None, "not reached; flag:B1"), "differs"),
-        (rounds([None, 300], 300), "differs"),
         (cell([0.7286], 0.7186, **POINTS), "agrees"),
         (cell([0.7287], 0.7186, **POINTS), "near"),
         (cell([0.6985], 0.7186, **POINTS), "differs"),
@@ -40,7 +37,6 @@ POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
         (rounds([456], 397, **PERCENT), "agrees"),
         (rounds([457], 397, **PERCENT), "near"),
         (rounds([517], 397, **PERCENT), "differs"),
-        (rounds([None], 397, **PERCENT), "differs"),
         (rounds([464], None, "not reached; flag:B1", judged=False), ""),
         (cell([0.8], 0.8, status="missing", value=None), "missing"),
         (cell([0.8], 0.8, status="diverged", value=None), "differs"),
@@ -49,7 +45,6 @@ POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
         (cell([0.8]), ""),
         (cell([1.0], 1.0, **OF_BASE, base="r"), ""),  # of the base row itself
         (cell([1.0], 1.0, **OF_BASE, base="other"), "agrees"),
-        (cell([10], 10, **CLASSES), "agrees"),
         (cell([10], 11, **CLASSES), "differs"),
     ],
 )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from flatfed import plan
-from flatfed.data import dataset as datasets
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
@@ -58,14 +56,6 @@ def line(exp: plan.Experiment, scale: str, records=()) -> str:
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
-@pytest.mark.parametrize("name", [name for name, source in EXP.catalog.sources.items() if source.source == "sklearn"])
-def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> None:
-    declared = EXP.catalog.datasets[name]
-    sources.fetch(run_specs.dataset_spec(EXP.catalog, name).as_written(), tmp_path)
-    data = datasets.load(tmp_path)
-    assert (data.train, data.test) == (declared.train, declared.test)
-
-
 def test_other_numbers_than_declared_are_refused_and_the_data_stay(loaded, tmp_path) -> None:
     source = images(tmp_path / "part.npz", 60, 20)
     before = fetched(loaded(source))
@@ -88,19 +78,9 @@ def test_a_declared_subset_counts_wherever_images_are_counted(loaded, tmp_path) 
         run_specs.run(few, "paper", *PAIRS[0], "fedavg", 1)
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        ({"train": 60}, "data.cifar10.images: key 'test' is missing"),
-        ({"train": 0, "test": 1}, "data.cifar10.images.train: 0 is not allowed"),
-        ({"train": 1, "test": 1, "tset": 1}, "'tset'"),
-        (60, "images"),
-    ],
-)
-def test_a_wrong_subset_is_named(loaded, tmp_path, counts, words: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        loaded({**images(tmp_path / "part.npz", 10, 10), "images": counts}).check()
-    assert "config/config.yaml or --config" in str(error.value) and words in str(error.value)
+def test_a_wrong_subset_is_named(loaded, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"config.yaml or --config: data.cifar10.images: key 'test' is missing"):
+        loaded({**images(tmp_path / "part.npz", 10, 10), "images": {"train": 60}}).check()
 
 
 def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
@@ -111,11 +91,9 @@ def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
     for exp in (part, loaded(ARCHIVE)):
         assert line(exp, "paper") == "CIFAR-10 (620 of 60,000 images of 32x32)", "of those that were fetched"
     assert line(part, "preview") == "digits (1,797 images of 8x8)"
-    manifest = Path(part.paths.manifest("cifar10"))
-    for text in ("{", "[]", "{}", '{"train": 1, "test": "x", "shape": [3, 32, 32]}'):
-        manifest.write_text(text)
-        with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
-            line(part, "paper")
+    Path(part.paths.manifest("cifar10")).write_text("{}")
+    with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
+        line(part, "paper")
 
 
 def test_where_the_data_are_not_the_records_of_the_runs_count_them(loaded, tmp_path) -> None:
@@ -132,9 +110,6 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(loaded, tmp_p
     fetched(loaded(images(tmp_path / "f.npz", 60, 20)))
     assert line(exp, "paper", [whole]) == "CIFAR-10 (60,000 images of 32x32)", "as many as the runs had"
     assert line(exp, "paper", [other]) == "CIFAR-10 (80 of 60,000 images of 32x32)", "as many as are here"
-    uncounted = {"cifar10": replace(set_ups.datasets(exp, "paper", PAIRS)["cifar10"], manifest=None)}
-    words = "(60,000 images of 32x32 declared; the records of the runs do not count them)"
-    assert with_counts("{cifar10}", uncounted) == words
 
 
 def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
@@ -142,16 +117,15 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
     specs = set_ups.datasets(exp, "paper", PAIRS)
     path, (published,) = Path(exp.paths.manifest("cifar10")), manifests.DIGESTS["cifar10"]
     about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
+    one, other = "1" * 64, "2" * 64
 
     def notes(*digests: str) -> list[str]:
         return doubts(specs, [{"cifar10": list(digests)}, {"cifar10": list(digests), "mine": ["3" * 64]}])
 
-    assert notes(published) == [] and len(notes("1" * 64, published, "2" * 64)) == 2, "one for each"
-    for source, expected in (("npz", ["1", "2"]), ("torchvision", ["2"])):
-        content = manifests.Manifest(**about, source={"source": source}, digest="1" * 64, bytes=0)
-        manifests.write(path, content)
-        texts = notes("1" * 64, "2" * 64)
-        assert len(texts) == len(expected)
-        assert all(f"their digest {digit * 12} is unknown" in text for digit, text in zip(expected, texts, strict=True))
+    assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
+    for source, expected in (("npz", [one, other]), ("torchvision", [other])):
+        manifests.write(path, manifests.Manifest(**about, source={"source": source}, digest=one, bytes=0))
+        for text, digest in zip(notes(one, other), expected, strict=True):
+            assert f"their digest {digest[:12]} is unknown" in text
     path.write_text("{")
-    assert len(notes("1" * 64)) == 1
+    assert len(notes(one)) == 1

@@ -6,7 +6,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import drawn
-from flatfed import cli
 from flatfed.plan.footnotes import Deviation, few
 from small_results import flatfed
 
@@ -40,12 +39,3 @@ def test_a_figure_without_title_and_notes(small_project, monkeypatch):
     notes = Path("for-a-paper/curves.txt").read_text()
     assert notes.startswith("Test accuracy on Pictures, 50% of 12 clients\n\nPaper: A. Author")
     assert "Not stated by the paper" in notes and "Untuned, FedSAM" in notes
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [("highlight=fedsan", "highlight: unknown algorithm 'fedsan'; did you mean 'fedsam'?"), ("notes=non", "notes: ")],
-)
-def test_wrong_values(small_project, capsys, setting, message):
-    assert cli.main(["table", "own", "--config", setting]) == 2
-    assert message in capsys.readouterr().err

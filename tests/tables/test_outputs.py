@@ -160,24 +160,7 @@ def test_the_curves_need_no_network_and_little_room():
     assert len(text) < 1.5e6 and not re.findall(r"<(script|link)[^>]+(src|href)=", text)
     script = text.rpartition("<script>")[2]
     assert "FedAvg \\u003c/script>" in script and script.count("</script>") == 1
-    drawn = json.loads(script.removeprefix("Bokeh.embed.embed_item(").removesuffix(");</script>"))
-    assert drawn["target_id"] == "curves" and '"click_policy": "hide"' in json.dumps(drawn)
-    assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
-
-
-def test_an_unknown_table_is_named(small_project, capsys):
-    for command in ("table", "verify"):
-        assert cli.main([command, "acuracy"]) == 2
-        assert "unknown table 'acuracy'; did you mean 'accuracy'?" in capsys.readouterr().err
-
-
-def test_a_report_of_a_damaged_run_is_refused(small_project, capsys):
-    record = Path(small_results.folder("small/iid/fedavg", 1), "run.json")
-    content = record.read_text()
-    record.write_text("[]")
-    assert cli.main(["report", "--out", "refused.html"]) == 2
-    record.write_text(content)
-    assert "run.json: not the record of a run" in capsys.readouterr().err and not Path("refused.html").exists()
+    assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": ?"(\w+Tool)"', script))
 
 
 @pytest.mark.parametrize("name", sampled(["curves", "partition", "surface"], ["curves"]))
