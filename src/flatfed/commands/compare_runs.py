@@ -4,7 +4,7 @@ Prints the differences between your method and baselines per protocol, split and
 the runs in folders: the mean of all common rounds, the number of a table at the last common round, and the rounds to
 each target of the protocol. Three seeds or more: with a 95 % interval of the mean difference (Student's t). Runs that
 still train count, too: a training writes its lines with each checkpoint, or every 30 seconds. Runs of a pair have the
-same data and partition; others are refused.
+same data and partition; others are refused. The CSV has fractions.
 
 example:
   python -m flatfed compare fedsmoo fedavg fedsam --runs results/published/fedsmoo-cifar10/runs --out comparison

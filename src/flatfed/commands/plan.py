@@ -78,7 +78,8 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     rows = [{"cells": cells, **by_run.loc[list(of_line)].agg(COSTS)} for _, cells, of_line, _ in lines]
     machines = sorted({machine for of_row in near.values() if len(of_row) for machine in of_row["machine"]})
     plan = pd.DataFrame(rows, [name for name, *_ in lines]).fillna(0)
-    return plan, f"{scale} scale, {device}: by {', '.join(machines) or 'nothing'}"
+    basis = f"by {', '.join(machines)}" if machines else "no finished run gives hours"
+    return plan, f"{scale} scale, {device}: {basis}"
 
 
 def needs(

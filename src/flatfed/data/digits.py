@@ -17,7 +17,10 @@ def digits(spec: DatasetSpecification) -> Images:
     A fixed seed draws ``test`` test images, stratified by class. ``expand: rotate90`` adds the rotated digits as ten
     classes, ``expand: styles`` splits each class among ``domains`` and applies the style of the domain's name.
     """
-    from sklearn.datasets import load_digits
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise DataError("digits need scikit-learn; or copy the dataset's folder in resources/ from home") from error
 
     bunch = load_digits()
     images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
