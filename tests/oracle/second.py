@@ -1,6 +1,6 @@
 """Every algorithm again, one client after another on one vector, written from the papers' formulas.
 
-Shares with flatfed: the initial weights, who is active, the batches, the forward pass and mixing matrices. Control
+Shares with flatfed: the initial weights, the active clients, the batches, the forward pass and mixing matrices. Control
 variates, duals, momenta and old models are dictionaries client -> vector. DisPFL is in second_dispfl.py.
 """
 
@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, kl_div
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, MultiStepLR
 
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
+from flatfed.engine.topology import Topology
 from flatfed.runs.run_config import SamplingSettings, TopologySettings
 from harness import Reference
 
@@ -27,7 +29,53 @@ def unit(v: torch.Tensor) -> torch.Tensor:
     return v / (torch.linalg.norm(v) + 1e-7)
 
 
-class Server(Reference):
+class Problem(Reference):
+    """The problem of a description with its clip, its loss, its active clients and torch's learning rates."""
+
+    def __init__(self, folder, spec):
+        super().__init__(folder, spec)
+        for parameter in self.model.parameters():
+            parameter.requires_grad_()
+        clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=spec["learning_rate"])
+        match spec.get("learning_rate_schedule"):
+            case {"kind": "cosine", "final_learning_rate": final}:
+                scheduler = CosineAnnealingLR(clock, T_max=spec["rounds"], eta_min=final)
+            case {"kind": "step", "milestones": milestones, "factor": factor}:
+                scheduler = MultiStepLR(clock, milestones, factor)
+            case None:
+                scheduler = ExponentialLR(clock, spec["learning_rate_decay"])
+        self.rates = []
+        for _ in range(spec["rounds"]):
+            self.rates += scheduler.get_last_lr()
+            clock.step(), scheduler.step()
+
+    def active(self, t: int) -> list[int]:
+        return active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t).tolist()
+
+    def topology(self) -> Topology:
+        return Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
+
+    def clipped(self, g: torch.Tensor) -> torch.Tensor:
+        if self.spec["clip_norm"] is None:
+            return g
+        return g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
+
+    def gradient(self, w: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+        return self.slope(self.loss(self.logits(w, self.x[index]), index))
+
+    def logits(self, w: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        vector_to_parameters(w, self.model.parameters())
+        return self.model(images)
+
+    def loss(self, logits: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+        return cross_entropy(logits, self.y[index], label_smoothing=self.spec.get("label_smoothing", 0.0))
+
+    def slope(self, loss: torch.Tensor) -> torch.Tensor:
+        gradients = torch.autograd.grad(loss, list(self.model.parameters()), retain_graph=True)
+        return parameters_to_vector([g.contiguous() for g in gradients]).detach()
+
+
+class Server(Problem):
     """Algorithms with a server."""
 
     def __init__(self, folder, spec):
@@ -43,24 +91,18 @@ class Server(Reference):
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
         self.alpha, self.average = p.get("alpha"), self.w
         for t in range(rounds):
-            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
-            self.round(name, p, t, eta, [int(i) for i in active])
+            self.round(name, p, t, self.rates[t], self.active(t))
         return self.w
-
-    def clipped(self, g: torch.Tensor) -> torch.Tensor:
-        if self.spec["clip_norm"] is None:
-            return g
-        return g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
 
     def round(self, name: str, p: dict, t: int, eta: float, active: list[int]) -> None:
         """One round."""
         w_t, local, count, fresh, mu = self.w, {}, {}, {}, {}
         for i in active:
-            x, e = w_t.clone(), None
+            x, e, velocity = w_t.clone(), None, 0.0
             index_list = self.batches(i, t)
-            nominal = self.spec["local_epochs"] * len(self.members[0]) / self.spec["batch_size"]
-            count[i] = nominal if p.get("steps") == "official_code" else len(index_list)
+            count[i] = len(index_list)
+            if p.get("steps") == "official_code":
+                count[i] = self.spec["local_epochs"] * len(self.members[0]) / self.spec["batch_size"]
             if name == "fedrobust":
                 x = self.robust_client(p, i, x, index_list, eta)
                 index_list = []
@@ -83,7 +125,8 @@ class Server(Reference):
                 if name == "fedprox":
                     g = g - p["mu"] * w_t
                     quadratic += p["mu"]
-                x = x - eta * (self.clipped(g) + quadratic * x)
+                velocity = self.spec.get("momentum", 0.0) * velocity + self.clipped(g) + quadratic * x
+                x = x - eta * velocity
             local[i] = x
             if name in (*VARIANCE_REDUCED, "fedwmsam"):
                 fresh[i] = self.c_i[i] - self.c + (w_t - x) / (count[i] * eta)
@@ -122,16 +165,11 @@ class Server(Reference):
 
     def distilled(self, p, x, index):
         """FedGMT's gradient, with torch's own losses."""
-        tau, images = p["temperature"], self.x[index]
-        vector_to_parameters(self.average, self.model.parameters())
-        target = torch.softmax(self.model(images).detach() / tau, dim=1)
-        vector_to_parameters(x, self.model.parameters())
-        for parameter in self.model.parameters():
-            parameter.requires_grad_()
-        logits = self.model(images)
+        tau = p["temperature"]
+        target = torch.softmax(self.logits(self.average, self.x[index]).detach() / tau, dim=1)
+        logits = self.logits(x, self.x[index])
         divergence = kl_div(torch.log_softmax(logits / tau, dim=1), target, reduction="batchmean")
-        loss = cross_entropy(logits, self.y[index]) + p["distillation"] * tau**2 * divergence
-        return parameters_to_vector(torch.autograd.grad(loss, list(self.model.parameters()))).detach()
+        return self.slope(self.loss(logits, index) + p["distillation"] * tau**2 * divergence)
 
     def robust_client(self, p, i, x, index_list, eta):
         """FedRobust's client: simultaneous descent in the model and ascent in scale and shift."""
@@ -139,17 +177,12 @@ class Server(Reference):
         a, b = self.private.get(i, (torch.zeros(shape).double(), torch.zeros(shape).double()))
         for index in index_list:
             a.requires_grad_(), b.requires_grad_()
-            vector_to_parameters(x, self.model.parameters())
-            for parameter in self.model.parameters():
-                parameter.requires_grad_()
-            loss = cross_entropy(self.model((1 + a) * self.x[index] + b), self.y[index])
-            *grads, g_a, g_b = torch.autograd.grad(loss, [*self.model.parameters(), a, b])
-            g = parameters_to_vector([one.contiguous() for one in grads])
-            rise = p["ascent"] * eta
-            a = (a + rise * (g_a - 2 * p["scale_penalty"] * a)).detach()
-            b = (b + rise * (g_b - 2 * p["shift_penalty"] * b)).detach()
+            loss = self.loss(self.logits(x, (1 + a) * self.x[index] + b), index)
+            g, (g_a, g_b) = self.slope(loss), torch.autograd.grad(loss, [a, b])
+            a = (a + p["ascent"] * eta * (g_a - 2 * p["scale_penalty"] * a)).detach()
+            b = (b + p["ascent"] * eta * (g_b - 2 * p["shift_penalty"] * b)).detach()
             x = x - eta * (self.clipped(g) + self.spec["weight_decay"] * x)
-        self.private[i] = (a.detach(), b.detach())
+        self.private[i] = a, b
         return x
 
     def serve(self, name, p, eta, w_t, local, count, fresh, mu) -> None:
@@ -195,20 +228,13 @@ class Peers(Server):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds; return the mean of the nodes' models."""
-        from flatfed.engine.topology import Topology
-
-        graph = Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
-        self.x_i = {i: self.w.clone() for i in range(self.m)}
+        graph, self.x_i = self.topology(), {i: self.w.clone() for i in range(self.m)}
         for t in range(rounds):
-            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = [
-                int(i) for i in active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
-            ]
             if name == "dpsgd" and p["order"] == "official_code":
                 self.mix(graph.mixing(t))
             before = dict(self.x_i)
-            for i in active:
-                self.x_i[i] = self.node(name, p, i, t, eta)
+            for i in self.active(t):
+                self.x_i[i] = self.node(name, p, i, t, self.rates[t])
             if name == "dpsgd" and p["order"] == "paper":
                 steps = {i: self.x_i[i] - before[i] for i in self.x_i}
                 self.x_i = before

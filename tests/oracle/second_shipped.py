@@ -21,10 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-
-from flatfed.engine.sampling import active_clients
-from flatfed.runs.run_config import SamplingSettings
-from harness import Reference
+from second import Problem
 
 EPSILON = 1e-7  # added to every norm that a perturbation, or FedSMOO's s, is divided by
 
@@ -37,7 +34,7 @@ def scaled(v: torch.Tensor, rho: float) -> torch.Tensor:
 class Point:
     """Where a client takes its gradient: at its weights plus ``e``. With ``e`` left at 0, FedDyn's rule."""
 
-    def __init__(self, reference: Reference, p: dict):
+    def __init__(self, reference: Problem, p: dict):
         self.reference = reference
         self.p = p
         self.sizes = [tensor.numel() for tensor in reference.model.parameters()]
@@ -79,7 +76,7 @@ class Smoo(Point):
     of the active clients at length rho: of mu_i in FL-Simulator, of mu_i - last e in FL-SAM (there without epsilon).
     """
 
-    def __init__(self, reference: Reference, p: dict):
+    def __init__(self, reference: Problem, p: dict):
         super().__init__(reference, p)
         self.mu = {client: torch.zeros_like(reference.w) for client in range(reference.m)}
         self.s, self.last = torch.zeros_like(reference.w), {}
@@ -106,7 +103,7 @@ class FaultySmoo(Smoo):
     that each tensor's step changes the others too (utils.py line 37: ``.to(device)`` copies only between devices).
     """
 
-    def __init__(self, reference: Reference, p: dict):
+    def __init__(self, reference: Problem, p: dict):
         super().__init__(reference, {**p, "s": "official_code"})  # that server knows no other s
 
     def start(self, client: int, w: torch.Tensor) -> None:
@@ -140,7 +137,7 @@ class HeadShift(Point):
 class OwnShift(Point):
     """Along (model received last time) - (model received now). FL-SAM's own shift is HeadShift, for new clients too."""
 
-    def __init__(self, reference: Reference, p: dict):
+    def __init__(self, reference: Problem, p: dict):
         super().__init__(reference, p)
         self.received = {}
 
@@ -164,7 +161,7 @@ class Trajectory(Point):
         return self.alpha * super().gradient(w, batch)
 
 
-class Shipped(Reference):
+class Shipped(Problem):
     """The problem of a description, trained as a public code does; ``CASES`` lists what there is."""
 
     def run(self, case: str, p: dict, rounds: int) -> torch.Tensor:
@@ -252,14 +249,12 @@ class Shipped(Reference):
         gives the gradient 0 where v = w. After the clip: ``decay`` and the description's weight decay.
         """
         point.start(client, w)
-        v, limit = w, self.spec["clip_norm"]
+        v = w
         for batch in self.batches(client, t):
             away = v - w
             unit = away / away.norm() if away.norm() > 0 else away
-            slope = point.gradient(v, batch) + linear + pull * unit
-            if limit is not None:
-                slope = slope * min(1.0, limit / (float(slope.norm()) + 1e-6))
-            v = v - self.rate(t) * (slope + (self.spec["weight_decay"] + decay) * v)
+            slope = self.clipped(point.gradient(v, batch) + linear + pull * unit)
+            v = v - self.rates[t] * (slope + (self.spec["weight_decay"] + decay) * v)
         return v
 
     def moved(self, w: torch.Tensor, models: dict[int, torch.Tensor], p: dict, point: Point) -> torch.Tensor:
@@ -270,13 +265,7 @@ class Shipped(Reference):
 
     def mean_step(self, client: int, t: int, w: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
         """Return -update / (K eta): the client's mean local step of round ``t``."""
-        return (w - model) / (len(self.batches(client, t)) * self.rate(t))
-
-    def rate(self, t: int) -> float:
-        return self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-
-    def active(self, t: int) -> list[int]:
-        return active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t).tolist()
+        return (w - model) / (len(self.batches(client, t)) * self.rates[t])
 
 
 CASES = {

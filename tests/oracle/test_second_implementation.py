@@ -8,7 +8,7 @@ from second_shipped import CASES as SHIPPED
 from second_shipped import Shipped
 
 from flatfed import algorithms
-from harness import description, needs, sizes, weights, write_problem
+from harness import advanced, description, full_rows, needs, simulation, sizes, write_problem
 from samples import full, sampled
 
 LESAM = {"rho": 0.3}
@@ -86,14 +86,29 @@ AS_SHIPPED = [
     ("fedwmsam/FedWMSAM@a922a1d", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4, "unpacking": "FedWMSAM@a922a1d"}),
 ]
 
-#: Graphs on six nodes that decentralised algorithms are also tried on: time-varying, symmetric or not, few nodes.
-GRAPHS = [
-    {"graph": "clique", "neighbours": 2},
-    {"graph": "neighbours", "neighbours": 2},
-    {"graph": "regular", "neighbours": 3},
-    {"graph": "exponential"},
+#: The settings of papers: schedules, momentum, label smoothing, local steps.
+COSINE = {"learning_rate_schedule": {"kind": "cosine", "final_learning_rate": 0.03}}
+STEP_WISE = {"learning_rate_schedule": {"kind": "step", "milestones": [1, 3], "factor": 0.4}}
+SETTINGS = [
+    ("fedavg", {}, {**COSINE, "momentum": 0.9}),
+    ("fedavg", {}, {**STEP_WISE, "momentum": 0.9, "weight_decay": 0.0}),
+    ("fedavg", {}, {**STEP_WISE, "local_steps": 5, "label_smoothing": 0.2}),
+    ("scaffold", {}, {**COSINE, "momentum": 0.5, "label_smoothing": 0.1}),
+    ("fedcm", {"alpha": 0.3}, {**COSINE, "label_smoothing": 0.1}),
+    ("fedcm", {"alpha": 0.3}, {**STEP_WISE, "momentum": 0.9, "local_steps": 3}),
+    ("fedsam", {"rho": 0.3}, {"momentum": 0.9, "label_smoothing": 0.3, "local_steps": 4}),
+]
+INSTEAD = {"learning_rate_schedule": "learning_rate_decay", "local_steps": "local_epochs"}
+
+#: What decentralised algorithms are also tried with: other graphs on six nodes, and half of the nodes.
+OTHER_PEERS = [
+    {"topology": {"graph": "clique", "neighbours": 2}, "sampling": {"scheme": "fixed", "fraction": 0.5}},
+    {"topology": {"graph": "neighbours", "neighbours": 2}},
+    {"topology": {"graph": "regular", "neighbours": 3}},
+    {"topology": {"graph": "exponential"}},
 ]
 PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
+UNCLIPPED = {"sampling": {"scheme": "all"}, "clip_norm": None}
 EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
 
 
@@ -102,17 +117,19 @@ def check(folder, case, params, executor, **changes):
     name = case.partition("/")[0]
     write_problem(folder, sizes(name))
     spec = description(name, params, **{**needs(name), "rounds": 5, **changes})
+    spec = {key: value for key, value in spec.items() if key not in [INSTEAD.get(change) for change in changes]}
     declared = {key: value.default for key, value in algorithms.load(name).parameters().items()}
     reference = (Shipped if case in SHIPPED else implementation(name))(folder, spec)
     start = reference.w.clone()
     expected = reference.run(case, {**declared, **params}, 5)
-    found = weights(folder, spec, executor)
-    assert (found - expected).abs().max() < 1e-12
-    assert (found - start).abs().max() > 1e-3, "the model must have moved"
+    run = simulation(folder, spec, executor)
+    assert advanced(run, 5)[-1]["learning_rate"] == pytest.approx(reference.rates[-1], rel=1e-14)
+    assert (full_rows(run, run.server["w"])[0] - expected).abs().max() < 1e-12
+    assert (expected - start).abs().max() > 1e-3, "the model must have moved"
 
 
 def test_every_algorithm_and_every_choice_has_a_case():
-    assert {name for name, _ in CASES} == set(algorithms.names())
+    assert {name for name, _ in CASES} == set(algorithms.names()) and {case for case, _ in AS_SHIPPED} == set(SHIPPED)
     for name in algorithms.names():
         for key, declared in algorithms.load(name).parameters().items():
             if isinstance(declared, algorithms.Choice):
@@ -133,28 +150,19 @@ def test_what_public_code_does_equals_an_implementation_by_a_reader_of_that_code
     check(tmp_path, case, params, executor)
 
 
-def test_every_case_of_public_code_is_compared():
-    assert {case for case, _ in AS_SHIPPED} == set(SHIPPED)
+@EXECUTORS
+@pytest.mark.parametrize(("name", "params", "changes"), SETTINGS)
+def test_settings_of_papers(tmp_path, name, params, changes, executor):
+    check(tmp_path, name, params, executor, **changes)
+
+
+@pytest.mark.parametrize("changes", sampled(OTHER_PEERS, OTHER_PEERS[:1]), ids=lambda one: one["topology"]["graph"])
+@pytest.mark.parametrize(("name", "params"), PEERS)
+def test_on_other_graphs_and_when_only_some_nodes_train(tmp_path, name, params, changes):
+    check(tmp_path, name, params, "stacked", **changes)
 
 
 @full
-@pytest.mark.parametrize(("case", "params"), AS_SHIPPED)
-def test_public_code_where_everybody_takes_part_and_nothing_is_clipped(tmp_path, case, params):
-    check(tmp_path, case, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)
-
-
-@pytest.mark.parametrize("graph", sampled(GRAPHS, GRAPHS[:1]), ids=lambda graph: graph["graph"])
-@pytest.mark.parametrize(("name", "params"), PEERS)
-def test_on_other_graphs(tmp_path, name, params, graph):
-    check(tmp_path, name, params, "stacked", topology=graph)
-
-
-@pytest.mark.parametrize(("name", "params"), PEERS)
-def test_when_only_some_nodes_train(tmp_path, name, params):
-    check(tmp_path, name, params, "stacked", sampling={"scheme": "fixed", "fraction": 0.5})
-
-
-@full
-@pytest.mark.parametrize(("name", "params"), CASES[:34])
-def test_when_everybody_takes_part_and_nothing_is_clipped(tmp_path, name, params):
-    check(tmp_path, name, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)
+@pytest.mark.parametrize(("case", "params"), [*AS_SHIPPED, *(case for case in CASES if case not in PEERS)])
+def test_public_code_and_ours_when_everybody_takes_part_and_nothing_is_clipped(tmp_path, case, params):
+    check(tmp_path, case, params, "stacked", **UNCLIPPED)
