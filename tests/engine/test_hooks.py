@@ -166,3 +166,18 @@ def test_a_job_refuses_random_numbers_of_a_hooks_own_after_its_first_round(tmp_p
     message = rf"^algorithm Fedbad or model \w+ draws from {generator} generator.*; expected: ctx\.uniform in a hook"
     with pytest.raises(FlatFedError, match=message), first_round.checked(run):
         run.advance()
+
+
+FULL = "full_passes = 1\n\n" + hook("correct", 'return g.copy_(ctx.scratch["full_gradient"])')
+
+
+@pytest.mark.parametrize("executor", EXECUTORS[:2])
+def test_the_full_gradient_is_that_of_all_the_clients_images_without_augmentation(tmp_path, outside, executor):
+    """Of one step from the received model, it is the gradient of FedAvg's batch, which has all images."""
+    algorithm(outside, "fedfull", FULL)
+    step = {"local_epochs": 1, "batch_size": 12, "clip_norm": None}
+    found, plain = (
+        trained(tmp_path, name, executor, augmentation=augmentation, **step).server["w"]
+        for name, augmentation in (("fedfull", "crop_flip_half"), ("fedavg", "none"))
+    )
+    assert (found - plain).abs().max() < 1e-12

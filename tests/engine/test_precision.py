@@ -11,7 +11,7 @@ from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import advanced, description, simulation, write_problem
+from harness import advanced, description, needs, simulation, write_problem
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -165,3 +165,19 @@ def test_a_perturbation_below_the_rounding_of_the_weights_is_refused(tmp_path):
         simulation(tmp_path, description("fedsam", {"rho": 0.001}, precision="bfloat16"))
     for rho, allowed in ((0.0, "bfloat16"), (0.3, "bfloat16"), (0.001, "float32")):
         simulation(tmp_path, description("fedsam", {"rho": rho}, precision=allowed))
+
+
+def test_models_are_averaged_without_tf32(tmp_path, monkeypatch):
+    """Training may use TF32 on a GPU; where models are mixed or aggregated it is off, and on again afterwards."""
+    matmul, seen = torch.backends.cuda.matmul, []
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        for name, hook in (("fedavg", "aggregate"), ("dfedavg", "mix")):
+            run = simulation(tmp_path, description(name, **needs(name)))
+            call = getattr(run.algorithm, hook)
+            noted = lambda *arguments, call=call: (seen.append(matmul.fp32_precision), call(*arguments))[1]  # noqa: E731
+            monkeypatch.setattr(run.algorithm, hook, noted)
+            run.advance()
+        assert seen == ["ieee", "ieee"] and matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before

@@ -1,16 +1,18 @@
-"""The first round of a job names an executor that cannot run its model, with the reason."""
+"""The first round of a job names an executor that cannot run its model, with the reason; unmet requirements."""
 
 import pytest
 import torch
 from torch.nn.functional import dropout, relu
 
-from flatfed import cli
+from flatfed import algorithms, cli
+from flatfed.algorithms import Algorithm
+from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.models import cnn_tiny
-from harness import description, simulation, train_command
+from harness import description, simulation, train_command, write_problem
 
 
 def branches_on_data(x):
@@ -31,6 +33,7 @@ def change_model(monkeypatch, does) -> None:
     monkeypatch.setattr(cnn_tiny.TinyCNN, "forward", lambda model, x, masks=None: does(forward(model, x)))
 
 
+RING = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
 STACKED = "executor stacked cannot run model TinyCNN: .*"
 SEQUENTIAL = ".*`executor: sequential`, in the protocol"
 
@@ -76,3 +79,34 @@ def test_the_command_says_so_and_writes_nothing(tmp_path, monkeypatch, capsys):
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("flatfed train: executor stacked cannot run model TinyCNN: vmap: ")
     assert not list((tmp_path / "run").glob("[!.]*"))
+
+
+class Gossip(Algorithm):
+    """Local SGD and mixing: the decentralised hooks as they come."""
+
+    decentralised = True
+
+
+class Shifted(algorithms.load("scaffold")):
+    """A private additive shift of the images."""
+
+    def private_size(self, image_shape):
+        return image_shape[0]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "message"),
+    [
+        (Shifted(), {}, "algorithm Shifted: private coordinates exclude client"),
+        (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
+        ("centralised_sgd", {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
+        ("dfedavgm", {**RING, "momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
+        (DisPFL(density=0.001), RING, r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"),
+    ],
+)
+def test_an_algorithm_refuses_a_run_without_its_requirements(tmp_path, algorithm, changes, message):
+    write_problem(tmp_path)
+    options = {} if isinstance(algorithm, str) else {"algorithm": algorithm}
+    name = algorithm if isinstance(algorithm, str) else "fedavg"
+    with pytest.raises(ConfigError, match=message):
+        simulation(tmp_path, description(name, **changes), **options)

@@ -5,29 +5,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import harness
 from flatfed import algorithms, cli
 from flatfed.engine import executors
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.memory import shortage
 from flatfed.errors import Shortage
 from flatfed.runs import record as records
-from harness import (
-    ERRORS,
-    advanced,
-    assert_same,
-    at_round,
-    description,
-    job,
-    lines,
-    needs,
-    sessions,
-    simulation,
-    train_command,
-)
+from harness import ERRORS, advanced, assert_same, at_round, description, job, lines, needs, sessions, simulation
 from samples import FEW, sampled
 
 EVERYBODY = {"sampling": {"scheme": "all"}}
-EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "products"])
+EXECUTORS = pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["stacked"]))
 
 
 def failing(error: Exception, call=lambda *_, **__: None):
@@ -86,7 +75,7 @@ def test_a_run_stops_with_its_checkpoint_and_resumes_with_the_remedy(tmp_path, m
     changes = {**EVERYBODY, "checkpoint_every": 100, "rounds": 5}
 
     def train(out: str, **remedies) -> tuple[int, str]:
-        return train_command(tmp_path, out, **remedies, **changes), capsys.readouterr().err
+        return harness.train_command(tmp_path, out, **remedies, **changes), capsys.readouterr().err
 
     assert train("whole")[0] == 0
     with monkeypatch.context() as patch:
@@ -120,7 +109,7 @@ def test_a_run_stops_with_its_checkpoint_and_resumes_with_the_remedy(tmp_path, m
 
 def test_before_the_first_round(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("flatfed.engine.client_state._reserve", failing(ERRORS["in numpy"]))
-    assert train_command(tmp_path, "run") == cli.REFUSED
+    assert harness.train_command(tmp_path, "run") == cli.REFUSED
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("flatfed train: before the first round: not enough memory on cpu (")
     assert "`state: file`" in last
@@ -157,14 +146,16 @@ def test_an_aggregation_that_fails_is_undone(tmp_path, monkeypatch, name, execut
 
 
 @EXECUTORS
-@pytest.mark.parametrize("name", ["fedsmoo", "scaffold", "dfedsam"])
-def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name, executor):
-    """The way of rows between host and GPU, taken on a CPU."""
+@pytest.mark.parametrize("home", ["file", "apart"])
+@pytest.mark.parametrize("name", ["fedsmoo", "dfedsam"])
+def test_state_elsewhere_changes_no_byte(tmp_path, monkeypatch, name, executor, home):
+    """In a file; and, on a CPU, the way of rows between host and GPU."""
     spec = description(name, **{"precision": "float32", **needs(name)})
-    whole, run = (simulation(tmp_path, spec, executor) for _ in range(2))
-    monkeypatch.setattr(type(run.state), "_off_device", property(lambda state: state is run.state))
-    advanced(whole, 4)
-    advanced(run, 4)
+    whole, run = (simulation(tmp_path, {**spec, **state}, executor) for state in ({}, {"state": "file"}))
+    assert run.state.home == "file" != whole.state.home
+    if home == "apart":
+        monkeypatch.setattr(type(run.state), "_off_device", property(lambda state: state is run.state))
+    assert advanced(whole, 4) == advanced(run, 4)
     assert torch.equal(run.server["w"], whole.server["w"])
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
 
