@@ -122,27 +122,31 @@ def test_returned_vectors_and_changes_in_place_are_the_same(tmp_path, outside, e
         assert values.any() and (values - two[name]).abs().max() < 1e-12, name
 
 
-def test_a_corrected_gradient_that_is_a_clients_vector_is_clipped_in_a_copy(tmp_path, outside):
-    stores = []
-    for name, end in (("fedsame", ""), ("fedcopy", ".clone()")):
-        correct = hook("correct", f'return ctx.client["m"].add_(g){end}')
-        algorithm(outside, name, f'client_state = ("m",)\n{correct}')
-        stores.append(trained(tmp_path, name).state.store["m"])
-    assert torch.equal(*stores) and stores[0].any()
+#: Two ways to write an algorithm, which train the same model and client vectors.
+SAME = {
+    "a client's vector is clipped in a copy": [
+        'client_state = ("m",)\n' + hook("correct", f'return ctx.client["m"].add_(g){end}') for end in ("", ".clone()")
+    ],
+    "a gradient may repeat one number": [
+        hook("correct", f"return g.mean(dim=1, keepdim=True).expand_as(g){end}") for end in ("", ".clone()")
+    ],
+    "a hook that an algorithm sets for itself is called": [
+        "def __init__(self):\n    super().__init__()\n    self.correct = lambda g, w, ctx: 2 * g",
+        hook("correct", "return 2 * g"),
+    ],
+}
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_a_corrected_gradient_may_repeat_one_number(tmp_path, outside, executor):
-    algorithm(outside, "fedmean", hook("correct", "return g.mean(dim=1, keepdim=True).expand_as(g)"))
-    run = trained(tmp_path, "fedmean", executor, clip_norm=0.1)
-    assert not torch.equal(run.server["w"][0], run.weights.initial)
-
-
-def test_a_hook_that_an_algorithm_sets_for_itself_is_called(tmp_path, outside):
-    set_hook = "super().__init__()\nself.correct = lambda g, w, ctx: 2 * g"
-    algorithm(outside, "fedset", f"def __init__(self):\n{indent(set_hook, '    ')}")
-    other, plain = (trained(tmp_path, name, clip_norm=None).server["w"] for name in ("fedset", "fedavg"))
-    assert not torch.equal(other, plain)
+@pytest.mark.parametrize("case", SAME)
+@pytest.mark.parametrize("executor", EXECUTORS[:2])
+def test_other_ways_to_return_a_gradient(tmp_path, outside, case, executor):
+    runs = []
+    for name, body in zip(("fedone", "fedtwo"), SAME[case], strict=True):
+        algorithm(outside, name, body)
+        runs.append(trained(tmp_path, name, executor, clip_norm=0.1))
+    one, two = ({**run.server, **run.state.store} for run in runs)
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert not torch.equal(one["w"][0], runs[0].weights.initial)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

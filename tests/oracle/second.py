@@ -2,6 +2,18 @@
 
 Shares with flatfed: the initial weights, the active clients, the batches, the forward pass and mixing matrices. Control
 variates, duals, momenta and old models are dictionaries client -> vector. DisPFL is in second_dispfl.py.
+
+A choice with "@" is what public code does: FL-Simulator 653ebb5 (before its repair), FedLESAM d6663cc, FL-SAM 2c16149,
+FedScar d347eeb (as FL-SAM), FedWMSAM a922a1d. What these codes do besides and no choice has:
+
+- FL-SAM and FedScar weight the mean by the clients' sizes, use momentum and never clip.
+- FedLESAM and FL-Simulator take one K for all clients: epochs * size of client 0 / batch size, not rounded.
+- FL-SAM's clients perturb the model in place and go back by subtraction. At the first local step w - w_t is then a
+  rounding error and not 0, and the norm's gradient is that error made a unit vector: a push of length penalty/2
+  (FedSpeed, FedSMOO, and FedLESAM-D from its second round on; not FedDyn). Here w - w_t is 0.
+- FL-SAM's FedSMOO does not clear the gradient before the first of a step's two (clients/clientsmoo.py line 45): from
+  the second local step on, the perturbation follows the new gradient plus the entire one of the step before.
+- FedScar's SCAFFOLD part does not divide the c_i update by the learning rate, and weights c by the clients' sizes.
 """
 
 from __future__ import annotations
@@ -44,7 +56,7 @@ class Problem(Reference):
                 scheduler = MultiStepLR(clock, milestones, factor)
             case None:
                 scheduler = ExponentialLR(clock, spec["learning_rate_decay"])
-        self.rates = []
+        self.sizes, self.rates = [parameter.numel() for parameter in self.model.parameters()], []
         for _ in range(spec["rounds"]):
             self.rates += scheduler.get_last_lr()
             clock.step(), scheduler.step()
@@ -108,23 +120,7 @@ class Server(Problem):
                 index_list = []
             for k, index in enumerate(index_list):
                 e, g = self.perturbed(name, p, t, i, x, w_t, index, k)
-                if name in VARIANCE_REDUCED:
-                    factor = 0.1 if p.get("correction") == "official_code" else 1.0
-                    g = g + factor * (self.c - self.c_i[i])
-                if name in MOMENTUM:
-                    g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
-                if name == "fedwmsam":
-                    g = self.alpha * (g + self.c - self.c_i[i]) + (1 - self.alpha) * self.delta
-                if name == "mimelite":
-                    g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
-                quadratic = self.spec["weight_decay"]
-                if name in DYNAMIC:
-                    proximal = 0.0 if name == "fedgmt" else p["penalty"]
-                    g = g + p["penalty"] * self.h_i[i] - proximal * w_t
-                    quadratic += proximal
-                if name == "fedprox":
-                    g = g - p["mu"] * w_t
-                    quadratic += p["mu"]
+                g, quadratic = self.corrected(name, p, i, x, w_t, g)
                 velocity = self.spec.get("momentum", 0.0) * velocity + self.clipped(g) + quadratic * x
                 x = x - eta * velocity
             local[i] = x
@@ -133,11 +129,34 @@ class Server(Problem):
             if name in DYNAMIC:
                 self.h_i[i] = self.h_i[i] + (x - w_t)
             if name == "fedsmoo":
-                mu[i] = self.mu_i[i] - (e if p["s"] == "paper" else 0)
+                mu[i] = self.mu_i[i] - (e if p["s"] == "paper" and p["unpacking"] == "paper" else 0)
         self.serve(name, p, eta, w_t, local, count, fresh, mu)
         for i in active:
             self.old[i] = w_t
         self.step = self.w - w_t
+
+    def corrected(self, name, p, i, x, w_t, g):
+        """Return (gradient with the corrections that are clipped, factor of the squared norm that is not)."""
+        quadratic = self.spec["weight_decay"]
+        if name in VARIANCE_REDUCED:
+            g = g + (0.1 if p.get("correction") == "official_code" else 1.0) * (self.c - self.c_i[i])
+        if name in MOMENTUM:  # FedLESAM's optimizer/ESAM.py takes alpha and ignores it
+            g = (1 if "@" in p.get("fresh", "") else p["alpha"]) * g + (1 - p["alpha"]) * self.delta
+        if name == "fedwmsam":
+            g = self.alpha * (g + self.c - self.c_i[i]) + (1 - self.alpha) * self.delta
+        if name == "mimelite":
+            g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
+        if name in DYNAMIC:
+            distance = "@" in p.get("regulariser", "")  # ||x - w_t|| / 2, of which torch gives 0 where x = w_t
+            proximal = 0.0 if name == "fedgmt" or distance else p["penalty"]
+            g = g + p["penalty"] * self.h_i[i] - proximal * w_t
+            quadratic += proximal
+            if distance and (x != w_t).any():
+                g = g + p["penalty"] / 2 * (x - w_t) / torch.linalg.norm(x - w_t)
+        if name == "fedprox":
+            g = g - p["mu"] * w_t
+            quadratic += p["mu"]
+        return g, quadratic
 
     def perturbed(self, name, p, t, i, x, w_t, index, k):
         """Return (perturbation or None, gradient at the perturbed point)."""
@@ -148,20 +167,38 @@ class Server(Problem):
                 away = self.old[i] - w_t
             else:
                 away = -w_t if p["first"] == "paper" else self.zero
-            e = p["rho"] * unit(away)
+            e = self.unpacked(p["unpacking"], away, p["rho"])
         elif name in SAM:
             e = p["rho"] * unit(self.gradient(x, index))
         elif name == "fedsmoo":
-            e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - self.s)
-            self.mu_i[i] = self.mu_i[i] + e - self.s
+            s, faulty = self.s, p["unpacking"] == "FL-Simulator@653ebb5"
+            if faulty:  # a client gets the heads of mu_i and s, and sends back an entire vector
+                s = self.heads(s)
+                self.mu_i[i] = self.heads(self.mu_i[i]) if k == 0 else self.mu_i[i]
+            e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - s)
+            self.mu_i[i] = self.mu_i[i] + e - s
         elif name == "fedwmsam":
-            momentum = self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])
-            e = p["rho"] * unit(w_t + k * momentum - x)
+            ahead = w_t + k * (self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])) - x
+            sign = -1 if "@" in p["unpacking"] else 1
+            e = sign * self.unpacked(p["unpacking"], ahead, p["rho"])
         elif name == "fedgmt":
             return None, self.distilled(p, x, index)
         else:
             return None, self.gradient(x, index)
         return e, self.gradient(x + e, index)
+
+    def unpacked(self, unpacking: str, away: torch.Tensor, rho: float) -> torch.Tensor:
+        """Return ``away`` at length ``rho``, or what public code makes of it."""
+        if unpacking == "FL-SAM@2c16149":
+            return rho * unit(self.heads(away))
+        if "@" in unpacking:  # tensor number i gets entry i, at rho over the sum of those entries' absolute values
+            numbers = away[: len(self.sizes)]
+            return torch.repeat_interleave(rho * numbers / (numbers.abs().sum() + 1e-7), torch.tensor(self.sizes))
+        return rho * unit(away)
+
+    def heads(self, flat: torch.Tensor) -> torch.Tensor:
+        """Give every tensor the head of ``flat``: the unpacking whose index never advances."""
+        return torch.cat([flat[:size] for size in self.sizes])
 
     def distilled(self, p, x, index):
         """FedGMT's gradient, with torch's own losses."""
