@@ -79,20 +79,6 @@ def test_clients_on_their_validation_images_by_hand(tmp_path):
     assert line["validation_accuracy"] == pytest.approx(right[held.validation].mean(), abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("name", "requested", "present", "absent"),
-    [
-        ("fedavg", ["test"], {"test_accuracy"}, {"train_accuracy", "client_train_std"}),
-        ("fedavg", ["test", "clients"], {"client_train_std"}, {"train_accuracy", "client_test_std"}),
-        ("fedavg", ["test", "train", "nodes"], {"train_accuracy"}, {"node_train_accuracy"}),  # with a server: no nodes
-        ("dfedavg", ["test"], {"test_accuracy"}, {"node_train_accuracy"}),
-    ],
-)
-def test_sets_that_are_not_requested_are_absent(tmp_path, name, requested, present, absent):
-    line = simulation(tmp_path, description(name, **needs(name), **sets(*requested))).advance()
-    assert present <= line.keys() and not absent & line.keys()
-
-
 @pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
 @pytest.mark.parametrize("name", sampled([name for name in algorithms.names() if algorithms.load(name).decentralised]))
 def test_nodes_by_hand(tmp_path, monkeypatch, name, executor):

@@ -17,9 +17,7 @@ from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
 from harness import description, needs, simulation, sizes, write_problem
 from repository import ROOT
-from samples import sampled
 
-TOPOLOGIES = [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}]
 HOOKS = ("start", "second_model", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 
 
@@ -113,14 +111,21 @@ class Counted:
         return sum(spec["local_epochs"] * -(-size // spec["batch_size"]) for size in self.active())
 
 
-@pytest.mark.parametrize(("name", "params"), CASES)
-def test_what_hooks_do_is_as_declared(tmp_path, name, params):
+PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
+CLIQUE = {"topology": {"graph": "clique", "neighbours": 2}}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "changes"), [*((*case, {}) for case in CASES), *((*case, CLIQUE) for case in PEERS)]
+)
+def test_what_hooks_do_is_as_declared(tmp_path, name, params, changes):
     """Gradients of steps and full passes; down the model and the server's vectors that clients read, up what they send.
 
     Stored are the model, and next to it every vector of its size that a client's hooks read: its own, remembered,
-    downloaded. No vector is carried along for nothing (D-PSGD empties its own in mixing).
+    downloaded. No vector is carried along for nothing (D-PSGD empties its own in mixing). Without a server, models go
+    along links: a ring of six has twelve directed ones, a clique of two has two.
     """
-    found = Counted(tmp_path, name, params)
+    found = Counted(tmp_path, name, params, **changes)
     run, algorithm, counts = found.run, found.run.algorithm, found.run.cost.counts
     assert counts["local_steps"] == found.steps > 0
     assert found.gradients == algorithm.gradients_per_step * found.steps
@@ -135,33 +140,19 @@ def test_what_hooks_do_is_as_declared(tmp_path, name, params):
     assert all(run.state.store[key][touched].any(dim=1).all() for key in algorithm.client_state if key != "step")
     unused = ["h"] if params.get("average") == "active_clients" else []
     assert [key for key, value in run.server.items() if not value.any()] == unused
-    down, up = algorithm.communication
-    if algorithm.central or algorithm.decentralised:
-        assert not found.seen["server"] and down == up
-        assert algorithm.decentralised or counts["download"] == counts["upload"] == down == 0
-        return
-    received = sum(found.trained) * run.layout.size
-    assert (1 + len(found.seen["server"]), found.sent) == (down, up * received)
-    assert (counts["download"], counts["upload"]) == (8 * down * received, 8 * up * received)
-
-
-@pytest.mark.parametrize(("name", "params"), [case for case in CASES if algorithms.load(case[0]).decentralised])
-@pytest.mark.parametrize("topology", sampled(TOPOLOGIES, TOPOLOGIES[1:]))
-def test_links_are_those_of_every_gossip_step(tmp_path, name, params, topology):
-    """A ring of six has twelve directed links; a clique of two has two.
-
-    DisPFL sends its declared share of the weights, but for fractions that layers round down: those trained, under the
-    mask before; the new mask is not sent.
-    """
-    found = Counted(tmp_path, name, params, topology=topology)
-    run, algorithm = found.run, found.run.algorithm
-    assert found.mixes == 3 * algorithm.gossip_steps
-    links = found.mixes * (12 if topology["graph"] == "ring" else 2)
-    size = run.weights.parameters * 8
-    assert algorithm.communication == ((algorithm.density,) * 2 if name == "dispfl" else (1, 1))
-    for way, share in zip(("download", "upload"), algorithm.communication, strict=True):
-        assert run.cost.counts[way] == pytest.approx(share * links * size, abs=links)
-    if name == "dispfl":
+    (down, up), moved = algorithm.communication, (counts["download"], counts["upload"])
+    if algorithm.central:
+        assert not found.seen["server"] and (down, up, *moved) == (0, 0, 0, 0)
+    elif algorithm.decentralised:
+        assert not found.seen["server"] and found.mixes == 3 * algorithm.gossip_steps
+        assert down == up == (algorithm.density if name == "dispfl" else 1)
+        links = found.mixes * (2 if changes else 12)
+        assert moved == pytest.approx([down * links * run.weights.parameters * 8] * 2, abs=links)
+    else:
+        received = sum(found.trained) * run.layout.size
+        assert (1 + len(found.seen["server"]), found.sent) == (down, up * received)
+        assert moved == (8 * down * received, 8 * up * received)
+    if name == "dispfl":  # sends what was trained, under the mask before; layers round their shares down
         shared, model = run.state.store["shared"], run.state.store["model"]
         assert not model[shared == 0].any() and model[run.state.store["mask"] == 0].any()
         most = algorithm.density * run.layout.size

@@ -53,19 +53,6 @@ def test_values_are_the_stored_ones(cases, folder, executor, large):
     assert found and not wrong, "increase the version of the component that changed"
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_a_step_in_emulated_bfloat16_is_close_to_float32(cases, executor, folder):
-    step = {"rounds": 1, "local_steps": 1, "emulate_bfloat16": True}
-    changes, fedsmoo = {}, next(case for case in cases if case.name.startswith("fedsmoo"))
-    for precision in ("float32", "bfloat16"):
-        run = golden.simulation(fedsmoo.with_(precision=precision, **step), folder, executor)
-        before = run.server["w"].clone()
-        run.advance()
-        changes[precision] = run.server["w"] - before
-    off = (changes["bfloat16"] - changes["float32"]).norm() / changes["float32"].norm()
-    assert 0 < off <= 0.02
-
-
 def test_cases_cover_algorithms_schemes_and_models(cases):
     descriptions = [case.config.as_json() for case in cases]
     assert {each["update"]["name"] for each in descriptions} == set(algorithms.names())

@@ -3,7 +3,6 @@
 Compared with torch in float32: sizes that do not fill a tile, strides, cropped images, rows of a wider matrix.
 """
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -118,15 +117,3 @@ def test_the_fused_update(tmp_path, monkeypatch, calls, name, params, fused, cli
     assert line["test_loss"] == pytest.approx(expected["test_loss"], rel=1e-5)
     moved = (plain.server["w"] - plain.weights.initial).abs().max()
     assert (run.server["w"] - plain.server["w"]).abs().max() <= 1e-5 * moved
-
-
-def test_rows_with_private_coordinates_are_not_fused(tmp_path, monkeypatch, calls):
-    """Private coordinates do not decay."""
-    write_problem(tmp_path)
-    monkeypatch.setattr(assembly, "LocalUpdate", FusedUpdate)
-    run = simulation(tmp_path, description("fedavg", precision="float32", clip_norm=None, learning_rate=0.1))
-    w = torch.randn(2, run.layout.size + 3)
-    decays = torch.arange(w.shape[1]) < run.layout.size
-    expected = w - 0.1 * (1 + 0.01 * decays * w)
-    run.local_update.descend(w, torch.ones_like(w), run.context(np.arange(2), {}))
-    assert not calls and (w - expected).abs().max() < 1e-6

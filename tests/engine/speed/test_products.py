@@ -97,7 +97,8 @@ def test_large_images_and_special_convolutions_stay(options, size):
 
 def test_resnet_gives_the_same():
     shape = (3, 32, 32)
-    model = taps.cropped(models.build("resnet18_gn", shape, 10, {"stem": "imagenet", "groups": 2}), shape).model.double()
+    model = models.build("resnet18_gn", shape, 10, {"stem": "imagenet", "groups": 2})
+    model = taps.cropped(model, shape).model.double()
     small = products.with_products(model, shape)
     assert len(forms(small)) == 10
     torch.manual_seed(0)

@@ -1,8 +1,6 @@
 """Recorded steps, as CUDA graphs are: the same numbers as the steps themselves, for every algorithm."""
 
-import gc
-from contextlib import contextmanager, nullcontext
-from itertools import count
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +9,7 @@ import torch
 from flatfed import algorithms
 from flatfed.engine import batches, second_stream
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded, RecordedScore
+from flatfed.engine.speed.recording import Recorded, RecordedScore
 from harness import DROPOUT, advanced, description, full_rows, needs, simulation, weights
 from samples import sampled
 from tape import Tape
@@ -113,37 +111,6 @@ def test_other_server_vectors_are_recorded_anew(tmp_path):
         value.fill_(float("nan"))
     advanced(run, 3)
     assert (model(run) - expected).abs().max() < TOLERANCE
-
-
-def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch):
-    """torch refuses a pool that no graph holds any more. Here without a GPU: calls of torch.cuda are noted."""
-    numbers, pools, streams, done = count(), [], set(), []
-
-    class Graph:
-        def pool(self):
-            return self.own
-
-    @contextmanager
-    def graph(made, pool, stream):
-        pools.append(pool)
-        streams.add(id(stream))
-        made.own = next(numbers) if pool is None else pool
-        made.replay = lambda: made  # as a method does, it keeps the graph alive
-        yield
-
-    stream = lambda *_: SimpleNamespace(wait_stream=lambda other: None)  # noqa: E731
-    fakes = {"Stream": stream, "CUDAGraph": Graph, "graph": graph, "current_stream": stream}
-    for name, fake in {**fakes, "stream": lambda _: nullcontext()}.items():
-        monkeypatch.setattr(torch.cuda, name, fake)
-    record = CudaGraphs(torch.device("cuda"))
-    alive = [record(lambda: done.append(1)) for _ in range(3)]
-    assert len(done) == 3 * (WARM_UP + 1) and len(streams) == 1
-    del alive[0]
-    alive.append(record(lambda: None))
-    alive.clear()
-    gc.collect()
-    alive.append(record(lambda: None))
-    assert pools == [None, 0, 0, 0, None]
 
 
 def test_both_gradients_of_a_layer_used_twice_are_added_after_the_second_stream(monkeypatch):

@@ -89,15 +89,6 @@ def initial(model: nn.Module) -> torch.Tensor:
     return models.initial_weights(model, torch.Generator().manual_seed(1))
 
 
-def test_rows_go_there_and_back():
-    model = Deep()
-    row = initial(model)
-    found, row64 = taps.live_taps(model, (1, 8, 8), row), row.double()
-    assert torch.equal(found.expand(found.reduce(row)), row)
-    assert (found.expand(2 * found.reduce(row64)) - 2 * row).abs().max() < 1e-12
-    assert found.reduce(row64).norm().item() == pytest.approx(row64.norm().item(), rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("stem", "side", "live"), [("imagenet", 32, 4_234_826), ("cifar", 32, None), ("imagenet", 224, None)]
 )
