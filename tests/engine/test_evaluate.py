@@ -77,6 +77,7 @@ def test_clients_on_their_validation_images_by_hand(tmp_path):
     *_, right = outputs(tmp_path, run.server["w"][0])
     assert_scores(line, "client_validation", [right[part].mean() for part in held.client_validation if len(part)])
     assert line["validation_accuracy"] == pytest.approx(right[held.validation].mean(), abs=1e-15)
+    assert not {"train_accuracy", "test_accuracy", "client_test_std"} & line.keys(), "sets that are not requested"
 
 
 @pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))

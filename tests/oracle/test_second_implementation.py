@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 from second import implementation
+from second_dispfl import densities
 
 from flatfed import algorithms
+from flatfed.algorithms._layout import Layout
+from flatfed.algorithms.dispfl import DisPFL
 from harness import advanced, description, full_rows, needs, simulation, sizes, write_problem
 from samples import full, sampled
 
@@ -162,3 +165,12 @@ def test_on_other_graphs_and_when_only_some_nodes_train(tmp_path, name, params, 
 @pytest.mark.parametrize(("name", "params"), [*AS_SHIPPED, *(case for case in CASES if case not in PEERS)])
 def test_public_code_and_ours_when_everybody_takes_part_and_nothing_is_clipped(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)
+
+
+@pytest.mark.parametrize("density", [0.2, 0.5, 0.8])
+def test_dispfls_densities_of_a_larger_model(density):
+    shapes = [(32, 3, 5, 5), (64, 32, 3, 3), (64, 64, 5, 5), (64,), (100, 64)]
+    rows = Layout(tuple(map(str, range(len(shapes)))), shapes)
+    shares = zip(densities(shapes, density), rows.sizes, strict=True)
+    expected = [int(share * size) for share, size in shares if share < 1]
+    assert [count for _, count in DisPFL(density=density).sparse(rows)] == expected
