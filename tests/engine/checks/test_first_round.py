@@ -4,15 +4,17 @@ import pytest
 import torch
 from torch.nn.functional import dropout, relu
 
-from flatfed import algorithms, cli
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms.centralised_sgd import CentralisedSGD
+from flatfed.algorithms.dfedavgm import DFedAvgM
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
+from flatfed.algorithms.scaffold import Scaffold
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.models import cnn_tiny
-from harness import description, simulation, train_command, write_problem
+from harness import description, simulation
 
 
 def branches_on_data(x):
@@ -73,21 +75,13 @@ def test_a_mistake_of_a_hook_is_not_the_models(tmp_path):
         run.advance()
 
 
-def test_the_command_says_so_and_writes_nothing(tmp_path, monkeypatch, capsys):
-    change_model(monkeypatch, branches_on_data)
-    assert train_command(tmp_path, "run", executor={"cpu": "stacked", "cuda": "stacked"}) == cli.REFUSED
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last.startswith("flatfed train: executor stacked cannot run model TinyCNN: vmap: ")
-    assert not list((tmp_path / "run").glob("[!.]*"))
-
-
 class Gossip(Algorithm):
     """Local SGD and mixing: the decentralised hooks as they come."""
 
     decentralised = True
 
 
-class Shifted(algorithms.load("scaffold")):
+class Shifted(Scaffold):
     """A private additive shift of the images."""
 
     def private_size(self, image_shape):
@@ -99,14 +93,11 @@ class Shifted(algorithms.load("scaffold")):
     [
         (Shifted(), {}, "algorithm Shifted: private coordinates exclude client"),
         (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
-        ("centralised_sgd", {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
-        ("dfedavgm", {**RING, "momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
+        (CentralisedSGD(), {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
+        (DFedAvgM(), {**RING, "momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
         (DisPFL(density=0.001), RING, r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"),
     ],
 )
 def test_an_algorithm_refuses_a_run_without_its_requirements(tmp_path, algorithm, changes, message):
-    write_problem(tmp_path)
-    options = {} if isinstance(algorithm, str) else {"algorithm": algorithm}
-    name = algorithm if isinstance(algorithm, str) else "fedavg"
     with pytest.raises(ConfigError, match=message):
-        simulation(tmp_path, description(name, **changes), **options)
+        simulation(tmp_path, description("fedavg", **changes), algorithm=algorithm)
