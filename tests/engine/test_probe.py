@@ -40,7 +40,7 @@ def test_a_probe_changes_no_file_and_writes_its_measures(tmp_path, name):
     assert [measure["round"] for measure in record.probes] == [0, 2, 3]
     assert all(measure["seconds"] > 0 for measure in record.probes)
     kind = algorithms.load(name)
-    drifts = (kind.gradients_per_step == 2 or "lesam" in name) and not (kind.decentralised or kind.central)
+    drifts = "rho" in kind.parameters() and not (kind.decentralised or kind.central)
     assert [measure["perturbation_drift"] is not None for measure in record.probes[1:]] == [drifts, False]
 
 
