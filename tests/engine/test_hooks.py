@@ -27,6 +27,7 @@ MISTAKES = [
     ("correct", "return g.mean(dim=0, keepdim=True)", rf"returned a tensor \(1, \d+\) .*; expected: {ROWS}", ""),
     ("correct", "return g.float()", rf"returned a tensor \(\d, \d+\) of torch.float32; expected: {ROWS}", ""),
     ("perturbation", "return 0.1", f"returned 0.1; expected: {ROWS}", ""),
+    ("perturbation", "return gradient(w)", "a local step takes 2 gradients, but the class declares 1; write `gr", ""),
     ("update_dual", 'return {"mu": e}', "returned a vector 'mu', which client_state .*; declared: none", DUAL),
     ("finish", 'return {"c": w}', r"returned \{'c': .*; expected: two dicts, client vectors and uploads", ""),
     ("finish", 'return {}, {"delta": w.mean(dim=0)}', r"returned .*; expected: as upload 'delta' .* \(\d, any\)", ""),
@@ -115,34 +116,69 @@ def test_returned_vectors_and_changes_in_place_are_the_same(tmp_path, outside, e
     runs = []
     for form, name in enumerate(("fedone", "fedtwo")):
         hooks = "\n".join(hook(name, bodies[form]) for name, bodies in FORMS.items())
-        algorithm(outside, name, f"{DECLARED}\n{hooks}", "Algorithm")
+        algorithm(outside, name, f"gradients_per_step = 2\n{DECLARED}\n{hooks}", "Algorithm")
         runs.append(trained(tmp_path, name, executor, 3))
     one, two = ({**run.server, **run.state.store} for run in runs)
     for name, values in one.items():
         assert values.any() and (values - two[name]).abs().max() < 1e-12, name
 
 
-def test_a_corrected_gradient_that_is_a_clients_vector_is_clipped_in_a_copy(tmp_path, outside):
-    stores = []
-    for name, end in (("fedsame", ""), ("fedcopy", ".clone()")):
-        correct = hook("correct", f'return ctx.client["m"].add_(g){end}')
-        algorithm(outside, name, f'client_state = ("m",)\n{correct}')
-        stores.append(trained(tmp_path, name).state.store["m"])
-    assert torch.equal(*stores) and stores[0].any()
+AGAIN = "super().__init__()\nself.correct = lambda g, w, ctx: 2 * g"
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_a_corrected_gradient_may_repeat_one_number(tmp_path, outside, executor):
-    algorithm(outside, "fedmean", hook("correct", "return g.mean(dim=1, keepdim=True).expand_as(g)"))
-    run = trained(tmp_path, "fedmean", executor, clip_norm=0.1)
-    assert not torch.equal(run.server["w"][0], run.weights.initial)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [  # a client's vector is clipped in a copy; a gradient may repeat one number; a hook that an algorithm sets itself
+        [hook("correct", f'return ctx.client["m"].add_(g){end}') for end in ("", ".clone()")],
+        [hook("correct", f"return g.mean(dim=1, keepdim=True).expand_as(g){end}") for end in ("", ".clone()")],
+        (f"def __init__(self):\n{indent(AGAIN, '    ')}", hook("correct", "return 2 * g")),
+    ],
+)
+@pytest.mark.parametrize("executor", EXECUTORS[:2])
+def test_two_ways_to_return_a_gradient_are_one(tmp_path, outside, one, other, executor):
+    runs = []
+    for name, body in (("fedone", one), ("fedtwo", other)):
+        algorithm(outside, name, f'client_state = ("m",)\n{body}')
+        runs.append(trained(tmp_path, name, executor, clip_norm=0.1))
+    one, two = ({**run.server, **run.state.store} for run in runs)
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert not torch.equal(one["w"][0], runs[0].weights.initial)
 
 
-def test_a_hook_that_an_algorithm_sets_for_itself_is_called(tmp_path, outside):
-    set_hook = "super().__init__()\nself.correct = lambda g, w, ctx: 2 * g"
-    algorithm(outside, "fedset", f"def __init__(self):\n{indent(set_hook, '    ')}")
-    other, plain = (trained(tmp_path, name, clip_norm=None).server["w"] for name in ("fedset", "fedavg"))
-    assert not torch.equal(other, plain)
+#: A number of the round in a local step, as the context has it and as the server keeps it.
+ROUNDS = (
+    hook("correct", "return g / (1 + ctx.round)"),
+    'server_scalars = ("t",)\n'
+    + hook("correct", 'return g / (1 + ctx.server["t"])')
+    + hook("aggregate", 'return {**super().aggregate(server, uploads, ctx), "t": server["t"] + 1}'),
+)
+#: Clients start from another model than the evaluated one: the server sends it, or they move.
+AHEAD = 'server_state = ("lead",)\n'
+STARTS = (
+    AHEAD
+    + "def evaluated(self, server):\n    return {'server': server['w'] - server['lead']}\n"
+    + hook("aggregate", """mean, then = uploads["w"].mean(dim=0, keepdim=True), server["w"] - server["lead"]
+lead = 0.5 * (mean - then)
+return {"w": mean + lead, "lead": lead}"""),
+    AHEAD
+    + hook("start", 'w.add_(ctx.server["lead"])\nreturn {}')
+    + hook("aggregate", """mean = uploads["w"].mean(dim=0, keepdim=True)
+return {"w": mean, "lead": 0.5 * (mean - server["w"])}"""),
+)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("forms", [ROUNDS, STARTS], ids=["the round", "the received model"])
+def test_two_forms_of_one_method_agree(tmp_path, outside, forms, executor):
+    found = []
+    for name, body in zip(("fedone", "fedtwo"), forms, strict=True):
+        algorithm(outside, name, body, "Algorithm")
+        run = simulation(tmp_path, description(name), executor)
+        lines = [line["test_loss"] for line in advanced(run, 4) if line]
+        found.append((lines, run.algorithm.evaluated(run.server)["server"]))
+    (lines, one), (others, two) = found
+    assert lines == pytest.approx(others, rel=1e-12) and len(set(lines)) == len(lines) > 1
+    assert (one - two).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -166,3 +202,18 @@ def test_a_job_refuses_random_numbers_of_a_hooks_own_after_its_first_round(tmp_p
     message = rf"^algorithm Fedbad or model \w+ draws from {generator} generator.*; expected: ctx\.uniform in a hook"
     with pytest.raises(FlatFedError, match=message), first_round.checked(run):
         run.advance()
+
+
+FULL = "full_passes = 1\n\n" + hook("correct", 'return g.copy_(ctx.scratch["full_gradient"])')
+
+
+@pytest.mark.parametrize("executor", EXECUTORS[:2])
+def test_the_full_gradient_is_that_of_all_the_clients_images_without_augmentation(tmp_path, outside, executor):
+    """Of one step from the received model, it is the gradient of FedAvg's batch, which has all images."""
+    algorithm(outside, "fedfull", FULL)
+    step = {"local_epochs": 1, "batch_size": 12, "clip_norm": None}
+    found, plain = (
+        trained(tmp_path, name, executor, augmentation=augmentation, **step).server["w"]
+        for name, augmentation in (("fedfull", "crop_flip_half"), ("fedavg", "none"))
+    )
+    assert (found - plain).abs().max() < 1e-12

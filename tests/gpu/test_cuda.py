@@ -18,7 +18,7 @@ from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.runs.run_config import RunConfig
-from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
+from harness import DROPOUT, IDENTITY, advanced, description, full_rows, needs, simulation, sizes, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", list(executors.EXECUTORS))
 NAMES = pytest.mark.parametrize("name", algorithms.names())
@@ -32,9 +32,8 @@ def on_gpu(folder: Path, spec: dict, executor: str) -> Simulation:
 
 def weights(run: Simulation, rounds: int) -> torch.Tensor:
     """Return the server's model (parameters,) in the order of the model's parameters."""
-    for _ in range(rounds):
-        run.advance()
-    return torch.cat([values.flatten() for values in run.weights.tensors(run.server["w"][0]).values()]).cpu()
+    advanced(run, rounds)
+    return full_rows(run, run.server["w"])[0].cpu()
 
 
 AS_PAPER = {"model": DROPOUT, "augmentation": "crop_flip_half"}

@@ -47,9 +47,7 @@ def attempt(name: str, src: Path, folder: Path) -> int:
     import test_second_implementation as second
 
     cases = [params for one, params in second.CASES if one == name]
-    some = {"sampling": {"scheme": "fixed", "fraction": 0.5}}
-    graphs = [{"topology": graph} for graph in second.GRAPHS] + [some] if (name, cases[0]) in second.PEERS else [{}]
-    changes = [{}, *[change for change in graphs if change]]
+    changes = [{}, *(second.OTHER_PEERS if (name, cases[0]) in second.PEERS else [])]
     for place, params in enumerate(cases):
         for number, change in enumerate(changes):
             try:

@@ -1,7 +1,19 @@
 """Every algorithm again, one client after another on one vector, written from the papers' formulas.
 
-Shares with flatfed: the initial weights, who is active, the batches, the forward pass and mixing matrices. Control
+Shares with flatfed: the initial weights, the active clients, the batches, the forward pass and mixing matrices. Control
 variates, duals, momenta and old models are dictionaries client -> vector. DisPFL is in second_dispfl.py.
+
+A choice with "@" is what public code does: FL-Simulator 653ebb5 (before its repair), FedLESAM d6663cc, FL-SAM 2c16149,
+FedScar d347eeb (as FL-SAM), FedWMSAM a922a1d. What these codes do besides and no choice has:
+
+- FL-SAM and FedScar weight the mean by the clients' sizes, use momentum and never clip.
+- FedLESAM and FL-Simulator take one K for all clients: epochs * size of client 0 / batch size, not rounded.
+- FL-SAM's clients perturb the model in place and go back by subtraction. At the first local step w - w_t is then a
+  rounding error and not 0, and the norm's gradient is that error made a unit vector: a push of length penalty/2
+  (FedSpeed, FedSMOO, and FedLESAM-D from its second round on; not FedDyn). Here w - w_t is 0.
+- FL-SAM's FedSMOO does not clear the gradient before the first of a step's two (clients/clientsmoo.py line 45): from
+  the second local step on, the perturbation follows the new gradient plus the entire one of the step before.
+- FedScar's SCAFFOLD part does not divide the c_i update by the learning rate, and weights c by the clients' sizes.
 """
 
 from __future__ import annotations
@@ -10,9 +22,11 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, kl_div
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, MultiStepLR
 
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
+from flatfed.engine.topology import Topology
 from flatfed.runs.run_config import SamplingSettings, TopologySettings
 from harness import Reference
 
@@ -27,7 +41,53 @@ def unit(v: torch.Tensor) -> torch.Tensor:
     return v / (torch.linalg.norm(v) + 1e-7)
 
 
-class Server(Reference):
+class Problem(Reference):
+    """The problem of a description with its clip, its loss, its active clients and torch's learning rates."""
+
+    def __init__(self, folder, spec):
+        super().__init__(folder, spec)
+        for parameter in self.model.parameters():
+            parameter.requires_grad_()
+        clock = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=spec["learning_rate"])
+        match spec.get("learning_rate_schedule"):
+            case {"kind": "cosine", "final_learning_rate": final}:
+                scheduler = CosineAnnealingLR(clock, T_max=spec["rounds"], eta_min=final)
+            case {"kind": "step", "milestones": milestones, "factor": factor}:
+                scheduler = MultiStepLR(clock, milestones, factor)
+            case None:
+                scheduler = ExponentialLR(clock, spec["learning_rate_decay"])
+        self.sizes, self.rates = [parameter.numel() for parameter in self.model.parameters()], []
+        for _ in range(spec["rounds"]):
+            self.rates += scheduler.get_last_lr()
+            clock.step(), scheduler.step()
+
+    def active(self, t: int) -> list[int]:
+        return active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t).tolist()
+
+    def topology(self) -> Topology:
+        return Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
+
+    def clipped(self, g: torch.Tensor) -> torch.Tensor:
+        if self.spec["clip_norm"] is None:
+            return g
+        return g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
+
+    def gradient(self, w: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+        return self.slope(self.loss(self.logits(w, self.x[index]), index))
+
+    def logits(self, w: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
+        vector_to_parameters(w, self.model.parameters())
+        return self.model(images)
+
+    def loss(self, logits: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+        return cross_entropy(logits, self.y[index], label_smoothing=self.spec.get("label_smoothing", 0.0))
+
+    def slope(self, loss: torch.Tensor) -> torch.Tensor:
+        gradients = torch.autograd.grad(loss, list(self.model.parameters()), retain_graph=True)
+        return parameters_to_vector([g.contiguous() for g in gradients]).detach()
+
+
+class Server(Problem):
     """Algorithms with a server."""
 
     def __init__(self, folder, spec):
@@ -43,58 +103,60 @@ class Server(Reference):
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
         self.alpha, self.average = p.get("alpha"), self.w
         for t in range(rounds):
-            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
-            self.round(name, p, t, eta, [int(i) for i in active])
+            self.round(name, p, t, self.rates[t], self.active(t))
         return self.w
-
-    def clipped(self, g: torch.Tensor) -> torch.Tensor:
-        if self.spec["clip_norm"] is None:
-            return g
-        return g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
 
     def round(self, name: str, p: dict, t: int, eta: float, active: list[int]) -> None:
         """One round."""
         w_t, local, count, fresh, mu = self.w, {}, {}, {}, {}
         for i in active:
-            x, e = w_t.clone(), None
+            x, e, velocity = w_t.clone(), None, 0.0
             index_list = self.batches(i, t)
-            nominal = self.spec["local_epochs"] * len(self.members[0]) / self.spec["batch_size"]
-            count[i] = nominal if p.get("steps") == "official_code" else len(index_list)
+            count[i] = len(index_list)
+            if p.get("steps") == "official_code":
+                count[i] = self.spec["local_epochs"] * len(self.members[0]) / self.spec["batch_size"]
             if name == "fedrobust":
                 x = self.robust_client(p, i, x, index_list, eta)
                 index_list = []
             for k, index in enumerate(index_list):
                 e, g = self.perturbed(name, p, t, i, x, w_t, index, k)
-                if name in VARIANCE_REDUCED:
-                    factor = 0.1 if p.get("correction") == "official_code" else 1.0
-                    g = g + factor * (self.c - self.c_i[i])
-                if name in MOMENTUM:
-                    g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
-                if name == "fedwmsam":
-                    g = self.alpha * (g + self.c - self.c_i[i]) + (1 - self.alpha) * self.delta
-                if name == "mimelite":
-                    g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
-                quadratic = self.spec["weight_decay"]
-                if name in DYNAMIC:
-                    proximal = 0.0 if name == "fedgmt" else p["penalty"]
-                    g = g + p["penalty"] * self.h_i[i] - proximal * w_t
-                    quadratic += proximal
-                if name == "fedprox":
-                    g = g - p["mu"] * w_t
-                    quadratic += p["mu"]
-                x = x - eta * (self.clipped(g) + quadratic * x)
+                g, quadratic = self.corrected(name, p, i, x, w_t, g)
+                velocity = self.spec.get("momentum", 0.0) * velocity + self.clipped(g) + quadratic * x
+                x = x - eta * velocity
             local[i] = x
             if name in (*VARIANCE_REDUCED, "fedwmsam"):
                 fresh[i] = self.c_i[i] - self.c + (w_t - x) / (count[i] * eta)
             if name in DYNAMIC:
                 self.h_i[i] = self.h_i[i] + (x - w_t)
             if name == "fedsmoo":
-                mu[i] = self.mu_i[i] - (e if p["s"] == "paper" else 0)
+                mu[i] = self.mu_i[i] - (e if p["s"] == "paper" and p["unpacking"] == "paper" else 0)
         self.serve(name, p, eta, w_t, local, count, fresh, mu)
         for i in active:
             self.old[i] = w_t
         self.step = self.w - w_t
+
+    def corrected(self, name, p, i, x, w_t, g):
+        """Return (gradient with the corrections that are clipped, factor of the squared norm that is not)."""
+        quadratic = self.spec["weight_decay"]
+        if name in VARIANCE_REDUCED:
+            g = g + (0.1 if p.get("correction") == "official_code" else 1.0) * (self.c - self.c_i[i])
+        if name in MOMENTUM:  # FedLESAM's optimizer/ESAM.py takes alpha and ignores it
+            g = (1 if "@" in p.get("fresh", "") else p["alpha"]) * g + (1 - p["alpha"]) * self.delta
+        if name == "fedwmsam":
+            g = self.alpha * (g + self.c - self.c_i[i]) + (1 - self.alpha) * self.delta
+        if name == "mimelite":
+            g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
+        if name in DYNAMIC:
+            distance = "@" in p.get("regulariser", "")  # ||x - w_t|| / 2, of which torch gives 0 where x = w_t
+            proximal = 0.0 if name == "fedgmt" or distance else p["penalty"]
+            g = g + p["penalty"] * self.h_i[i] - proximal * w_t
+            quadratic += proximal
+            if distance and (x != w_t).any():
+                g = g + p["penalty"] / 2 * (x - w_t) / torch.linalg.norm(x - w_t)
+        if name == "fedprox":
+            g = g - p["mu"] * w_t
+            quadratic += p["mu"]
+        return g, quadratic
 
     def perturbed(self, name, p, t, i, x, w_t, index, k):
         """Return (perturbation or None, gradient at the perturbed point)."""
@@ -105,33 +167,46 @@ class Server(Reference):
                 away = self.old[i] - w_t
             else:
                 away = -w_t if p["first"] == "paper" else self.zero
-            e = p["rho"] * unit(away)
+            e = self.unpacked(p["unpacking"], away, p["rho"])
         elif name in SAM:
             e = p["rho"] * unit(self.gradient(x, index))
         elif name == "fedsmoo":
-            e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - self.s)
-            self.mu_i[i] = self.mu_i[i] + e - self.s
+            s, faulty = self.s, p["unpacking"] == "FL-Simulator@653ebb5"
+            if faulty:  # a client gets the heads of mu_i and s, and sends back an entire vector
+                s = self.heads(s)
+                self.mu_i[i] = self.heads(self.mu_i[i]) if k == 0 else self.mu_i[i]
+            e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - s)
+            self.mu_i[i] = self.mu_i[i] + e - s
         elif name == "fedwmsam":
-            momentum = self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])
-            e = p["rho"] * unit(w_t + k * momentum - x)
+            ahead = w_t + k * (self.delta + self.alpha / (1 - self.alpha) * (self.c - self.c_i[i])) - x
+            sign = -1 if "@" in p["unpacking"] else 1
+            e = sign * self.unpacked(p["unpacking"], ahead, p["rho"])
         elif name == "fedgmt":
             return None, self.distilled(p, x, index)
         else:
             return None, self.gradient(x, index)
         return e, self.gradient(x + e, index)
 
+    def unpacked(self, unpacking: str, away: torch.Tensor, rho: float) -> torch.Tensor:
+        """Return ``away`` at length ``rho``, or what public code makes of it."""
+        if unpacking == "FL-SAM@2c16149":
+            return rho * unit(self.heads(away))
+        if "@" in unpacking:  # tensor number i gets entry i, at rho over the sum of those entries' absolute values
+            numbers = away[: len(self.sizes)]
+            return torch.repeat_interleave(rho * numbers / (numbers.abs().sum() + 1e-7), torch.tensor(self.sizes))
+        return rho * unit(away)
+
+    def heads(self, flat: torch.Tensor) -> torch.Tensor:
+        """Give every tensor the head of ``flat``: the unpacking whose index never advances."""
+        return torch.cat([flat[:size] for size in self.sizes])
+
     def distilled(self, p, x, index):
         """FedGMT's gradient, with torch's own losses."""
-        tau, images = p["temperature"], self.x[index]
-        vector_to_parameters(self.average, self.model.parameters())
-        target = torch.softmax(self.model(images).detach() / tau, dim=1)
-        vector_to_parameters(x, self.model.parameters())
-        for parameter in self.model.parameters():
-            parameter.requires_grad_()
-        logits = self.model(images)
+        tau = p["temperature"]
+        target = torch.softmax(self.logits(self.average, self.x[index]).detach() / tau, dim=1)
+        logits = self.logits(x, self.x[index])
         divergence = kl_div(torch.log_softmax(logits / tau, dim=1), target, reduction="batchmean")
-        loss = cross_entropy(logits, self.y[index]) + p["distillation"] * tau**2 * divergence
-        return parameters_to_vector(torch.autograd.grad(loss, list(self.model.parameters()))).detach()
+        return self.slope(self.loss(logits, index) + p["distillation"] * tau**2 * divergence)
 
     def robust_client(self, p, i, x, index_list, eta):
         """FedRobust's client: simultaneous descent in the model and ascent in scale and shift."""
@@ -139,17 +214,12 @@ class Server(Reference):
         a, b = self.private.get(i, (torch.zeros(shape).double(), torch.zeros(shape).double()))
         for index in index_list:
             a.requires_grad_(), b.requires_grad_()
-            vector_to_parameters(x, self.model.parameters())
-            for parameter in self.model.parameters():
-                parameter.requires_grad_()
-            loss = cross_entropy(self.model((1 + a) * self.x[index] + b), self.y[index])
-            *grads, g_a, g_b = torch.autograd.grad(loss, [*self.model.parameters(), a, b])
-            g = parameters_to_vector([one.contiguous() for one in grads])
-            rise = p["ascent"] * eta
-            a = (a + rise * (g_a - 2 * p["scale_penalty"] * a)).detach()
-            b = (b + rise * (g_b - 2 * p["shift_penalty"] * b)).detach()
+            loss = self.loss(self.logits(x, (1 + a) * self.x[index] + b), index)
+            g, (g_a, g_b) = self.slope(loss), torch.autograd.grad(loss, [a, b])
+            a = (a + p["ascent"] * eta * (g_a - 2 * p["scale_penalty"] * a)).detach()
+            b = (b + p["ascent"] * eta * (g_b - 2 * p["shift_penalty"] * b)).detach()
             x = x - eta * (self.clipped(g) + self.spec["weight_decay"] * x)
-        self.private[i] = (a.detach(), b.detach())
+        self.private[i] = a, b
         return x
 
     def serve(self, name, p, eta, w_t, local, count, fresh, mu) -> None:
@@ -195,20 +265,13 @@ class Peers(Server):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds; return the mean of the nodes' models."""
-        from flatfed.engine.topology import Topology
-
-        graph = Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
-        self.x_i = {i: self.w.clone() for i in range(self.m)}
+        graph, self.x_i = self.topology(), {i: self.w.clone() for i in range(self.m)}
         for t in range(rounds):
-            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = [
-                int(i) for i in active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t)
-            ]
             if name == "dpsgd" and p["order"] == "official_code":
                 self.mix(graph.mixing(t))
             before = dict(self.x_i)
-            for i in active:
-                self.x_i[i] = self.node(name, p, i, t, eta)
+            for i in self.active(t):
+                self.x_i[i] = self.node(name, p, i, t, self.rates[t])
             if name == "dpsgd" and p["order"] == "paper":
                 steps = {i: self.x_i[i] - before[i] for i in self.x_i}
                 self.x_i = before

@@ -19,12 +19,9 @@ import math
 
 import numpy as np
 import torch
-from second import Server
+from second import Problem
 
 from flatfed.data.streams import stream
-from flatfed.engine.sampling import active_clients
-from flatfed.engine.topology import Topology
-from flatfed.runs.run_config import SamplingSettings, TopologySettings
 
 
 def densities(shapes: list[tuple[int, ...]], density: float) -> list[float]:
@@ -49,7 +46,7 @@ def densities(shapes: list[tuple[int, ...]], density: float) -> list[float]:
         dense |= {k for k in sparse if raw[k] == largest}
 
 
-class SparsePeers(Server):
+class SparsePeers(Problem):
     """DisPFL: node i has weights ``x_i``, the mask ``worn`` they were trained under, and its newest mask ``own``.
 
     ``shapes`` of the tensors in the order of the flat vector; masks are vectors of zeros and ones like the weights.
@@ -61,17 +58,15 @@ class SparsePeers(Server):
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds; return the plain mean of the nodes' weights, zeros included."""
-        graph = Topology(TopologySettings(**self.spec["topology"]), self.m, self.spec["seed"])
-        self.own = self.first_masks(p)
+        graph, self.own = self.topology(), self.first_masks(p)
         self.worn = {i: mask.clone() for i, mask in self.own.items()}
         self.x_i = {i: self.w * self.own[i] for i in range(self.m)}
         for t in range(rounds):
-            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
             matrix = graph.mixing(t)
             self.average({i: [j for j in range(self.m) if matrix[i, j] > 0] for i in range(self.m)})
-            for i in active_clients(SamplingSettings(**self.spec["sampling"]), self.m, self.spec["seed"], t):
-                self.x_i[int(i)], gradient = self.train(int(i), t, eta)
-                self.own[int(i)] = self.next_mask(p, int(i), t, rounds, gradient)
+            for i in self.active(t):
+                self.x_i[i], gradient = self.train(i, t, self.rates[t])
+                self.own[i] = self.next_mask(p, i, t, rounds, gradient)
         self.w = sum(self.x_i.values()) / self.m
         return self.w
 

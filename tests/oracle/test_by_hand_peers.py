@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from quadratic import after, quadratic
-from test_by_hand_server import CLIP, DECAY, ETA, EXECUTORS, W0, A, T, check, clip, grad, mean, problem, same, unit
+from test_by_hand_server import CLIP, DECAY, ETA, W0, A, T, clip, grad, mean, problem, same, unit
 
 from flatfed import algorithms
 
@@ -20,9 +20,8 @@ def local_sgd(i, x, rho=None):
     return x
 
 
-@EXECUTORS
 @pytest.mark.parametrize("order", ["paper", "official_code"])
-def test_dpsgd(executor, order):
+def test_dpsgd(check, order):
     """x_i <- sum_l w_il x_l + local step at x_i; the official code trains from the mixed model."""
     x = [W0, W0]
     for _ in range(2):
@@ -31,21 +30,19 @@ def test_dpsgd(executor, order):
             x = [mixed + (local_sgd(i, x[i]) - x[i]) for i in range(2)]
         else:
             x = [local_sgd(i, mixed) for i in range(2)]
-    check(mean(x), "dpsgd", executor, order=order)
+    check(mean(x), "dpsgd", order=order)
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("name", "rho"), [("dfedavg", None), ("dfedsam", 0.3), ("dfedsam_mgs", 0.3)])
-def test_train_then_mix(executor, name, rho):
+def test_train_then_mix(check, name, rho):
     """On two nodes one gossip step reaches the mean, and more leave it there."""
     x = [W0, W0]
     for _ in range(2):
         x = [mean([local_sgd(i, x[i], rho) for i in range(2)])] * 2
-    check(x[0], name, executor, rho=rho)
+    check(x[0], name, rho=rho)
 
 
-@EXECUTORS
-def test_dfedavgm(executor):
+def test_dfedavgm(check):
     x, theta = [W0, W0], 0.5
     for _ in range(2):
         z = []
@@ -56,13 +53,12 @@ def test_dfedavgm(executor):
                 y = y - ETA * v
             z.append(y)
         x = [mean(z)] * 2
-    check(x[0], "dfedavgm", executor, momentum=theta)
+    check(x[0], "dfedavgm", momentum=theta)
 
 
 HALF = {"density": 0.5, "anneal": 1.0, "regrow": "gradient"}
 
 
-@EXECUTORS
 def test_dispfl(executor):
     """One of two weights a node. Each round it is pruned, being the smallest, and the larger gradient's grows."""
     run = problem("dispfl", executor, HALF)
@@ -84,7 +80,6 @@ def test_dispfl(executor):
     assert np.abs(found - mean(x)).max() < 1e-12
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("name", "rho"), [("centralised_sgd", None), ("centralised_sam", 0.3)])
 def test_centralised(executor, name, rho):
     """Two rounds of two steps."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from quadratic import after, quadratic
+from quadratic import quadratic
 
 A = np.array([[1.0, 3.0], [2.0, 0.5]])  # curvatures of the two clients
 T = np.array([[4, 10], [20, 6]])  # their minima
 W0 = np.array([1.0, 2.0])
 ETA, DECAY, CLIP = 0.1, 0.02, 25.0
-EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
 
 
 def grad(i, w):
@@ -48,12 +47,6 @@ def problem(name, executor, params):
     return quadratic(T[:, None].tolist(), A.tolist(), W0.tolist(), name, params, executor, **settings)
 
 
-def check(expected, name, executor, **params):
-    """Compare algorithm ``name`` after two rounds with the model ``expected``."""
-    declared = {key: value for key, value in params.items() if value is not None}
-    same(after(2, problem(name, executor, declared)), expected)
-
-
 def same(found, expected):
     assert np.abs(found - expected).max() < 1e-12
     assert np.abs(expected - W0).min() > 0.1
@@ -63,69 +56,62 @@ def test_the_clip_is_active():
     assert np.linalg.norm(grad(0, W0)) < CLIP < np.linalg.norm(grad(1, W0))
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("name", "rho", "rate"), [("fedavg", None, 0.7), ("fedsam", 0.3, 1.0)])
-def test_fedavg_and_fedsam(executor, name, rho, rate):
+def test_fedavg_and_fedsam(check, name, rho, rate):
     w = W0
     for _ in range(2):
         w = w + rate * (mean(trained(w, rho=rho)) - w)
-    check(w, name, executor, server_learning_rate=rate, rho=rho)
+    check(w, name, server_learning_rate=rate, rho=rho)
 
 
-@EXECUTORS
-def test_fedprox(executor):
+def test_fedprox(check):
     w, mu = W0, 0.5
     for _ in range(2):
         w = mean(trained(w, [-mu * w, -mu * w], decay=DECAY + mu))
-    check(w, "fedprox", executor, mu=mu)
+    check(w, "fedprox", mu=mu)
 
 
-@EXECUTORS
-def test_fedadam(executor):
+def test_fedadam(check):
     w, m, v = W0, np.zeros(2), np.zeros(2)
     for _ in range(2):
         change = mean(trained(w)) - w
         m = 0.9 * m + 0.1 * change
         v = 0.99 * v + 0.01 * change**2
         w = w + 0.5 * m / (np.sqrt(v) + 0.01)
-    check(w, "fedadam", executor, server_learning_rate=0.5)
+    check(w, "fedadam", server_learning_rate=0.5)
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("name", "rho"), [("scaffold", None), ("fedgamma", 0.3)])
-def test_scaffold_and_fedgamma(executor, name, rho):
+def test_scaffold_and_fedgamma(check, name, rho):
     w, c, c_i = W0, np.zeros(2), np.zeros((2, 2))
     for _ in range(2):
         x = trained(w, c - c_i, rho=rho)
         new = c_i - c + (w - np.array(x)) / (2 * ETA)
         c = c + ((new[0] - c_i[0]) + (new[1] - c_i[1])) / 2
         w, c_i = mean(x), new
-    check(w, name, executor, rho=rho)
+    check(w, name, rho=rho)
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("name", "rho"), [("fedcm", None), ("mofedsam", 0.3)])
-def test_fedcm_and_mofedsam(executor, name, rho):
+def test_fedcm_and_mofedsam(check, name, rho):
     w, delta, alpha = W0, np.zeros(2), 0.4
     for _ in range(2):
         new = mean(trained(w, [(1 - alpha) * delta] * 2, alpha, rho=rho))
         delta = -(new - w) / (2 * ETA)
         w = new
-    check(w, name, executor, alpha=alpha, rho=rho)
+    check(w, name, alpha=alpha, rho=rho)
 
 
-@EXECUTORS
-def test_mimelite(executor):
+def test_mimelite(check):
     w, s, alpha = W0, np.zeros(2), 0.4
     for _ in range(2):
         new = mean(trained(w, [(1 - alpha) * s] * 2, alpha))
         s = alpha * (grad(0, w) + grad(1, w)) / 2 + (1 - alpha) * s
         w = new
-    check(w, "mimelite", executor, alpha=alpha)
+    check(w, "mimelite", alpha=alpha)
 
 
-@EXECUTORS
-def test_fedrobust(executor):
+def test_fedrobust(check):
     """One scale a and one shift b for the only channel; the loss is 1/2 sum A (w - (1 + a) x - b)^2 - a^2 - b^2 / 2."""
     w, a, b, ascent = W0, np.zeros(2), np.zeros(2), 0.01
     for _ in range(2):
@@ -138,12 +124,11 @@ def test_fedrobust(executor):
                 a[i] = a[i] + ascent * ETA * (g_a - 2 * 1.0 * a[i])
                 b[i] = b[i] + ascent * ETA * (g_b - 2 * 0.5 * b[i])
         w = mean(x)
-    check(w, "fedrobust", executor, ascent=ascent, shift_penalty=0.5)
+    check(w, "fedrobust", ascent=ascent, shift_penalty=0.5)
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("name", "rho"), [("feddyn", None), ("fedspeed", 0.3), ("fedgmt", None)])
-def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(executor, name, rho):
+def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(check, name, rho):
     """lambda_i <- lambda_i - (x_i - w) / beta, w <- mean x - beta mean lambda: the code's h_i is -beta lambda_i."""
     w, dual, beta = W0, np.zeros((2, 2)), 5.0
     proximal = 0.0 if name == "fedgmt" else 1 / beta
@@ -151,12 +136,11 @@ def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(executor, name, rho)
         x = trained(w, -dual - proximal * w, rho=rho, decay=DECAY + proximal)
         dual = dual - (np.array(x) - w) / beta
         w = mean(x) - beta * mean(dual)
-    check(w, name, executor, penalty=1 / beta, rho=rho)
+    check(w, name, penalty=1 / beta, rho=rho)
 
 
-@EXECUTORS
 @pytest.mark.parametrize("form", ["official_code", "paper"])
-def test_fedsmoo(executor, form):
+def test_fedsmoo(check, form):
     """Sun et al. 2023, Alg. 1, lines 8 to 19; the official code leaves the last perturbation out of line 13."""
     w, s, rho, beta = W0, np.zeros(2), 0.3, 5.0
     mu, dual = np.zeros((2, 2)), np.zeros((2, 2))
@@ -172,23 +156,21 @@ def test_fedsmoo(executor, form):
             sent[i] = mu[i] - (e if form == "paper" else 0)
         s = rho * unit(mean(sent))
         w = mean(x) - beta * mean(dual)
-    check(w, "fedsmoo", executor, rho=rho, penalty=1 / beta, s=form)
+    check(w, "fedsmoo", rho=rho, penalty=1 / beta, s=form)
 
 
-@EXECUTORS
 @pytest.mark.parametrize("first", ["unperturbed", "paper"])
-def test_fedlesam(executor, first):
+def test_fedlesam(check, first):
     """Everybody takes part, so that in round 2 both clients remember w^0; in round 1 Alg. 1 has w_old = 0."""
     w, rho = W0, 0.3
     old = np.zeros(2) if first == "paper" else W0
     for _ in range(2):
         old, w = w, mean(trained(w, e=rho * unit(old - w)))
-    check(w, "fedlesam", executor, rho=rho, first=first)
+    check(w, "fedlesam", rho=rho, first=first)
 
 
-@EXECUTORS
 @pytest.mark.parametrize(("correction", "factor"), [("paper", 1.0), ("official_code", 0.1)])
-def test_fedlesam_s(executor, correction, factor):
+def test_fedlesam_s(check, correction, factor):
     w, old, rho = W0, W0, 0.3
     c, c_i = np.zeros(2), np.zeros((2, 2))
     for _ in range(2):
@@ -196,21 +178,19 @@ def test_fedlesam_s(executor, correction, factor):
         new = c_i - c + (w - np.array(x)) / (2 * ETA)
         c = c + (new - c_i).sum(axis=0) / 2
         old, w, c_i = w, mean(x), new
-    check(w, "fedlesam_s", executor, rho=rho, correction=correction)
+    check(w, "fedlesam_s", rho=rho, correction=correction)
 
 
-@EXECUTORS
-def test_fedlesam_d(executor):
+def test_fedlesam_d(check):
     w, old, rho, beta, dual = W0, W0, 0.3, 5.0, np.zeros((2, 2))
     for _ in range(2):
         x = trained(w, -dual - w / beta, e=rho * unit(old - w), decay=DECAY + 1 / beta)
         dual = dual - (np.array(x) - w) / beta
         old, w = w, mean(x) - beta * mean(dual)
-    check(w, "fedlesam_d", executor, rho=rho, penalty=1 / beta)
+    check(w, "fedlesam_d", rho=rho, penalty=1 / beta)
 
 
-@EXECUTORS
-def test_fedwmsam(executor):
+def test_fedwmsam(check):
     w, delta, alpha, rho, share = W0, np.zeros(2), 0.4, 0.3, 0.5
     c, c_i = np.zeros(2), np.zeros((2, 2))
     for _ in range(2):
@@ -228,4 +208,4 @@ def test_fedwmsam(executor):
         c = c + mean(new - c_i)
         delta = -(mean(x) - w) / (2 * ETA)
         w, c_i = mean(x), new
-    check(w, "fedwmsam", executor, alpha=0.4, rho=rho, adaptation=share)
+    check(w, "fedwmsam", alpha=0.4, rho=rho, adaptation=share)

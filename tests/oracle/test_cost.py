@@ -15,11 +15,9 @@ from test_second_implementation import CASES
 
 from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
-from harness import SIZES, description, needs, simulation, sizes, write_problem
+from harness import description, needs, simulation, sizes, write_problem
 from repository import ROOT
-from samples import sampled
 
-TOPOLOGIES = [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}]
 HOOKS = ("start", "second_model", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 
 
@@ -113,80 +111,52 @@ class Counted:
         return sum(spec["local_epochs"] * -(-size // spec["batch_size"]) for size in self.active())
 
 
-@pytest.mark.parametrize("executor", sampled(["sequential", "stacked"], ["stacked"]))
-@pytest.mark.parametrize("name", algorithms.names())
-def test_gradients_are_as_many_as_declared(tmp_path, name, executor):
-    found = Counted(tmp_path, name, {}, executor)
-    kind, counts = algorithms.load(name), found.run.cost.counts
+PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
+CLIQUE = {"topology": {"graph": "clique", "neighbours": 2}}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "changes"), [*((*case, {}) for case in CASES), *((*case, CLIQUE) for case in PEERS)]
+)
+def test_what_hooks_do_is_as_declared(tmp_path, name, params, changes):
+    """Gradients of steps and full passes; down the model and the server's vectors that clients read, up what they send.
+
+    Stored are the model, and next to it every vector of its size that a client's hooks read: its own, remembered,
+    downloaded. No vector is carried along for nothing (D-PSGD empties its own in mixing). Without a server, models go
+    along links: a ring of six has twelve directed ones, a clique of two has two.
+    """
+    found = Counted(tmp_path, name, params, **changes)
+    run, algorithm, counts = found.run, found.run.algorithm, found.run.cost.counts
     assert counts["local_steps"] == found.steps > 0
-    assert found.gradients == kind.gradients_per_step * found.steps
-    assert found.second_models == kind.forward_passes * found.steps
-    assert sorted(found.full) == sorted(found.active() * kind.full_passes)
+    assert found.gradients == algorithm.gradients_per_step * found.steps
+    assert found.second_models == algorithm.forward_passes * found.steps
+    assert sorted(found.full) == sorted(found.active() * algorithm.full_passes)
     batches = sum(-(-size // found.spec["batch_size"]) for size in found.full)
     assert counts["gradient_evaluations"] == found.gradients + batches
-
-
-@pytest.mark.parametrize(("name", "params"), CASES)
-def test_downloads_uploads_and_stored_vectors_are_as_declared(tmp_path, name, params):
-    """Down: the model and the server's vectors that clients read. Up: the model and what ``finish`` returns.
-
-    Stored are the model, and beside it every vector of its size that a client's hooks read: its own, remembered,
-    downloaded.
-    """
-    found = Counted(tmp_path, name, params)
-    run, algorithm, count = found.run, found.run.algorithm, sum(found.trained)
     assert found.seen["client"] == set(algorithm.client_state)
     assert found.remembered == algorithm.remembers == (run.state.received is not None)
-    stored = 1 + len(found.seen["client"]) + found.remembered + len(found.seen["server"])
-    assert algorithm.stored_vectors() == stored
-    down, up = algorithm.communication
-    if run.topology is not None:
-        assert not found.seen["server"] and down == up
-        return
-    if algorithm.central:
-        assert not found.seen["server"] and run.cost.counts["download"] == run.cost.counts["upload"] == down == up == 0
-        return
-    assert 1 + len(found.seen["server"]) == down
-    assert found.sent == up * count * run.layout.size
-    size = run.weights.parameters * 8
-    assert (run.cost.counts["download"], run.cost.counts["upload"]) == (down * count * size, up * count * size)
-
-
-@pytest.mark.parametrize(("name", "params"), [case for case in CASES if algorithms.load(case[0]).decentralised])
-@pytest.mark.parametrize("topology", sampled(TOPOLOGIES, TOPOLOGIES[1:]))
-def test_links_are_those_of_every_gossip_step(tmp_path, name, params, topology):
-    """A ring of six has twelve directed links; a clique of two has two. DisPFL sends its share of the weights."""
-    found = Counted(tmp_path, name, params, topology=topology)
-    algorithm = found.run.algorithm
-    assert found.mixes == 3 * algorithm.gossip_steps
-    links = found.mixes * (12 if topology["graph"] == "ring" else 2)
-    size = found.run.weights.parameters * 8
-    assert algorithm.communication == ((algorithm.density,) * 2 if name == "dispfl" else (1, 1))
-    for way, share in zip(("download", "upload"), algorithm.communication, strict=True):
-        assert found.run.cost.counts[way] == pytest.approx(share * links * size, abs=links)
-
-
-@pytest.mark.parametrize("density", [0.3, 0.5, 0.7])
-def test_dispfl_sends_its_density(tmp_path, density):
-    """The declared share of the weights, but for the fractions of weights that layers round down, and no other.
-
-    Sent are the weights as trained, under the mask before; the new mask is not.
-    """
-    found = Counted(tmp_path, "dispfl", {"density": density}).run
-    shared, model = found.state.store["shared"], found.state.store["model"]
-    assert not model[shared == 0].any() and model[found.state.store["mask"] == 0].any()
-    wanted, layers = density * found.layout.size, len(found.layout.sizes)
-    assert (shared.sum(dim=1) <= wanted).all() and (shared.sum(dim=1) > wanted - layers).all()
-
-
-@pytest.mark.parametrize("name", algorithms.names())
-def test_state_that_is_declared_is_written(tmp_path, name):
-    """No vector is carried along for nothing, at a client or at the server (D-PSGD empties its own in mixing)."""
-    run = Counted(tmp_path, name, {}).run
+    assert algorithm.stored_vectors() == 1 + sum(map(len, found.seen.values())) + found.remembered
     touched = torch.from_numpy(run.state.touched)
-    for vector in algorithms.load(name).client_state:
-        assert (name, vector) == ("dpsgd", "step") or run.state.store[vector][touched].any(dim=1).all()
-    assert all(value.any() for value in run.server.values())
+    assert all(run.state.store[key][touched].any(dim=1).all() for key in algorithm.client_state if key != "step")
+    unused = ["h"] if params.get("average") == "active_clients" else []
+    assert [key for key, value in run.server.items() if not value.any()] == unused
+    (down, up), moved = algorithm.communication, (counts["download"], counts["upload"])
+    if algorithm.central:
+        assert not found.seen["server"] and (down, up, *moved) == (0, 0, 0, 0)
+    elif algorithm.decentralised:
+        assert not found.seen["server"] and found.mixes == 3 * algorithm.gossip_steps
+        assert down == up == (algorithm.density if name == "dispfl" else 1)
+        links = found.mixes * (2 if changes else 12)
+        assert moved == pytest.approx([down * links * run.weights.parameters * 8] * 2, abs=links)
+    else:
+        received = sum(found.trained) * run.layout.size
+        assert (1 + len(found.seen["server"]), found.sent) == (down, up * received)
+        assert moved == (8 * down * received, 8 * up * received)
+    if name == "dispfl":  # sends what was trained, under the mask before; layers round their shares down
+        shared, model = run.state.store["shared"], run.state.store["model"]
+        assert not model[shared == 0].any() and model[run.state.store["mask"] == 0].any()
+        most = algorithm.density * run.layout.size
+        assert (shared.sum(dim=1) <= most).all() and (shared.sum(dim=1) > most - len(run.layout.sizes)).all()
 
 
 def test_fedlesam_table_7_but_for_the_known_difference():
@@ -204,14 +174,3 @@ def test_fedlesam_table_7_but_for_the_known_difference():
         ("stored_memory", "fedlesam_d"): (3, 4),
         ("communication_per_round", "fedlesam_d"): (1, 2),
     }
-
-
-def test_units_of_fedsmoo_table_3():
-    """Models that a round moves, by which Table 3's rounds become its communication."""
-    units = {"fedavg": 1, "scaffold": 2, "fedcm": 2, "feddyn": 1, "fedsam": 1, "mofedsam": 2, "fedsmoo": 2}
-    assert {name: max(algorithms.load(name).communication) for name in units} == units
-
-
-def test_sizes_of_the_problem_are_unequal():
-    """Else nothing above would notice a count that goes by clients in place of steps."""
-    assert len({-(-size // 4) for size in SIZES}) > 1 and len(set(SIZES)) == len(SIZES)

@@ -1,16 +1,21 @@
-"""The first round of a job names an executor that cannot run its model, with the reason."""
+"""The first round of a job names an executor that cannot run its model, with the reason; unmet requirements."""
 
 import pytest
 import torch
 from torch.nn.functional import dropout, relu
 
-from flatfed import cli
+from flatfed.algorithms import Algorithm
+from flatfed.algorithms.centralised_sgd import CentralisedSGD
+from flatfed.algorithms.dfedavgm import DFedAvgM
+from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
+from flatfed.algorithms.fedgmt import FedGMT
+from flatfed.algorithms.scaffold import Scaffold
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.models import cnn_tiny
-from harness import description, simulation, train_command
+from harness import description, simulation
 
 
 def branches_on_data(x):
@@ -31,6 +36,7 @@ def change_model(monkeypatch, does) -> None:
     monkeypatch.setattr(cnn_tiny.TinyCNN, "forward", lambda model, x, masks=None: does(forward(model, x)))
 
 
+RING = {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
 STACKED = "executor stacked cannot run model TinyCNN: .*"
 SEQUENTIAL = ".*`executor: sequential`, in the protocol"
 
@@ -70,9 +76,30 @@ def test_a_mistake_of_a_hook_is_not_the_models(tmp_path):
         run.advance()
 
 
-def test_the_command_says_so_and_writes_nothing(tmp_path, monkeypatch, capsys):
-    change_model(monkeypatch, branches_on_data)
-    assert train_command(tmp_path, "run", executor={"cpu": "stacked", "cuda": "stacked"}) == cli.REFUSED
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last.startswith("flatfed train: executor stacked cannot run model TinyCNN: vmap: ")
-    assert not list((tmp_path / "run").glob("[!.]*"))
+class Gossip(Algorithm):
+    """Local SGD and mixing: the decentralised hooks as they come."""
+
+    decentralised = True
+
+
+class Shifted(Scaffold):
+    """A private additive shift of the images."""
+
+    def private_size(self, image_shape):
+        return image_shape[0]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "message"),
+    [
+        (Shifted(), {}, "algorithm Shifted: private coordinates exclude client"),
+        (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
+        (CentralisedSGD(), {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
+        (DFedAvgM(), {**RING, "momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
+        (FedGMT(), {"label_smoothing": 0.1}, r"FedGMT: label_smoothing: .* loss of its own"),
+        (DisPFL(density=0.001), RING, r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"),
+    ],
+)
+def test_an_algorithm_refuses_a_run_without_its_requirements(tmp_path, algorithm, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        simulation(tmp_path, description("fedavg", **changes), algorithm=algorithm)

@@ -52,9 +52,7 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
         pattern, change = DAMAGED[kind]
         path = sorted(folder.glob(pattern))[-1]
         content = change(path.read_bytes())
-        path.unlink()
-        if content is not None:
-            path.write_bytes(content)
+        path.unlink() if content is None else path.write_bytes(content)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     aside, finish = {}, Checkpoint.finish
 

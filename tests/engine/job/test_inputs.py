@@ -14,9 +14,8 @@ from flatfed.data import partition as partitions
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError
 from flatfed.files import digest_arrays
-from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import assert_same, dealt_to, description, evaluated, interrupted_job, job, lines, write_problem
+from harness import assert_same, dealt_to, description, evaluated, job, lines, write_problem
 
 TUNING = {"validation": 0.2, "evaluation": {"every": 2, "sets": ["validation"], "batch_size": 7}}
 
@@ -54,17 +53,16 @@ def test_the_validation_part_by_hand(tmp_path):
 
 def other_test_images(folder: Path) -> None:
     """Put noise of other labels in place of the problem's test images; all digests are again true."""
-    images, labels = np.load(folder / "data/images.npy"), np.load(folder / "data/labels.npy")
-    images[-20:] = np.random.default_rng(9).integers(0, 256, images[-20:].shape)
-    labels[-20:] = (labels[-20:] + 1) % 3
-    np.save(folder / "data/images.npy", images)
-    np.save(folder / "data/labels.npy", labels)
-    digest = digest_arrays(images=images, labels=labels)
-    about = json.loads((folder / "data/dataset.json").read_text())
-    (folder / "data/dataset.json").write_text(json.dumps({**about, "digest": digest}))
-    arrays = dict(np.load(folder / "partition.npz"))
-    arrays["spec"] = np.array(json.dumps({**json.loads(str(arrays["spec"])), "dataset_digest": digest}))
-    np.savez(folder / "partition.npz", **arrays)
+    arrays = {name: np.load(folder / f"data/{name}.npy") for name in ("images", "labels")}
+    arrays["images"][-20:] = np.random.default_rng(9).integers(0, 256, arrays["images"][-20:].shape)
+    arrays["labels"][-20:] = (arrays["labels"][-20:] + 1) % 3
+    for name, array in arrays.items():
+        np.save(folder / f"data/{name}.npy", array)
+    digest, about = digest_arrays(**arrays), folder / "data/dataset.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "digest": digest}))
+    dealt = dict(np.load(folder / "partition.npz"))
+    spec = {**json.loads(str(dealt["spec"])), "dataset_digest": digest}
+    np.savez(folder / "partition.npz", **{**dealt, "spec": np.array(json.dumps(spec))})
 
 
 def test_the_test_images_change_nothing(tmp_path):
@@ -76,19 +74,6 @@ def test_the_test_images_change_nothing(tmp_path):
     plain = [lines(job(tmp_path / name, "fedsmoo", "plain")) for name in ("one", "other")]
     assert plain[0] != plain[1], "which an ordinary run would have noticed"
     assert plain[0][-1]["train_loss"] != lines(one)[-1]["train_loss"], "and it trains on more images"
-
-
-def test_a_tuning_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    whole = job(tmp_path, "fedsmoo", "whole", **TUNING)
-    interrupted_job(monkeypatch, tmp_path, "fedsmoo", "cut", **TUNING)
-    assert_same(job(tmp_path, "fedsmoo", "cut", **TUNING), whole, [0, 2])
-
-
-def test_a_tuning_run_that_diverges_at_once_says_so(tmp_path):
-    evaluation = {**TUNING["evaluation"], "every": 1}
-    out = job(tmp_path, "fedsmoo", "run", learning_rate=1e30, clip_norm=None, validation=0.2, evaluation=evaluation)
-    assert read_finished(out).diverged_at == 1 and lines(out) == []
-    assert "validation_loss,validation_accuracy" in (out / "metrics.csv").read_text()
 
 
 def test_rounds_in_which_no_node_has_an_image_held_out_lack_that_column(tmp_path):

@@ -1,52 +1,104 @@
 """Trainings that are killed or stopped by a signal end with the bytes of an undisturbed one."""
 
-import fcntl
+import contextlib
 import json
+import multiprocessing
 import os
+import pty
 import random
+import shutil
 import signal
-import subprocess
 import sys
-import termios
 import time
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from flatfed import files
 from flatfed.engine.client_state import ClientState
 from flatfed.engine.job import checkpoint, interruption, progress
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.interruption import Stopped
 from flatfed.runs.record import FILES
-from harness import assert_same, at_round, description, job, needs, simulation, write_problem
-from repository import SRC
-from samples import FEW, sampled
+from harness import assert_same, at_round, description, job, needs, sessions, simulation, train_command, write_problem
+from samples import FEW, full, sampled
 
 SEED = 20261121
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "dfedsam"]))
-def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path, name):
-    """20 moments each for an algorithm without client state, one with it and one without a server."""
+class Watched:
+    """The checkpoint's writes, three ``steps`` a file: half of it, all, its name. SIGKILL after step ``last``."""
+
+    def __init__(self, last: float):
+        self.last, self.steps = last, 0
+        checkpoint.write_whole = self.write_whole
+
+    @contextlib.contextmanager
+    def write_whole(self, path, mode="wb"):
+        with files.write_whole(path, mode) as file:
+            parts = []
+            yield SimpleNamespace(write=parts.append)
+            content = parts[0][:0].join(parts)
+            for part in (content[: len(content) // 2], content[len(content) // 2 :]):
+                file.write(part)
+                file.flush()
+                self.step()
+        self.step()
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_to_end(folder, name, out, kind, limit, changes) -> None:
+    """Train; the kernel ends the process after ``limit`` seconds of its processor time, or steps of writes."""
+    if kind == "seconds":
+        signal.setitimer(signal.ITIMER_PROF, limit)
+    watched, began = Watched(limit if kind == "steps" else float("inf")), time.process_time()
+    job(folder, name, out, **changes)
+    (folder / "taken").write_text(json.dumps({"seconds": time.process_time() - began, "steps": watched.steps}))
+
+
+@pytest.mark.parametrize(
+    ("name", "by_time", "by_step"),
+    [("fedsmoo", 3, 3), *(pytest.param(name, 12, 8, marks=full) for name in ("fedavg", "fedsmoo", "dfedsam"))],
+)
+def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path, name, by_time, by_step):
+    """An algorithm without client state, one with it and one without a server; some moments inside a write."""
     write_problem(tmp_path)
-    spec = {"precision": "float32", "rounds": 8, "checkpoint_every": 2, **needs(name)}
-    (tmp_path / "run.json").write_text(json.dumps(description(name, **spec)))
-    command = [sys.executable, str(Path(__file__).with_name("killed.py")), "run.json", str(tmp_path), str(SEED)]
-    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    moments = json.loads(done.stdout)
-    assert len(moments) == 20
-    for moment in moments:
-        print(moment)
-        assert moment["status"] == -(signal.SIGPROF if moment["kind"] == "seconds" else signal.SIGKILL)
-        assert moment["ended"] == 0 and moment["same"]
+    changes = {"rounds": 8, "checkpoint_every": 2, **needs(name)}
+
+    def forked(out, kind=None, limit=0.0) -> int:
+        arguments = tmp_path, name, out, kind, limit, changes
+        process = multiprocessing.get_context("fork").Process(target=train_to_end, args=arguments)
+        process.start()
+        process.join()
+        return process.exitcode
+
+    draw, part_left = random.Random(f"{SEED} {name}"), False
+    for out in ("first", "whole"):  # the first loads what is loaded lazily
+        assert forked(out) == 0
+    taken, whole = json.loads((tmp_path / "taken").read_text()), tmp_path / "whole"
+    for number, kind in enumerate(["seconds"] * by_time + ["steps"] * by_step):
+        out, status, limit = tmp_path / f"killed{number}", 0, taken[kind] * draw.uniform(0.02, 0.95)
+        while status == 0:
+            shutil.rmtree(out, ignore_errors=True)  # it had ended before the moment, which is now earlier
+            status = forked(out, kind, limit)
+            limit *= 0.8
+        assert status == -(signal.SIGPROF if kind == "seconds" else signal.SIGKILL)
+        manifest, finished = out / checkpoint.NAME, (out / "run.json").exists()
+        resumable = json.loads(manifest.read_text())["simulation"]["round"] if manifest.exists() else None
+        print(name, kind, limit, resumable)
+        part_left |= kind == "steps" and any(path.name.endswith(".part") for path in manifest.parent.glob("*"))
+        assert forked(out) == 0
         # Killed while it removed a finished run's checkpoint, it starts again and keeps the finished run.
-        kept = [".previous"] if moment["finished"] and moment["round"] is None else []
-        assert moment["files"] == [*kept, *sorted(FILES)]
-        assert moment["sessions"] == ([0] if moment["round"] is None else [0, moment["round"]])
-    assert any(name.endswith(".part") for moment in moments for name in moment["left"] if moment["kind"] == "steps")
+        kept = [".previous"] if finished and resumable is None else []
+        assert sorted(path.name for path in out.iterdir()) == [*kept, *sorted(FILES)]
+        assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+        assert sessions(out) == ([0] if resumable is None else [0, resumable])
+    assert part_left
 
 
 class Signals:
@@ -181,34 +233,30 @@ def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):
 @pytest.mark.parametrize("survives", [False, True], ids=["closed", "nohup"])
 def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_path, survives):
     """A training that leads the session of its terminal, which closes after its first rounds."""
-
-    def lead_session():
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the shell of these tests may ignore it
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
     write_problem(tmp_path)
-    spec = description("fedavg", precision="float32", rounds=100_000, checkpoint_every=100_000)
-    (tmp_path / "run.json").write_text(json.dumps(spec))
-    words = "-m flatfed train --run run.json --partition partition.npz --out out --dataset data --device cpu"
-    master, slave = os.openpty()
-    process = subprocess.Popen(
-        [*["env", "--ignore-signal=HUP"] * survives, sys.executable, *words.split()],
-        cwd=tmp_path, env=ENVIRONMENT, stdin=slave, stdout=slave, stderr=slave,
-        start_new_session=True, preexec_fn=lead_session,
-    )  # fmt: skip
-    os.close(slave)
+    process, terminal = pty.fork()
+    if process == 0:
+        status = 1
+        try:
+            sys.stderr = os.fdopen(2, "w", buffering=1)  # the terminal, not pytest's
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if survives else signal.SIG_DFL)
+            status = train_command(tmp_path, "out", rounds=100_000, checkpoint_every=100_000)
+        finally:
+            os._exit(status)
     output = b""
     try:
         while b": round 3" not in output:
-            output += os.read(master, 1000)
-        os.close(master)
+            output += os.read(terminal, 1000)
+        os.close(terminal)
         if survives:
             before = progress.read(tmp_path / "out").round
-            time.sleep(2)  # the progress file changes once a second
-            assert process.poll() is None and progress.read(tmp_path / "out").round > before
-            process.terminate()
-        assert process.wait(timeout=30) == 128 + (signal.SIGTERM if survives else signal.SIGHUP)
-    finally:
-        process.kill()
-        process.wait()
+            while progress.read(tmp_path / "out").round == before:
+                time.sleep(0.1)  # the file changes once a second
+                assert os.waitpid(process, os.WNOHANG) == (0, 0)
+            os.kill(process, signal.SIGTERM)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    except BaseException:
+        os.kill(process, signal.SIGKILL)
+        raise
+    assert status == 128 + (signal.SIGTERM if survives else signal.SIGHUP)
     assert json.loads((tmp_path / "out" / checkpoint.NAME).read_text())["callbacks"]["Outputs"]["lines"]

@@ -1,5 +1,7 @@
 """The device of a job: a GPU that is absent, or too old for this build of torch."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
@@ -21,10 +23,7 @@ def first_kernel(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 0))
 
     def ends_with(message):
-        def refuse(*_, **__):
-            raise RuntimeError(message)
-
-        monkeypatch.setattr(torch, "ones", refuse)
+        monkeypatch.setattr(torch, "ones", Mock(side_effect=RuntimeError(message)))
 
     return ends_with
 

@@ -39,7 +39,7 @@ def read_only(disk):
     subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
 
 
-@pytest.mark.parametrize(("number", "kind"), [(0, "full"), (3, "full"), (7, "full"), (3, "read-only")])
+@pytest.mark.parametrize(("number", "kind"), [(0, "full"), (3, "full"), (3, "read-only")])
 def test_a_full_or_read_only_disk_costs_no_round_that_was_saved(tmp_path, disk, monkeypatch, capsys, number, kind):
     parts = disk / "parts"
     assert train_command(tmp_path, "whole", **ROUNDS) == 0

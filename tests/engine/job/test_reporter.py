@@ -43,6 +43,9 @@ def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
     with Reporter("a", 2, 0, tmp_path / "file" / "run") as report:
         rounds(report, clock, [1, 2], 5.0)
     assert "a: round 2/2  test accuracy 61.20 %  5 s a round  0 s left\n" in capsys.readouterr().err
+    shares = progress.time_spent({"training": 90.0, "evaluation": 30.0})
+    assert shares == "done in 2 min: training 75 %, evaluation 25 %"
+    assert progress.time_spent({"training": 0.0, "evaluation": 0.0}) == "done in 0 s"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +75,3 @@ def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path, clock, monkeypat
     line, end = screen.lines
     assert line.startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 61.20 %") and len(line) < 70
     assert end.strip() == "the end"
-
-
-def test_the_shares_of_a_runs_time():
-    seconds = {"training": 90.0, "evaluation": 30.0}
-    assert progress.time_spent(seconds) == "done in 2 min: training 75 %, evaluation 25 %"
-    assert progress.time_spent({"training": 0.0, "evaluation": 0.0}) == "done in 0 s"

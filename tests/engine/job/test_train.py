@@ -18,7 +18,7 @@ from flatfed.errors import DataError
 from flatfed.runs.record import read_finished
 from harness import assert_same, description, evaluated, interrupted_job, job, lines, sessions, write_problem
 from repository import SRC
-from samples import FEW, sampled
+from samples import sampled
 
 WILD = {"learning_rate": 1e30, "clip_norm": None}
 
@@ -29,7 +29,7 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     rows, record, weights = lines(out), read_finished(out), load_file(out / "model.safetensors")
     columns = "round learning_rate train_loss test_loss test_accuracy clients consistency download_bytes upload_bytes"
     assert list(rows[0]) == columns.split() and [row["round"] for row in rows] == ["1", "2", "3", "4"]
-    assert record.diverged_at is None and record.rounds_done == 4 and sessions(out) == [0]
+    assert (record.diverged_at, record.rounds_done, sessions(out)) == (None, 4, [0])
     assert record.versions == versions.of_run(record.config)
     data = json.loads((tmp_path / "data" / "dataset.json").read_text())
     assert record.images == {"train": data["train"], "test": data["test"]}
@@ -44,10 +44,19 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     assert not (out / checkpoint.NAME).exists()
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", sampled(algorithms.names(), FEW))
-def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, name, executor):
-    changes = {"executor": {"cpu": executor, "cuda": executor}, "augmentation": "crop_flip_half"}
+#: Algorithm, executor, other changes. Mixing moves the models of nodes that did not train: a checkpoint has them all.
+INTERRUPTED = [
+    *((name, executor, {}) for name in algorithms.names() for executor in ("sequential", "stacked")),
+    ("dfedavg", "stacked", {"sampling": {"scheme": "fixed", "fraction": 0.34}}),
+    ("fedsmoo", "stacked", {"validation": 0.2, "evaluation": {"every": 2, "sets": ["validation"], "batch_size": 7}}),
+]
+SAMPLE = [("dispfl", "sequential", {}), *INTERRUPTED[-2:]]
+
+
+@pytest.mark.parametrize("case", sampled(INTERRUPTED, SAMPLE), ids=lambda case: " ".join([*case[:2], *case[2]]))
+def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, case):
+    name, executor, changes = case
+    changes = {"executor": {"cpu": executor, "cuda": executor}, "augmentation": "crop_flip_half", **changes}
     whole = job(tmp_path, name, "whole", **changes)
     interrupted_job(monkeypatch, tmp_path, name, "parts", **changes)
     assert (tmp_path / "parts" / checkpoint.NAME).exists()
@@ -55,13 +64,14 @@ def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monk
 
 
 def test_a_diverged_run_ends_at_its_round_and_says_so(tmp_path):
-    out = job(tmp_path, "fedavg", "run", **WILD)
-    assert len(lines(out)) == read_finished(out).diverged_at - 1
-    probe = {"every": 2, "images": 20, "rho": 0.1, "m": 5}
-    evaluation = {"every": 4, "sets": ["test"], "batch_size": 7}
+    """JSON has no NaN; a tuning run that diverges at once has no line."""
+    evaluation, probe = {"every": 4, "sets": ["test"], "batch_size": 7}, {"every": 2, "images": 20, "rho": 0.1, "m": 5}
     record = read_finished(job(tmp_path, "fedsam", "probed", **WILD, probe=probe, evaluation=evaluation))
-    assert record.diverged_at is not None
-    assert any(measure["sharpness"] is None for measure in record.probes), "JSON has no NaN"
+    assert record.diverged_at is not None and any(measure["sharpness"] is None for measure in record.probes)
+    tuning = {"validation": 0.2, "evaluation": {"every": 1, "sets": ["validation"], "batch_size": 7}}
+    out = job(tmp_path, "fedsmoo", "tuned", **WILD, **tuning)
+    assert read_finished(out).diverged_at == 1 and lines(out) == []
+    assert "validation_loss,validation_accuracy" in (out / "metrics.csv").read_text()
 
 
 def test_trains_on_a_host_with_torch_numpy_safetensors_and_pydantic_only(tmp_path):

@@ -17,7 +17,7 @@ from flatfed import algorithms, models
 from flatfed.engine.executors import Batch, Products
 from flatfed.engine.job import assembly
 from flatfed.engine.speed import live, row_convolution, row_norm
-from samples import FEW, sampled
+from samples import sampled
 
 ROWS = 3
 EXECUTORS = ("stacked", "sequential", "products")  # once over all rows, or (sequential) once for each
@@ -156,10 +156,14 @@ def test_eight_calls_lead_from_a_round_to_a_gradient(monkeypatch):
     assert paths[0] == [*path, "compute_row"] and max(map(len, paths)) == 8
 
 
-@pytest.mark.parametrize("changes", [{}, AS_PAPER], ids=["digits", "augmentation and dropout"])
-@pytest.mark.parametrize("executor", sampled(EXECUTORS, ("stacked", "sequential")))
-@pytest.mark.parametrize("name", sampled(ALGORITHMS, FEW))
-def test_nothing_in_a_round_waits_for_the_device(name, executor, changes):
+#: Algorithm, executor, changes.
+ROUNDS = [(name, executor, changes) for name in ALGORITHMS for executor in EXECUTORS for changes in ({}, AS_PAPER)]
+SAMPLE = [("fedsmoo", "sequential", {}), ("fedsmoo", "stacked", AS_PAPER), ("fedavg", "products", {})]
+
+
+@pytest.mark.parametrize("case", sampled(ROUNDS, SAMPLE), ids=lambda case: " ".join([*case[:2], *case[2]]))
+def test_nothing_in_a_round_waits_for_the_device(case):
+    name, executor, changes = case
     names = counted(name, executor, 2, **changes).names
     assert names["aten.bmm" if executor == "products" else "aten.convolution_backward"]
     assert not [name for name in WAITS if f"aten.{name}" in names]

@@ -17,6 +17,7 @@ from flatfed.engine.speed import live
 from flatfed.engine.speed.row_convolution import RowConv2d
 from flatfed.engine.speed.row_layers import convert
 from flatfed.engine.speed.row_norm import RowGroupNorm
+from samples import sampled
 
 ROWS, IMAGES, CLASSES = 2, 2, 10
 CIFAR, LIMIT = (3, 32, 32), 1e-12
@@ -67,7 +68,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("case", MODELS)
+@pytest.mark.parametrize("case", sampled(MODELS, ["imagenet", "last", "each", "tiny", "own"]))
 def test_a_gradient_of_all_rows_is_that_of_each(case):
     """Losses and gradients of random rows of all weights, and of a batch in which one row has an image less."""
     name, shape, options, at_once = MODELS[case]
