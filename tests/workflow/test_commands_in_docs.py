@@ -67,7 +67,8 @@ def wrong(words: list[str]) -> str:
             rules = [word for before, word in pairwise(rest) if before == "all" and re.fullmatch(r"[a-z_]{5,}", word)]
             absent += [word for word in rules if word not in RULES]
         case _:
-            files = [word.partition("::")[0] for word in rest if re.search(r"\.(py|sh)$|^(tests|benchmarks|\.ci)/", word)]
+            named = [word for word in rest if re.search(r"\.(py|sh)$|^(tests|benchmarks|\.ci)/", word)]
+            files = [word.partition("::")[0] for word in named]
             absent = [file for file in files if "*" not in file and not (ROOT / file).exists()]
     return " ".join(absent)
 
