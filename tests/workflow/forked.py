@@ -12,7 +12,9 @@ import sys
 @functools.cache
 def server():
     """Return the process that forks; it ends with this one."""
-    process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, __file__], env=bare, **pipes)
     atexit.register(process.communicate)
     return process
 
@@ -42,5 +44,5 @@ if __name__ == "__main__":
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            become(**json.loads(line))
+            sys.exit(become(**json.loads(line)))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

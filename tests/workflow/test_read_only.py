@@ -12,14 +12,13 @@ from samples import full
 
 DEALT = RUNS.replace("/runs/", "/partitions/")
 READ_ONLY = "mount --bind results results && mount -o remount,bind,ro results"
-SMALL = "mount -t tmpfs -o size=16k none results"
 
 
-def snakemake(project, mounted, *arguments):
-    """Call Snakemake where the shell line ``mounted`` has been run."""
+def snakemake(project, *arguments):
+    """Call Snakemake where ``results`` is read-only."""
     if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:
         pytest.skip("nothing can be mounted here: that takes root, and `unshare --mount`")
-    inside = ["unshare", "--mount", "sh", "-c", f'{mounted} && exec "$@"', "sh"]
+    inside = ["unshare", "--mount", "sh", "-c", f'{READ_ONLY} && exec "$@"', "sh"]
     return project.call(*inside, *SNAKEMAKE, "--cores", "2", *arguments)
 
 
@@ -35,16 +34,8 @@ def snakemake(project, mounted, *arguments):
 )
 def test_read_only_results_start_nothing(project, arguments, words):
     before = contents(project.root / "results")
-    done = snakemake(project, READ_ONLY, *arguments)
+    done = snakemake(project, *arguments)
     assert done.returncode != 0
     assert words in done.text and "Traceback" not in done.text and "Execute " not in done.text
     assert contents(project.root / "results") == before
-    assert snakemake(project, READ_ONLY, "--dry-run", f"{RUNS}/fedavg/seed2/run.json").returncode == 0
-
-
-@full
-def test_a_disk_that_is_too_small_is_named_by_the_job_that_fills_it(project):
-    done = snakemake(project, SMALL, f"{RUNS}/fedavg/seed2/run.json")
-    assert done.returncode != 0
-    assert "no space left on device; free some space and repeat the command: it continues" in done.text
-    assert "Traceback" not in done.text
+    assert snakemake(project, "--dry-run", f"{RUNS}/fedavg/seed2/run.json").returncode == 0
