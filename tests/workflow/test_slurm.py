@@ -128,7 +128,7 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     assert log.read_text().count("Trying to restart job") == 1, "Snakemake tries again what was cancelled, Slurm others"
     for row in ROWS:
         rounds = trainings.sessions(row)
-        assert len(rounds) == 1 + rows.count(row) and rounds[0] == 0 and rounds == sorted(set(rounds))
+        assert len(rounds) == 1 + rows.count(row) and rounds[0] == 0 and rounds == sorted(rounds)
         assert trainings.stopped[row] == set(rounds[1:]), "each went on from the round after which SIGTERM stopped it"
     assert here.wait() == 0 and longer.table() == local.table()
 
