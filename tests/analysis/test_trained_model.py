@@ -88,8 +88,6 @@ OTHER = "0" * 64
         (file_changed("model.safetensors", 99), "safetensors: is not the file that run.json next to it describes"),
         (file_changed("model.safetensors", 99, seal=True), r"model.safetensors: cannot be read as a model"),
         (file_changed("model.safetensors", None), r"model.safetensors: cannot be read"),
-        (file_changed("run.json", b"{"), r"run.json: not the record of a run"),
-        (file_changed("run.json", b"[]"), r"run.json: not the record of a run"),
         (file_changed("run.json", None), r"not a finished run: it has no run.json"),
         (record_changed(dataset_digest=OTHER), "not the dataset of .*run was made with 000000000000"),
         (record_changed(partition_digest=OTHER), "not the partition of .*run was made with 000000000000"),
@@ -139,10 +137,8 @@ def test_a_partition_without_test_images(problem):
         ("hessian --out h.json --images 7 --parts 8", "images: 7 of its 49 training images, but they are split into 8"),
         ("surface --out s.png", "'s.png': expected a file that ends in .npz"),
         ("surface --out s.npz --set trian", "unknown value 'trian'; did you mean 'train'"),
-        ("surface --out s.npz --grid 1", "grid: 1 points: expected an odd number from 3"),
         ("surface --out s.npz --grid 10", "grid: 10 points: expected an odd number from 3"),
         ("surface --out s.npz --range 0", "range: 0.0: expected a finite number, more than 0"),
-        ("surface --out s.npz --range nan", "range: nan: expected"),
     ],
 )
 def test_the_command_line_refuses(problem, words, message, capsys):

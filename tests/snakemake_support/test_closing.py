@@ -1,7 +1,5 @@
 """The end of the screen: why jobs failed, by their logs; which trainings diverged, by their records."""
 
-import logging
-
 import made
 from flatfed.snakemake_support import closing
 
@@ -20,31 +18,6 @@ def test_runs_that_diverged_are_reported_and_others_are_not(tmp_path):
     (tmp_path / "c/run.json").write_text("[]")
     records = [tmp_path / name / "run.json" for name in ("a", "b", "c", "absent")]
     assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; tables report it"]
-
-
-class Plain(logging.Formatter):
-    def format(self, record):
-        return " ".join(str(vars(record).get(key)) for key in ("msg", "rule_msg", "input", "shellcmd", "log"))
-
-
-def test_a_failed_job_shows_its_message_and_logs_without_its_command():
-    plain = Plain()
-    closing.brief(plain)
-
-    def shown(text, **about):
-        record = logging.makeLogRecord({"msg": text, **about})
-        before = dict(vars(record))
-        line = plain.format(record)
-        assert vars(record) == before, "other handlers see it whole"
-        return line
-
-    job = {"input": ["a"], "shellcmd": "train --run {}", "log": ["one.log"], "jobid": 3}
-    message = "Train fedavg, seed 1"
-    assert "--run" in shown("rule train", event="job_info", rule_msg=message, **job)
-    failure = shown("Error", event="job_error", rule_msg=None, **job)
-    assert failure == f"{message} {message} None None ['one.log']"
-    assert shown("RuleException:\nCalledProcessError in file x, line 3:\nCommand '{}'", event="error") == ""
-    assert shown("WorkflowError: other", event="error").startswith("WorkflowError: other")
 
 
 def test_a_list_is_short_and_an_empty_one_is_not_printed(capsys):

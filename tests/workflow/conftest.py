@@ -3,12 +3,19 @@
 import fcntl
 
 import pytest
-from project import COLUMN, ROWS, TABLE, Project
+from project import COLUMN, PROTOCOL, ROWS, SPLIT, TABLE, Project
+
+#: Files of tests that take longest, after Slurm's; they begin, so that no process ends with one of them alone.
+LONG = ("test_docs.py", "test_short_gpu.py", "test_tuning_runs.py", "test_interrupted.py")
 
 
-def shrink(config):
-    """One column of one table, one seed, no figures; all models stay."""
-    config.update(tables=[{"table": TABLE, "columns": [COLUMN]}], figures=[], seeds=[1], keep_models="all")
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: (LONG.index(item.path.name) if item.path.name in LONG else len(LONG)))
+
+
+def one_column(table):
+    """Leave four rows of one column."""
+    table.update(rows=ROWS, columns=[{**table["columns"][0], "splits": [SPLIT], "id": COLUMN}])
 
 
 def two_rounds(protocol):
@@ -21,7 +28,7 @@ def two_rounds(protocol):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, worker_id):
-    """A project in which all that its configuration asks for has been made: one column, four runs of two rounds.
+    """A project whose one table is made: one column, four runs of two rounds, one seed, no figures; with all models.
 
     The first of the processes that test makes it, for all.
     """
@@ -31,9 +38,10 @@ def trained(tmp_path_factory, worker_id):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not project.root.exists():
             project = Project.copied(tmp_path_factory.mktemp("untrained"))
-            project.edit_yaml("config/config.yaml", shrink)
-            project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
-            for file in sorted((project.root / "config" / "protocols").glob("*.yaml")):
+            settings = {"tables": [TABLE], "figures": [], "seeds": [1], "keep_models": "all"}
+            project.edit_yaml("config/config.yaml", lambda config: config.update(settings))
+            project.edit_yaml(f"config/tables/{TABLE}.yaml", one_column)
+            for file in sorted((project.root / PROTOCOL).parent.glob("*.yaml")):
                 project.edit_yaml(file, two_rounds)
             project.make()
             project.root = project.root.rename(folder / "trained")

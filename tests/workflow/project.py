@@ -5,16 +5,23 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import forked
 import yaml
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from repository import ROOT as REPOSITORY
+
 TABLE = "fedsmoo2023_T1"
 COLUMN = "cifar10-dir0.6-100"
 SPLIT = "dir0.6-100"
 ROWS = ["fedavg", "feddyn", "fedsam", "fedsmoo"]
+RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
+PROTOCOL = "config/protocols/fedsmoo-cifar10.yaml"
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
+SNAKEMAKE = (sys.executable, "-m", "snakemake")
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def jobs_of(text):
@@ -23,6 +30,17 @@ def jobs_of(text):
     for command, made in re.findall(r"python -m flatfed (\w+) .*? --out(?:-dir)? (\S+)", text):
         jobs.setdefault(command, set()).add(made)
     return jobs
+
+
+def contents(folder):
+    """Return the bytes of each file below ``folder``."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def clean():
+    """Return an environment that knows nothing of flatfed."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
+    return {**environment, "COLUMNS": "200"}
 
 
 class Project:
@@ -35,6 +53,7 @@ class Project:
     def copied(cls, root, source=REPOSITORY, parts=PARTS):
         """Copy ``parts`` of ``source``, times of files included, to ``root``."""
         ignore = shutil.ignore_patterns("__pycache__")
+        root.mkdir(parents=True, exist_ok=True)
         for part in parts:
             if (source / part).is_dir():
                 shutil.copytree(source / part, root / part, ignore=ignore)
@@ -48,29 +67,32 @@ class Project:
         return Project(root)
 
     def call(self, *command, env=None):
-        """Run a command in the project, in an environment that knows nothing of flatfed."""
-        clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
-        clean["COLUMNS"] = "200"
-        return subprocess.run(
-            [str(part) for part in command],
-            cwd=self.root,
-            env={**clean, **(env or {})},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
-
-    def snakemake(self, *arguments, env=None):
-        """Call Snakemake on two cores; return exit status and output, both streams in ``.text``."""
-        done = self.call(sys.executable, "-m", "snakemake", "--cores", "2", *arguments, env=env)
+        """Run a command in the project, in a clean environment; return status and streams, both in ``.text``."""
+        environment, words = clean() | (env or {}), [str(part) for part in command]
+        if command[:3] == SNAKEMAKE:
+            with tempfile.TemporaryDirectory() as folder:
+                files = [Path(folder, name) for name in ("stdout", "stderr")]
+                status = forked.snakemake(words[3:], self.root, environment, files)
+                done = subprocess.CompletedProcess(words, status, *(file.read_text() for file in files))
+        else:
+            options = {"capture_output": True, "text": True, "check": False, "timeout": 900}
+            done = subprocess.run(words, cwd=self.root, env=environment, **options)
         done.text = done.stdout + done.stderr
         return done
 
+    def snakemake(self, *arguments, env=None):
+        """Call Snakemake on two cores."""
+        return self.call(*SNAKEMAKE, "--cores", "2", *arguments, env=env)
+
     def flatfed(self, *arguments):
         """Call ``python -m flatfed`` of this copy."""
-        done = self.call(sys.executable, "-m", "flatfed", *arguments, env={"PYTHONPATH": str(self.root / "src")})
-        done.text = done.stdout + done.stderr
+        return self.call(sys.executable, "-m", "flatfed", *arguments, env={"PYTHONPATH": str(self.root / "src")})
+
+    def by_hand(self, script, *folders):
+        """Run a shell script as after `. .venv/bin/activate`; its programs are also in ``folders``."""
+        path = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent, os.environ["PATH"])))
+        done = self.call("bash", "-euc", script, env={"PATH": path, "PYTHONPATH": str(self.root / "src")})
+        assert done.returncode == 0, f"{script}\n{done.text}"
         return done
 
     def make(self, *arguments, env=None):
@@ -79,9 +101,9 @@ class Project:
         assert done.returncode == 0, done.text
         return done
 
-    def refused(self, *arguments):
+    def refused(self, *arguments, env=None):
         """Call Snakemake, which must fail without a trace of Python; return its output."""
-        done = self.snakemake(*arguments)
+        done = self.snakemake(*arguments, env=env)
         assert done.returncode != 0 and "Traceback (most recent call last)" not in done.text, done.text
         return done.text
 
@@ -104,3 +126,15 @@ class Project:
         content = yaml.safe_load(file.read_text())
         change(content)
         file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def preview(self, algorithms=None, **settings):
+        """Set the parameters of ``algorithms`` and other ``settings`` of the protocol at preview scale."""
+
+        def change(protocol):
+            protocol["preview"].setdefault("algorithms", {}).update(algorithms or {})
+            protocol["preview"].update(settings)
+
+        self.edit_yaml(PROTOCOL, change)
+
+    def table(self, ending="csv"):
+        return (self.root / f"results/preview/tables/{TABLE}.{ending}").read_text()

@@ -1,6 +1,5 @@
 """A data set that was altered after it was fetched stops what would train on it; made again, everything goes on."""
 
-import json
 import os
 import re
 import shutil
@@ -8,59 +7,47 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
-from project import REPOSITORY, ROWS, SPLIT, Project
+from project import REPOSITORY, RUNS, SPLIT, Project, contents
 
 from samples import sampled
 
-RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 DATA = "resources/digits"
 
 
 def test_no_run_is_trained_on_it_and_what_is_done_stays(project):
-    wanted = f"{RUNS}/fedavg/seed2/run.json"
-    before = {path: path.read_bytes() for path in (project.root / RUNS).rglob("seed1/*")}
-    digest = (project.root / DATA / "dataset.json").read_text()
+    wanted, digest = f"{RUNS}/fedavg/seed2/run.json", (project.root / DATA / "dataset.json").read_text()
+    before = contents(project.root / RUNS)
     images = project.root / DATA / "images.npy"
     content = bytearray(images.read_bytes())
     content[-1] ^= 1
     images.write_bytes(content)
     refusal = project.refused(wanted)
     assert f"{DATA}: " in refusal and "delete the folder to fetch it again" in refusal
-    assert not (project.root / wanted).exists()
     shutil.rmtree(project.root / DATA)
-    project.make(wanted)
+    project.make(f"{DATA}/dataset.json")
     assert (project.root / DATA / "dataset.json").read_text() == digest
-    assert {path: path.read_bytes() for path in before} == before and len(before) == 3 * len(ROWS)
+    assert contents(project.root / RUNS) == before
     assert project.planned() == {}, "what was trained before on the same data is as good as ever"
 
 
-def archive(file, value=0, **more):
-    """Write images of one ``value`` in the numbers of digits."""
-    arrays = dict(more)
-    for part, count in {"train": 1297, "test": 500}.items():
-        arrays[f"{part}_images"] = np.full((count, 8, 8), value, dtype=np.uint8)
-        arrays[f"{part}_labels"] = np.arange(count) % 10
-    np.savez(file, **arrays)
-    return ["--config", f"data={{digits: {{source: npz, path: {file}}}}}"]
-
-
-def test_a_data_file_replaced_by_an_older_one_is_read_again(tmp_path):
-    """As `mv` and `rsync -a` replace it: as many images, an older time."""
-    project = Project.copied(tmp_path)
-    file, wanted, digests = tmp_path / "data.npz", f"{DATA}/dataset.json", []
-    for value, seconds in ((1, 1_000_000_000), (2, 900_000_000)):
-        config = archive(file, value)
-        os.utime(file, (seconds, seconds))
-        project.make(wanted, *config)
-        digests.append(json.loads((project.root / wanted).read_text())["digest"])
-    assert digests[0] != digests[1]
+def test_data_that_cannot_be_read_end_before_the_first_training(project):
+    (project.root / "broken.npz").write_bytes(b"PK\x03\x04 not really an archive")
+    before = contents(project.root / DATA) | contents(project.root / RUNS)
+    text = project.refused("--config", "data={digits: {source: npz, path: broken.npz}}")
+    assert "broken.npz" in text and "Train " not in text
+    assert contents(project.root / DATA) | contents(project.root / RUNS) == before
 
 
 def own_archive(project):
-    """Write an archive; return it and the arguments of a call that reads it."""
-    file = project.root / "data.npz"
+    """Write images in the numbers of digits; return the archive and the arguments of a call that reads it."""
     # Snakemake compares the contents of small inputs itself.
-    config = archive(file, padding=np.zeros(2_000_000, dtype=np.uint8))
+    arrays = {"padding": np.zeros(2_000_000, dtype=np.uint8)}
+    for part, count in {"train": 1297, "test": 500}.items():
+        arrays[f"{part}_images"] = np.zeros((count, 8, 8), dtype=np.uint8)
+        arrays[f"{part}_labels"] = np.arange(count) % 10
+    file = project.root / "data.npz"
+    np.savez(file, **arrays)
+    config = ["--config", f"data={{digits: {{source: npz, path: {file}}}}}"]
     return file, [f"results/preview/partitions/fedsmoo-cifar10/{SPLIT}/seed1.npz", *config]
 
 
@@ -86,6 +73,7 @@ def test_a_touched_file_reruns_nothing_and_a_changed_one_does(tmp_path, own):
     file.touch()
     assert project.planned(*arguments) == {}
     file.write_bytes(content + b" ")
+    os.utime(file, (1_000_000_000, 1_000_000_000))  # an older file, as `mv` and `rsync -a` leave it
     assert set(project.planned(*arguments)) == again
     file.write_bytes(content)
     assert project.planned(*arguments) == {}, "as it was"

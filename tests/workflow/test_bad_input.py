@@ -1,75 +1,101 @@
-"""Mistakes under Snakemake end before the first job, in one message without a trace, and nothing made is lost."""
+"""Mistakes and hostile texts under Snakemake: one message without a trace, no job, nothing outside the folders."""
 
+import html
+import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
-from project import SPLIT, Project
+from project import RUNS, TABLE, Project
 
-from samples import full
+from samples import sampled
 
 CONFIG = "config/config.yaml"
 WRONG = "config/tables/wrong.yaml"
-TABLE = b"title: Wrong\nrows: [fedsmo]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n"
-RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
+WRONG_TABLE = b"title: Wrong\nrows: [fedsmo]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n"
+CELLS = f"results/preview/cells/{TABLE}"
+
+#: In a file: path, content, the beginning of the message after the path.
+IN_FILES = {
+    "table": (WRONG, WRONG_TABLE, "rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?"),
+    "tab": (CONFIG, b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
+    "empty": (CONFIG, b"", "null is nothing (null); expected a mapping"),
+    "anchor": (CONFIG, b"scale: *none\n", "not YAML: found undefined alias"),
+    "nesting": (CONFIG, b"scale: " + 9999 * b"[", "not YAML: "),
+    "latin-1": (CONFIG, b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9"),
+    "tag": (CONFIG, b"scale: !!python/name:os.system\n", "not YAML: could not determine"),
+}
+#: On the command line: its last word, a part of the message.
+IN_CALLS = {
+    "nan": ("seeds=[.nan]", "seeds[0]: nan is not allowed"),
+    "row": (f"{CELLS}/cifar10-dir0.6-100/fedsmo.json", "did you mean 'fedsmoo'?"),
+    "folder": ("results/preview/runs/../../../../x/seed1/run.json", "no rule makes it"),
+    "column": (f"{CELLS}/a;touch x/digits.json", "unknown column 'a;touch x'"),
+    "zero": (f"{RUNS}/fedavg/seed01/run.json", "no rule makes it"),
+    "seed": (f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295"),
+    "data": ("resources/../dataset.json", "No rule to produce dataset.json"),
+    "weights": ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-"),
+}
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "words"),
-    [
-        (WRONG, TABLE, "rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?"),
-        (CONFIG, b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
-        pytest.param(CONFIG, b"", "null is nothing (null); expected a mapping", marks=full),
-        pytest.param(CONFIG, b"scale: *none\n", "not YAML: found undefined alias", marks=full),
-        pytest.param(CONFIG, b"scale: " + 9999 * b"[", "not YAML: ", marks=full),
-        pytest.param(CONFIG, b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9", marks=full),
-        pytest.param(CONFIG, b"scale: !!python/name:os.system\n", "not YAML: could not determine", marks=full),
-    ],
-    ids=["table", "tab", "empty", "anchor", "nesting", "latin-1", "tag"],
-)
-def test_in_a_file(untouched, path, content, words):
-    """A wrong table stops every call."""
+def files(project):
+    own = {".snakemake", "__pycache__", ".schema"}
+    return {path for path in project.root.parent.rglob("*") if not own & set(path.parts)}
+
+
+@pytest.mark.parametrize("name", sampled(IN_FILES, ["tab"]))
+def test_a_mistake_in_a_file_stops_every_call(untouched, name):
+    path, content, words = IN_FILES[name]
     file = untouched.root / path
     before = file.read_bytes() if file.exists() else None
     file.write_bytes(content)
     try:
-        text = untouched.refused("results/preview/tables/fedsmoo2023_T1.md")
+        text = untouched.refused(f"results/preview/tables/{TABLE}.md")
     finally:
-        if before is None:
-            file.unlink()
-        else:
-            file.write_bytes(before)
+        file.unlink() if before is None else file.write_bytes(before)
     assert f"{path}: {words}" in text and "Execute" not in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmo.json"], "did you mean 'fedsmoo'?"),
-        (["--config", "seeds=[.nan]"], "seeds[0]: nan is not allowed"),
-    ],
-)
-def test_on_the_command_line(untouched, arguments, words):
-    text = untouched.refused(*arguments)
+@pytest.mark.parametrize("name", sampled(IN_CALLS, ["nan", "row", "weights"]))
+def test_a_mistake_in_a_call_makes_nothing(untouched, name):
+    word, words = IN_CALLS[name]
+    before = files(untouched)
+    text = untouched.refused("--config" if name == "nan" else "--", word)
     assert words in text and "Execute" not in text
+    assert files(untouched) == before
 
 
 def test_a_clone_in_a_folder_with_braces(tmp_path):
-    (tmp_path / "a{b}c").mkdir()
     text = Project.copied(tmp_path / "a{b}c").refused("resources/digits/dataset.json")
     assert "a{b}c: Snakemake formats braces in the path of a workflow; rename the folder" in text
 
 
-def test_data_that_cannot_be_read_end_before_the_first_training(project):
-    (project.root / "broken.npz").write_bytes(b"PK\x03\x04 not really an archive")
-    made = (project.root / "resources/digits/images.npy").read_bytes()
-    text = project.refused("--config", "data={digits: {source: npz, path: broken.npz}}")
-    assert "broken.npz" in text and "Train " not in text
-    assert (project.root / RUNS / "fedavg/seed1/run.json").exists()
-    assert (project.root / "resources/digits/images.npy").read_bytes() == made
+def test_paths_and_a_title_are_taken_literally(tmp_path):
+    evil = """a'b" $(touch pwned) `touch pwned`; touch pwned & {x} %s \\ *"""
+    place = Project.copied(tmp_path / "it's $(touch pwned); here")
+    images, labels = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 10
+    data = place.root / f"{evil.replace('{x}', '')}.npz"  # braces are refused: an input with them is a pattern
+    with open(data, "wb") as file:
+        np.savez(file, train_images=images, train_labels=labels, test_images=images, test_labels=labels)
+    table = "fedsmoo2023_T4"
+    place.edit_yaml(
+        f"config/tables/{table}.yaml",
+        lambda content: content.update(title=evil, rows=content["rows"][:1], columns=content["columns"][:1]),
+    )
+    source = json.dumps({"digits": {"source": "npz", "path": data.name, "images": {"train": 20, "test": 20}}})
+    before = files(place)
+    targets = ("resources/digits/dataset.json", f"results/preview/tables/{table}.csv")
+    place.make("--config", f"data={source}", "--", *targets)
+    manifest = json.loads((place.root / "resources/digits/dataset.json").read_text())
+    assert (manifest["source"], manifest["train"]) == ({"source": "npz"}, 20), "read from there"
+    assert evil in html.unescape((place.root / f"results/preview/tables/{table}.html").read_text())
+    made = {path.relative_to(place.root).parts[0] for path in files(place) - before}
+    assert made == {"results", "resources", "logs"}
 
 
-def test_an_algorithm_whose_hook_returns_what_it_should_write_ends_in_its_first_round(project, tmp_path):
+def test_a_failing_training_shows_its_message_and_is_tried_as_often_as_the_profile_says(project, tmp_path):
+    """With the profile for clusters: a rule's own number would go before the profile's."""
     (tmp_path / "fedbad.py").write_text(
         """from flatfed.algorithms.fedavg import FedAvg
 
@@ -80,7 +106,9 @@ class FedBad(FedAvg):
 """
     )
     run = f"{RUNS}/fedbad/seed1/run.json"
-    text = project.refused("--config", f"algorithm_folders=[{tmp_path}]", "--", run)
+    here = ("--workflow-profile", "profiles/slurm", "--executor", "local")
+    text = project.refused(*here, "--config", "device=cpu", f"algorithm_folders=[{tmp_path}]", "--", run)
+    assert text.count("Trying to restart job") == 4
     assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate: returned a tensor " in text
     assert re.search(r"Error in rule train:\n +message: Train fedbad on dir0.6-100 of fedsmoo-cifar10, seed 1", text)
     complete = Path(re.search(r"Complete log\(s\): (\S+)", text)[1]).read_text()

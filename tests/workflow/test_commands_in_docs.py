@@ -1,4 +1,4 @@
-"""Commands inside the sentences of README and docs name what is there: files, targets, sub-commands and their options.
+"""Links of README and docs, and the commands inside their sentences, name what is there: files, targets, options.
 
 Those in blocks are run (tests/workflow/test_docs_commands.py and test_docs.py).
 """
@@ -6,8 +6,12 @@ Those in blocks are run (tests/workflow/test_docs_commands.py and test_docs.py).
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,24 +55,21 @@ def wrong(words: list[str]) -> str:
     program, *rest = [Path(words[0]).name, *words[1:]]
     if program == "python" and rest[:2] == ["-m", "flatfed"]:
         program, rest = "flatfed", rest[2:]
-    if program == "make":
-        absent = [word for word in rest if re.fullmatch(r"[a-z-]+", word) and word not in TARGETS]
-    elif program == "flatfed":
-        sub = cli.parser() if rest[0].startswith("--") else parsers().get(rest[0])
-        if sub is None:
-            return rest[0]
-        options = {word.partition("=")[0] for word in rest if word.startswith("--") and len(word) > 2}
-        absent = sorted(options - set(sub._option_string_actions))
-    elif program == "snakemake":
-        absent = [word for word in rest if word.startswith("results/") and not made(word)]
-        absent += [
-            word
-            for word in rest
-            if re.fullmatch(r"[a-z_]{5,}", word) and word not in RULES and rest[rest.index(word) - 1] == "all"
-        ]
-    else:
-        files = [word.partition("::")[0] for word in rest if re.search(r"\.(py|sh)$|^(tests|benchmarks|\.ci)/", word)]
-        absent = [file for file in files if "*" not in file and not (ROOT / file).exists()]
+    match program:
+        case "make":
+            absent = [word for word in rest if re.fullmatch(r"[a-z-]+", word) and word not in TARGETS]
+        case "flatfed":
+            sub = cli.parser() if rest[0].startswith("--") else parsers().get(rest[0])
+            options = {word.partition("=")[0] for word in rest if word.startswith("--") and len(word) > 2}
+            absent = sorted(options - set(sub._option_string_actions)) if sub else [rest[0]]
+        case "snakemake":
+            absent = [word for word in rest if word.startswith("results/") and not made(word)]
+            rules = [word for before, word in pairwise(rest) if before == "all" and re.fullmatch(r"[a-z_]{5,}", word)]
+            absent += [word for word in rules if word not in RULES]
+        case _:
+            named = [word for word in rest if re.search(r"\.(py|sh)$|^(tests|benchmarks|\.ci)/", word)]
+            files = [word.partition("::")[0] for word in named]
+            absent = [file for file in files if "*" not in file and not (ROOT / file).exists()]
     return " ".join(absent)
 
 
@@ -83,3 +84,17 @@ def made(target: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_name_what_is_there(page):
     assert {" ".join(words): absent for words in commands(page) if (absent := wrong(words))} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = [text for text in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")) if "://" not in text]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.skipif(Path(sys.prefix) != ROOT / ".venv", reason="another environment than `make quickstart` installs")
+def test_both_ways_to_call_the_command_work_in_the_environment_that_make_installs(tmp_path):
+    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    for call in ([sys.executable, "-m", "flatfed"], [ROOT / ".venv/bin/flatfed"]):
+        asked = subprocess.run([*call, "--help"], env=bare, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert asked.returncode == 0 and asked.stdout.startswith("usage: flatfed"), asked.stderr

@@ -4,82 +4,56 @@ import re
 from pathlib import Path
 
 import numpy
-import pytest
-from project import COLUMN, SPLIT, TABLE, jobs_of
+from project import COLUMN, NO_GPU, RUNS, SPLIT, TABLE, jobs_of
 
 CELL = f"cells/{TABLE}/{COLUMN}/fedsmoo.json"
-NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
-@pytest.fixture(scope="module")
-def configured(untouched):
-    """The text of a dry run of all that is configured, on a machine without a GPU."""
-    return untouched.make("--dry-run", "--printshellcmds", env=NO_GPU).text
-
-
-def test_the_default_is_the_preview_of_the_configured_tables(untouched, configured):
-    jobs = jobs_of(configured)
-    assert {f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"]
+def test_the_default_is_the_preview_of_the_configured_tables(untouched):
+    text = untouched.make("--dry-run", "--printshellcmds", env=NO_GPU).text
+    jobs = jobs_of(text)
+    assert {f"{RUNS}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"]
     assert "resources/digits" in jobs["fetch"]
     assert jobs["report"] == {"results/preview/report.html"} and jobs["table"] == {"results/preview/tables"}
     assert not [made for kind in jobs.values() for made in kind if "paper" in made] and "cell" not in jobs
-    commands = [line for line in configured.splitlines() if " flatfed train " in line]
+    commands = [line for line in text.splitlines() if " flatfed train " in line]
     assert len(commands) == len(set(commands)) == len(jobs["train"]), "tables share the runs that they show"
-    named = untouched.planned(f"results/preview/tables/{TABLE}.csv")
-    assert named["train"] == {made for made in jobs["train"] if "/runs/fedsmoo-cifar10/" in made}, "the same columns"
+    assert "--device cpu " in text
 
-
-def test_a_target_decides_its_scale_and_a_call_seeds_threads_data_and_the_device(untouched, configured, tmp_path):
-    """config.yaml asks for three threads, two cores are there."""
-    file = tmp_path / "cifar10.npz"
-    numpy.savez(file, train_images=numpy.zeros((4, 32, 32, 3), "uint8"))
-    source = f"data={{cifar10: {{source: npz, path: {file}}}}}"
-    asked = ["--config", source, "threads=3", "seeds=[4]", "--", f"results/paper/{CELL}"]
-    for words, threads in (((), "2"), (("--set-threads", "train=1"), "1")):
-        shown = ("--dry-run", "--printshellcmds", *words, *asked)
-        text = untouched.make(*shown, env={"CUDA_VISIBLE_DEVICES": "0,1"}).text
-        assert re.findall(r"flatfed train .* --threads (\d+) >", text) == [threads]
-    jobs = jobs_of(text)
-    assert jobs["fetch"] == {"resources/cifar10"} and f'"path": "{file}"' in text
-    assert all("/paper/" in made for made in jobs["train"] | jobs["partition"] | jobs["cell"])
-    assert not jobs.get("report") and {made[-5:] for made in jobs["train"]} == {"seed4"}
-    assert "--device cuda " in text and "--device cpu " in configured
-
-
-def test_a_table_is_whole_where_the_configuration_names_none_of_its_columns(untouched):
-    jobs = untouched.planned("--config", "scale=paper", f"tables=[{TABLE}]", "figures=[]")
-    assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"}
-    assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16
-    assert all("/paper/" in made for made in jobs["train"])
-
-
-def test_analyses_of_other_images_than_the_protocols_and_of_each_seed(untouched):
+    # A table has the same columns as a target. Analyses may be of other images than the protocol's, and of each seed.
     folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg"
     names, hessians = ("surface.npz", "surface.test.npz"), [f"{folder}/seed{seed}/hessian.json" for seed in (1, 2)]
-    targets = [*(f"{folder}/seed1/{name}" for name in names), *hessians]
-    done = untouched.make("--dry-run", "--printshellcmds", "--", *targets).text
-    calls = [text for text in done.splitlines() if " flatfed surface " in text]
-    found = {Path(re.search(r" --out (\S+) ", text)[1]).name: re.search(r" --set (\S+) ", text)[1] for text in calls}
-    assert found == dict(zip(names, ("train", "test"), strict=True))
+    targets = [f"results/preview/tables/{TABLE}.csv", *(f"{folder}/seed1/{name}" for name in names), *hessians]
+    text = untouched.make("--dry-run", "--printshellcmds", "--", *targets).text
+    assert jobs_of(text)["train"] == {made for made in jobs["train"] if "/runs/fedsmoo-cifar10/" in made}
+    calls = [line for line in text.splitlines() if " flatfed surface " in line]
+    sets = {Path(re.search(r" --out (\S+) ", line)[1]).name: re.search(r" --set (\S+) ", line)[1] for line in calls}
+    assert sets == dict(zip(names, ("train", "test"), strict=True))
     assert len(set(re.findall(r"> (\S+\.log) ", "\n".join(calls)))) == 2
-    calls = re.findall(r"flatfed hessian .*? --out (\S+) .*?--seed (\d+) ", done)
+    calls = re.findall(r"flatfed hessian .*? --out (\S+) .*?--seed (\d+) ", text)
     assert sorted(calls) == [(hessians[0], "1"), (hessians[1], "2")], "drawn by the seed"
 
 
-def test_the_default_profile_counts_gpus_and_says_when_there_is_none(project):
-    target = ("--force", f"results/preview/{CELL}")
-    text = project.make(*target, env={"CUDA_VISIBLE_DEVICES": "0,1,2"}).text
-    said = "device: auto, and there is no GPU here: trainings run on the CPU."
-    assert 'gpu=Resource("gpu", 3)' in text and said not in text
-    assert said in project.make(*target, env=NO_GPU).text
+def test_a_target_decides_its_scale_and_a_call_columns_seeds_threads_data_and_the_device(untouched, tmp_path):
+    """Three threads are asked for, two cores are there; a GPU may be elsewhere."""
+    file = tmp_path / "cifar10.npz"
+    numpy.savez(file, train_images=numpy.zeros((4, 32, 32, 3), "uint8"))
+    config = [f"data={{cifar10: {{source: npz, path: {file}}}}}", "threads=3", "seeds=[4]", "device=cuda"]
+    config += [f"tables=[{TABLE}]", "figures=[]"]
+    targets = [f"results/paper/{CELL}", f"results/paper/tables/{TABLE}.md"]
+    text = untouched.make("--dry-run", "--printshellcmds", "--config", *config, "--", *targets, env=NO_GPU).text
+    assert set(re.findall(r"flatfed train .* --device (\w+) --threads (\d+) >", text)) == {("cuda", "2")}
+    jobs = jobs_of(text)
+    assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"} and f'"path": "{file}"' in text
+    assert all("/paper/" in made for made in jobs["train"] | jobs["partition"] | jobs["cell"])
+    assert not jobs.get("report") and {made[-5:] for made in jobs["train"]} == {"seed4"}
+    assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16, "all columns, where none is named"
 
 
 def test_cuda_without_a_gpu_ends_before_the_first_job(project):
-    asked = ["--config", "device=cuda", "--force", f"results/preview/{CELL}"]
-    done = project.snakemake(*asked, env=NO_GPU)
-    assert done.returncode != 0 and "Execute" not in done.text
-    assert "device: cuda was requested, but this host has no GPU" in done.text and "device=cpu" in done.text
-    project.make("--dry-run", *asked, env=NO_GPU)  # elsewhere there may be one
+    text = project.refused("--config", "device=cuda", "--force", f"results/preview/{CELL}", env=NO_GPU)
+    assert "device: cuda was requested, but this host has no GPU" in text and "device=cpu" in text
+    assert "Execute" not in text
 
 
 def test_the_times_of_the_slurm_profile_are_minutes(untouched, tmp_path):

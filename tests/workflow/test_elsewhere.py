@@ -1,92 +1,43 @@
 """Runs made on a machine without Snakemake and brought back are as good as any: Snakemake makes nothing again."""
 
 import json
-import os
 import shutil
 import sys
 
 import pytest
-from project import SPLIT
+from project import RUNS, TABLE, Project
 
-import made
 from samples import full
 
-RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsam/seed1"
+RUN = f"{RUNS}/fedsam/seed1"
 
 
-@pytest.fixture
-def host(project, tmp_path):
-    """A copy of FlatFed on another machine, with nothing made."""
-    root = tmp_path / "host"
-    root.mkdir()
-    return project.__class__.copied(root, source=project.root)
-
-
-def make_on(host, project):
-    """Make RUN on ``host`` by the script that ``describe`` prints on ``project``."""
-    script = project.flatfed("describe", "--script", RUN)
-    assert script.returncode == 0, script.text
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    done = host.call("sh", "-c", script.stdout, env={"PATH": path})
-    assert done.returncode == 0, done.stderr
-    assert (host.root / RUN / "run.json").exists()
-
-
-def test_a_description_is_what_snakemake_passes(project):
-    text = project.flatfed("describe", RUN).stdout
+def test_a_run_from_another_host_is_accepted(project, tmp_path):
     record = json.loads((project.root / RUN / "run.json").read_text())
-    assert json.loads(text) == record["description"]
-
-
-def test_a_run_from_another_host_is_accepted(project, host):
-    make_on(host, project)
+    assert json.loads(project.flatfed("describe", RUN).stdout) == record["description"], "it is what Snakemake passes"
+    host = Project.copied(tmp_path / "host", source=project.root)
+    (host.root / "script.sh").write_text(project.flatfed("describe", "--script", RUN).stdout)
+    host.by_hand("sh script.sh")
     # Snakemake still knows how the old one was made, and that it was cut short.
     shutil.rmtree(project.root / RUN)
-    done = project.flatfed("import", str(host.root / "results"))
+    done = project.flatfed("import", host.root / "results")
     assert done.returncode == 0, done.text
     assert (host.root / RUN / "run.json").exists(), "it is copied"
-    jobs = project.planned()
-    assert "train" not in jobs
-    assert set(jobs) == {"table", "report"}
-    project.make()
-    assert project.planned() == {}
+    assert set(project.planned()) == {"table", "report"}
 
 
-@full
-def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
-    protocol = "config/protocols/fedsmoo-cifar10.yaml"
-    for place in (project, host):
-        place.edit_yaml(
-            protocol, lambda content: content["preview"].setdefault("algorithms", {}).update(fedsam={"rho": 0.3})
-        )
-    make_on(host, project)
-    assert RUN in project.planned()["train"]
-    kept = project.flatfed("import", str(host.root / RUN))
-    assert kept.returncode == 2
-    assert "--replace" in kept.text
-    done = project.flatfed("import", "--replace", str(host.root / RUN))
-    assert done.returncode == 0, done.text
-    assert RUN not in project.planned().get("train", ())
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda record: record["description"].update(rounds=3), ["rounds is 3, here 2"]),
-        pytest.param(lambda record: record.update(dataset_digest="0" * 64), ["dataset_digest"], marks=full),
-        pytest.param(lambda record: record["versions"].update(engine=0), ["versions", "--other-code"], marks=full),
-    ],
-)
-def test_another_run_is_refused(project, tmp_path, change, words):
-    shutil.copytree(project.root / RUN, tmp_path / "run")
-    made.recorded(tmp_path / "run", change)
-    done = project.flatfed("import", "--replace", str(tmp_path / "run"))
-    assert done.returncode == 2
-    assert "Traceback" not in done.text
-    for word in words:
-        assert word in done.text
-    assert (tmp_path / "run/run.json").exists()
-    assert project.planned() == {}
+def test_the_table_of_published_runs_is_snakemakes(project, tmp_path):
+    """Below ``runs`` as published, and with the protocol in their paths."""
+    ignored = shutil.ignore_patterns("*.safetensors")
+    for folder in ("as published/runs/dir0.6-100", "with protocol/runs/fedsmoo-cifar10/dir0.6-100"):
+        shutil.copytree(project.root / RUNS, tmp_path / folder, ignore=ignored)
+        place = Project(tmp_path / folder.partition("/")[0])
+        command = [sys.executable, "-m", "flatfed", "table", TABLE, "--runs", ".", "--out", "out"]
+        done = place.call(*command, env={"PYTHONPATH": str(project.root / "src")})
+        assert done.returncode == 0, done.text
+        for ending in ("csv", "md", "tex", "html"):
+            assert (place.root / "out" / f"{TABLE}.{ending}").read_text() == project.table(ending), ending
+        assert "1,797 images of 8x8)" in project.table("md"), "as the records count"
 
 
 @full
@@ -96,15 +47,13 @@ def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, 
     project.edit_yaml("config/config.yaml", lambda config: config.update(keep_models=keep))
     shutil.move(project.root / RUN, tmp_path / "run")
     (tmp_path / "run/model.safetensors").unlink()
-    done = project.flatfed("import", str(tmp_path / "run"))
+    done = project.flatfed("import", tmp_path / "run")
     assert done.returncode == 0, done.text
     assert not {"train", "table"} & project.planned().keys()
-    table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
-    before = table.read_bytes()
-    table.unlink()
+    before = project.table()
+    (project.root / f"results/preview/tables/{TABLE}.csv").unlink()
     assert set(project.planned()) == {"table", "report"}
     project.make()
-    assert table.read_bytes() == before
+    assert project.table() == before and project.planned() == {}
     surface = RUN.replace("/runs/", "/analysis/") + "/surface.npz"
     assert project.planned(surface)["train"] == {RUN}
-    assert "train" not in project.planned()

@@ -4,32 +4,30 @@ import sys
 
 import numpy as np
 import pytest
-from project import REPOSITORY, SPLIT
+from project import REPOSITORY, RUNS
 
 from made import recorded
 from samples import full
 
-RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed1"
-OTHER = {"engine": 0}
+RUN = f"{RUNS}/fedsmoo/seed1"
 
 
-def test_a_run_is_made_again_from_its_record(project):
+def test_a_run_is_made_again_from_its_record_and_other_metrics_are_found(project):
     done = project.flatfed("rerun", RUN, "--out", "again")
     assert done.returncode == 0, done.text
     assert "all 2 lines are those of" in done.text and "digit for digit" in done.text
     models = [(project.root / folder / "model.safetensors").read_bytes() for folder in (RUN, "again")]
     assert models[0] == models[1]
 
+    def older(record):
+        record["libraries"]["torch"], record["versions"]["engine"] = "0.4.0", 0
 
-def test_other_metrics_are_found(project):
     metrics = project.root / RUN / "metrics.csv"
     lines = metrics.read_text().splitlines()
     lines[2] = lines[2].replace(lines[2].split(",")[3], "9.75")
     metrics.write_text("\n".join(lines) + "\n")
-    recorded(
-        project.root / RUN, lambda record: (record["libraries"].update(torch="0.4.0"), record["versions"].update(OTHER))
-    )
-    done = project.flatfed("rerun", RUN, "--out", "again")
+    recorded(project.root / RUN, older)
+    done = project.flatfed("rerun", RUN, "--out", "third")
     assert done.returncode == 1 and "from round 2 on; final accuracy" in done.text
     assert "the run was made with 0.4.0" in done.text and "versions.engine is 1" in done.text
 
@@ -41,17 +39,18 @@ def test_other_metrics_are_found(project):
         (lambda record: record["description"]["dataset"].update(name="digitz"), "snakemake --cores 1 resources/digitz"),
     ],
 )
-def test_what_cannot_be_the_same_run_is_refused(project, change, words):
+def test_what_cannot_be_the_same_run_is_refused(project, call, monkeypatch, change, words):
+    monkeypatch.chdir(project.root)
     recorded(project.root / RUN, change)
-    done = project.flatfed("rerun", RUN, "--out", "again")
-    assert done.returncode == 2 and words in done.text and "Traceback" not in done.text
-    assert not (project.root / "again/run.json").exists()
+    status, _, message = call("rerun", RUN, "--out", "again")
+    assert status == 2 and words in message and not (project.root / "again/run.json").exists()
 
 
 @full
 def test_images_of_another_source_are_put_into_the_order_of_the_run(project):
     """What somebody does who has the images of published runs in another order."""
-    before = (project.root / "resources/digits/dataset.json").read_text()
+    manifest = project.root / "resources/digits/dataset.json"
+    before = manifest.read_text()
     study = [sys.executable, REPOSITORY / "studies/order.py", "resources/digits", "--out", "order.npz"]
     assert project.call(*study, env={"PYTHONPATH": str(project.root / "src")}).returncode == 0
     images, labels = (np.load(project.root / f"resources/digits/{name}.npy") for name in ("images", "labels"))
@@ -59,22 +58,13 @@ def test_images_of_another_source_are_put_into_the_order_of_the_run(project):
     places = {"train": generator.permutation(train), "test": train + generator.permutation(500)}
     arrays = {f"{part}_images": images[kept, 0] for part, kept in places.items()}
     np.savez(project.root / "digits.npz", **arrays, **{f"{part}_labels": labels[kept] for part, kept in places.items()})
-    plain, ordered = (
-        f"data={{digits: {{source: npz, path: digits.npz{more}}}}}" for more in ("", ", order: order.npz")
-    )
-
-    project.make("--config", plain, "--", "resources/digits/dataset.json")
-    done = project.flatfed("rerun", RUN, "--out", "again")
-    assert done.returncode == 2 and "use the key `order`" in done.text
-    assert project.planned("--config", plain)["train"]
-
-    project.make("--config", ordered, "--", "resources/digits/dataset.json")
+    fetched = ("--", "resources/digits/dataset.json")
+    ordered = "data={digits: {source: npz, path: digits.npz, order: order.npz}}"
+    project.make("--config", ordered, *fetched)
     digest = '"digest": "'
-    made = (project.root / "resources/digits/dataset.json").read_text()
-    assert made.split(digest)[1][:64] == before.split(digest)[1][:64]
+    assert manifest.read_text().split(digest)[1][:64] == before.split(digest)[1][:64]
     done = project.flatfed("rerun", RUN, "--out", "again")
     assert done.returncode == 0 and "digit for digit" in done.text
-    asked = ("--config", ordered, "--", "resources/digits/dataset.json")
-    assert project.planned(*asked) == {}
+    assert project.planned("--config", ordered, *fetched) == {}
     (project.root / "order.npz").write_bytes((project.root / "order.npz").read_bytes() + bytes(1))
-    assert project.planned(*asked) == {"fetch": {"resources/digits"}}, "another file of an order is read"
+    assert project.planned("--config", ordered, *fetched) == {"fetch": {"resources/digits"}}, "another file of an order"

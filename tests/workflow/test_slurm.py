@@ -7,20 +7,19 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
-from project import COLUMN, SPLIT, TABLE
+from project import RUNS, SNAKEMAKE, TABLE, clean
 from slurm import Slurm, unavailable
 
 from flatfed.engine.job import progress
 from flatfed.runs import lock
 from samples import full, sampled
 
-RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 ROWS = ["fedavg", "fedsmoo"]
 ROUNDS = 100
+LOG = "logs/" + RUNS.removeprefix("results/").replace("/runs/", "/train/") + "/{}/seed1.log"
 
 # What happens to a training, in this order, and how; each to another job of Slurm's.
 EVENTS = {
@@ -29,10 +28,9 @@ EVENTS = {
     "requeued": ("scontrol", "requeue", "{job}"),
 }
 
-SNAKEMAKE = (sys.executable, "-m", "snakemake", "--workflow-profile", "profiles/slurm")
-
 # The questions come sooner than the profile asks them: this scheduler has nothing else to do.
 QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--slurm-status-command", "squeue", "--latency-wait", "5")
+COMMAND = (*SNAKEMAKE, "--workflow-profile", "profiles/slurm", *QUICK)
 
 
 @pytest.fixture
@@ -46,17 +44,29 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def longer(project):
-    """The small project with two rows that train long enough to be stopped; all of it made, locally.
+    """A project whose table has two rows, not trained yet, that train long enough to be stopped.
 
     They write no checkpoint of their own accord: what a stopped one goes on from is what it wrote on SIGTERM.
     """
     project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
-    project.edit_yaml(
-        "config/protocols/fedsmoo-cifar10.yaml",
-        lambda protocol: protocol["preview"].update(rounds=ROUNDS, checkpoint_every=ROUNDS),
-    )
-    project.make()
+    project.preview(rounds=ROUNDS, checkpoint_every=ROUNDS)
+    for folder in ("logs", "results/preview/runs", "results/preview/tables"):
+        shutil.rmtree(project.root / folder)
     return project
+
+
+def started(project, *command):
+    """Start a command; return its process and the file with its output."""
+    log = project.root / f"{len(command)}.log"
+    with log.open("w") as file:
+        return subprocess.Popen(command, cwd=project.root, env=clean(), stdout=file, stderr=file), log
+
+
+def wait_for(condition, message):
+    deadline = time.monotonic() + 400
+    while not condition():
+        assert time.monotonic() < deadline, message()
+        time.sleep(0.05)  # between two looks
 
 
 class Trainings:
@@ -78,7 +88,7 @@ class Trainings:
         self.queued |= waiting if "RUNNING" in states.values() else set()
         for row in ROWS:
             with contextlib.suppress(FileNotFoundError):
-                text = (self.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/{row}/seed1.log").read_text()
+                text = (self.root / LOG.format(row)).read_text()
                 self.stopped[row] |= set(map(int, re.findall(r"stopped by SIGTERM after round (\d+)", text)))
         begun = [row for row in ROWS if (state := progress.read(self.root / RUNS / row / "seed1")) and state.pace]
         active = [job for job in states if states[job] == "RUNNING" and job not in dict(self.hit.values())]
@@ -94,75 +104,55 @@ class Trainings:
 
 
 @pytest.mark.parametrize("count", sampled([1, len(EVENTS)], [1]))
-def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_and_requeued(longer, cluster, count):
-    table = longer.root / f"results/preview/tables/{TABLE}.csv"
-    local = table.read_bytes()
-    for made in ("runs", "tables"):
-        shutil.rmtree(longer.root / "results/preview" / made)
-    shutil.rmtree(longer.root / "logs")
+def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_and_requeued(
+    longer, cluster, tmp_path, count
+):
+    local, target = longer.clone(tmp_path / "local"), f"results/preview/tables/{TABLE}.csv"
+    here, _ = started(local, *SNAKEMAKE, "--cores", "1", target)
+    refused = longer.call(*COMMAND, target)
+    assert refused.returncode != 0 and "say --config device=cuda (or device=cpu)" in refused.text
     # A training on the CPU that asks for the GPU all the same: there is only the name of one.
-    asked = ["--config", "device=cpu", "--set-resources", "train:gpu=1"]
-    command = [*SNAKEMAKE, *QUICK, *asked]
-    done = longer.call(*SNAKEMAKE, *QUICK)
-    assert done.returncode != 0, "where jobs run elsewhere, the device is said"
-    assert "say --config device=cuda (or device=cpu)" in done.stdout + done.stderr
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
-    log = longer.root / "slurm.log"
-    with log.open("w") as file:
-        running = subprocess.Popen(command, cwd=longer.root, env=environment, stdout=file, stderr=file)
+    running, log = started(longer, *COMMAND, "--config", "device=cpu", "--set-resources", "train:gpu=1", "--", target)
     trainings = Trainings(longer.root, cluster, list(EVENTS)[:count])
-    deadline = time.monotonic() + 400
-    while running.poll() is None:
-        assert time.monotonic() < deadline, f"{cluster.said()}\n{trainings.hit}\n{log.read_text()}"
-        trainings.look()
-        time.sleep(0.05)  # between two looks
-    text = log.read_text()
-    assert running.returncode == 0, f"{cluster.said()}\n{trainings.hit}\n{text}"
+
+    def state():
+        return f"{cluster.said()}\n{trainings.hit}\n{log.read_text()}"
+
+    wait_for(lambda: trainings.look() or running.poll() is not None, state)
+    assert running.returncode == 0, state()
     assert trainings.queued, "the second training waits for the one GPU"
     jobs, rows = zip(*(trainings.hit[event] for event in trainings.events), strict=True)
     assert count == 1 or (set(rows[:2]) == set(ROWS) and rows[2] == rows[0])
     assert (jobs[0], "CANCELLED") in {job[:2] for job in cluster.jobs()}
     assert [cluster.restarts(job) for job in jobs] == [0, 1, 1][:count]
-    assert text.count("Trying to restart job") == 1, "Snakemake tries again what was cancelled, Slurm the others"
+    assert log.read_text().count("Trying to restart job") == 1, "Snakemake tries again what was cancelled, Slurm others"
     for row in ROWS:
         rounds = trainings.sessions(row)
-        assert len(rounds) == 1 + rows.count(row) and rounds[0] == 0 and rounds == sorted(set(rounds))
+        assert len(rounds) == 1 + rows.count(row) and rounds[0] == 0 and rounds == sorted(rounds)
         assert trainings.stopped[row] == set(rounds[1:]), "each went on from the round after which SIGTERM stopped it"
-    assert table.read_bytes() == local
-    assert COLUMN in local.decode()
+    assert here.wait() == 0 and longer.table() == local.table()
 
 
 @full
 def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longer, cluster):
     """Killed with -9, unlocked and called again while Slurm's job trains: it is trained once, and nothing is lost."""
     longer.edit_yaml("config/config.yaml", lambda config: config.update(keep_models="needed"))
-    folder, log = longer.root / RUNS / "fedavg/seed1", longer.root / "slurm.log"
+    target, folder = f"{RUNS}/fedavg/seed1/run.json", longer.root / RUNS / "fedavg/seed1"
+    text = longer.root / LOG.format("fedavg")
+    command = (*COMMAND, "--config", "device=cpu", "--retries", "0")
+    longer.make("--config", "device=cpu", "--", target)
     older = json.loads((folder / "run.json").read_text())
-    command = [*SNAKEMAKE, *QUICK, "--config", "device=cpu", "--retries", "0"]
-    target = ["--", f"{RUNS}/fedavg/seed1/run.json"]
-
-    def call(*words):
-        with log.open("w") as file:
-            return subprocess.Popen([*command, *words, *target], cwd=longer.root, stdout=file, stderr=file)
-
-    def wait_for(condition, running):
-        deadline = time.monotonic() + 120
-        while not condition():
-            assert time.monotonic() < deadline and running.poll() is None, f"{cluster.said()}\n{log.read_text()}"
-            time.sleep(0.05)  # until the condition holds
-
-    first = call("-R", f"{RUNS}/fedavg/seed1/run.json")
-    wait_for((folder / progress.PROGRESS_FILE).exists, first)
+    first, log = started(longer, *command, "-R", target, "--", target)
+    wait_for((folder / progress.PROGRESS_FILE).exists, log.read_text)
     trains = int(re.match(r"process (\d+) on ", (folder / lock.NAME).read_text())[1])
     os.kill(trains, signal.SIGSTOP)
     try:
         first.kill()
         first.wait()
         assert longer.call(*command, "--unlock").returncode == 0
-        second = call()
-        text = longer.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"
+        second, log = started(longer, *command, "--", target)
         held = f"another process trains this run (process {trains} on "
-        wait_for(lambda: text.exists() and held in text.read_text(), second)
+        wait_for(lambda: text.exists() and held in text.read_text(), log.read_text)
     finally:
         os.kill(trains, signal.SIGCONT)
     assert second.wait(timeout=300) == 0, f"{cluster.said()}\n{log.read_text()}"
@@ -171,18 +161,3 @@ def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longe
     assert [session["from_round"] for session in run["sessions"]] == [0] and run["rounds_done"] == ROUNDS
     assert "finished already" in text.read_text()
     assert (folder / "metrics.csv").exists() and not (folder / ".checkpoint").exists()
-
-
-def test_a_failing_training_is_tried_again_as_often_as_the_profile_says(project):
-    """A rule's own number would go before the profile's, and be tried within each of Slurm's jobs besides."""
-    pytest.importorskip("snakemake_executor_plugin_slurm")
-    folder = project.root / RUNS / "fedavg/seed1"
-    (folder / "run.json").unlink()
-    begin = "    config = arguments.run_config("
-    refusal = f"    from flatfed.errors import DataError\n    raise DataError('refused')\n{begin}"
-    project.edit("src/flatfed/commands/train_run.py", (begin, refusal))
-    here = ("--executor", "local", "--cores", "1", "--config", "device=cpu")
-    done = project.call(*SNAKEMAKE, *here, "--", f"{RUNS}/fedavg/seed1/run.json")
-    assert done.returncode != 0
-    assert (done.stdout + done.stderr).count("Trying to restart job") == 4
-    assert "flatfed train: refused" in done.stderr

@@ -80,15 +80,6 @@ def test_disputed_cells_equal_those_counted_by_another_program():
     assert found.same_best.sum() == 1
 
 
-def test_docs_disputed_is_what_the_script_writes(tmp_path, monkeypatch):
-    for folder in ("studies", "config"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
-    (tmp_path / "docs").mkdir()
-    monkeypatch.setattr(disputed, "ROOT", tmp_path)
-    disputed.main()
-    assert (tmp_path / "docs/disputed.md").read_text() == (ROOT / "docs/disputed.md").read_text(), "make results-page"
-
-
 def lines_of(**rows):
     """Return the lines of a table's CSV; ``rows``: row -> its values in each column, seed by seed; none: missing."""
     lines = [
@@ -105,10 +96,8 @@ def test_the_effect_of_a_choice_by_hand():
     """Each seed has one point on average: 2 of 2^6 patterns of signs are as extreme. Holm: twice that."""
     plain = [0.5] * 6
     up, down = [0.52, 0.53, 0.5, 0.51, 0.52, 0.51], [0.5, 0.49, 0.52, 0.51, 0.5, 0.51]
-    lines, pairs = (
-        lines_of(plain=[plain, plain], worse=[up, down], none=[plain, plain]),
-        {"worse": "plain", "none": "plain"},
-    )
+    lines = lines_of(plain=[plain, plain], worse=[up, down], none=[plain, plain])
+    pairs = {"worse": "plain", "none": "plain"}
     found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
     assert [*found["worse"].mean(axis=1)] == pytest.approx([1.0] * 6)
     assert p == {"worse": 2 / 64, "none": 1.0} and corrected == {"worse": 4 / 64, "none": 1.0}
@@ -126,11 +115,6 @@ def test_a_pair_that_lacks_runs_counts_among_the_tests():
         text = effects.section(lines, pairs, "Made")
         assert "| differs |" in text and "| B | Plain | – | – | – | – | – | missing |" in text
         assert "Verdicts: differs: 1, missing: 1." in text
-
-
-def test_docs_effects_is_what_the_script_writes():
-    page = (ROOT / "docs/effects.md").read_text()
-    assert effects.page(ROOT / file for file in effects.PUBLISHED) == page, "make results-page"
 
 
 @pytest.mark.parametrize("table", PAIRS)
@@ -155,6 +139,14 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
             assert len(differing) == (row in PAIRS["effects"])
 
 
-def test_the_pages_of_the_algorithms_are_what_the_script_writes():
-    pages = algorithm_pages.pages()
-    assert pages == {path.stem: path.read_text(encoding="utf-8") for path in algorithm_pages.PAGES.glob("*.md")}
+def test_pages_are_what_the_scripts_write(tmp_path, monkeypatch):
+    """`make results-page` writes them."""
+    for folder in ("studies", "config"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(disputed, "ROOT", tmp_path)
+    disputed.main()
+    assert (tmp_path / "docs/disputed.md").read_text() == (ROOT / "docs/disputed.md").read_text()
+    assert effects.page(ROOT / file for file in effects.PUBLISHED) == (ROOT / "docs/effects.md").read_text()
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in algorithm_pages.PAGES.glob("*.md")}
+    assert algorithm_pages.pages() == pages

@@ -1,17 +1,15 @@
 """Two trainings at once: each has a GPU of its own and a bar, and Snakemake's lines stay whole above the bars."""
 
-import os
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
-from project import SPLIT
+from project import RUNS, SNAKEMAKE, SPLIT, clean
 
 from screen import shown
 
 ROWS = ("fedavg", "fedsam")
-RUNS = [f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/{row}/seed1" for row in ROWS]
+NAMED = [f"{RUNS}/{row}/seed1/run.json" for row in ROWS]
 CHOICE = '    if name == "cuda" and not torch'
 PICKED = """    import sys
 
@@ -23,16 +21,16 @@ PICKED = """    import sys
 def test_two_trainings_at_once_have_a_bar_and_a_gpu_each(project):
     """The two GPUs do not exist: a training writes down what it asks torch for, and takes the CPU instead."""
     project.edit("src/flatfed/engine/job/machine.py", (CHOICE, PICKED + CHOICE))
-    project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", lambda protocol: protocol["preview"].update(rounds=60))
-    for run in RUNS:
-        (project.root / run / "run.json").unlink()
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", *(f"{run}/run.json" for run in RUNS)]
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "COLUMNS")}
-    environment |= {"TERM": "xterm", "CUDA_VISIBLE_DEVICES": "4,6"}
-    status, screen = shown(command, columns=140, cwd=project.root, env=environment)
+    project.preview(rounds=60)
+    for run in NAMED:
+        (project.root / run).unlink()
+    environment = clean() | {"TERM": "xterm", "CUDA_VISIBLE_DEVICES": "4,6"}
+    del environment["COLUMNS"]
+    status, screen = shown([*SNAKEMAKE, "--cores", "2", *NAMED], columns=140, cwd=project.root, env=environment)
     assert status == 0, screen.text
     bar = r"(?m)^fedsmoo-cifar10/\S+/{}/seed1 +\d+%\|.*\| \d+/60  test [\d.]+ %  [\d.e-]+ s a round  \d+ s left$"
     assert any(all(re.search(bar.format(row), state) for row in ROWS) for state in screen.seen)
+    assert 'gpu=Resource("gpu", 2)' in screen.text and "there is no GPU here" not in screen.text
     # Snakemake's own log file holds the same lines: none was broken on the terminal, and no bar is left.
     log = re.search(r"Complete log\(s\): (\S+)", screen.text)[1]
     # Snakemake reads the clock once for each of the two.
