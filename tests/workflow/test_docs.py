@@ -129,7 +129,7 @@ def the_module(project):
 
 
 def the_answers(project):
-    assert (project.root / "results/preview/figures/my_curves.png").exists()
+    assert (project.root / "results/preview/figures/three_curves.png").exists()
     assert pandas.read_csv(project.root / TABLES / "two_rows.csv").set_index("row").n["fedsam"] == 5
     values = pandas.read_csv(project.root / TABLES / "two_rhos.csv").set_index("row").value
     assert values["fedsam"] != values["fedsam~rho0.05"]
