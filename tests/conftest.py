@@ -29,7 +29,8 @@ def pytest_collection_modifyitems(items):
     # Each run collects garbage before its first round; to search all imported modules would double a short run's time.
     gc.collect()
     gc.freeze()
-    items.sort(key=lambda item: (item.path.name != "test_slurm.py", item.path.parent.name != "workflow"))
+    early = {"workflow", "old_house"}
+    items.sort(key=lambda item: (item.path.name != "test_slurm.py", item.path.parent.name not in early))
     if visible():
         return
     skip = pytest.mark.skip(reason="no GPU visible on this machine")
