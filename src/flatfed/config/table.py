@@ -11,7 +11,7 @@ from flatfed.config.datasets import Datasets
 from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.protocol import Protocol
 from flatfed.config.split import Splits
-from flatfed.config.values import Different, IdOfFile, Line, Names, NotEmpty, Seeds, by_type
+from flatfed.config.values import ID_WORDS, Different, IdOfFile, Line, Names, NotEmpty, Seeds, by_type
 
 PrintedKey = Literal[
     "metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm", "variant",
@@ -33,6 +33,8 @@ Base = Annotated[
     | Annotated[dict[str, Annotated[str, Field(description="the id of a row")]], Tag("mapping")],
     by_type,
 ]
+
+ProtocolId = Annotated[IdOfFile, Field(description=f"{ID_WORDS}; variants stand in `variants` of their protocol")]
 
 METRIC = "a metric of src/flatfed/plan/metrics; by default test_accuracy in percent"
 UNIT = "the unit as printed"
@@ -142,7 +144,7 @@ class Declarations(Document):
     """Declarations of a user in a file of tables."""
 
     datasets: Datasets = optional("datasets of your own, entries as in config/datasets.yaml")
-    protocols: dict[IdOfFile, Protocol] = optional("protocols of your own, entries as the files of config/protocols")
+    protocols: dict[ProtocolId, Protocol] = optional("protocols of your own, entries as the files of config/protocols")
     splits: Splits = optional("splits of your own, entries as in config/splits.yaml")
     algorithms: Algorithms = optional("labelled variants of your own, entries as in config/algorithms.yaml")
 
