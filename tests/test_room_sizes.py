@@ -18,7 +18,7 @@ LIMITS = {
     "": 476,
     "algorithms": 1020,
     "analysis": 855,
-    "config": 1241,
+    "config": 1242,
     "commands": 1441,
     "data": 1133,
     "engine": 3398,

@@ -142,7 +142,7 @@ def test_all_files_that_a_file_imports_count(folder, monkeypatch, line):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("{name: percptron}", ["unknown model 'percptron'; did you mean 'perceptron'?", "`model_folders`"]),
+        ("{name: percptron}", ["unknown model 'percptron'; did you mean 'perceptron'?", "`folders`"]),
         ("{name: perceptron, options: {width: 0}}", ["model", "perceptron: width: 0 must be at least 1"]),
         ("{name: resnet50, options: {groups: 3}}", ["model", "resnet50: groups: unknown value 3", "1, 16, 2, 32"]),
     ],
