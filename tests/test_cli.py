@@ -10,7 +10,6 @@ import pytest
 from flatfed import __version__
 from flatfed.cli import parser
 from flatfed.commands import COMMANDS
-from flatfed.errors import DataError
 from repository import ROOT, SRC
 
 #: Arguments of ``flatfed fetch`` that the tests below do not look at.
@@ -34,14 +33,6 @@ def test_help_shows_an_example_that_parses(command, call, tmp_path, monkeypatch)
 
 def test_the_version_is_printed(call):
     assert call("--version") == (0, f"flatfed {__version__}\n", "")
-
-
-def test_a_refusal_is_one_message(monkeypatch, call):
-    def refuse(options):
-        raise DataError("x.npz: is damaged")
-
-    monkeypatch.setattr("flatfed.commands.check.run", refuse)
-    assert call("check") == (2, "", "flatfed check: x.npz: is damaged\n")
 
 
 HESSIAN = ("hessian", "run", "--dataset", "d", "--partition", "p", "--out", "o.json")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 
 import numpy as np
-import pytest
 import torch
 from safetensors.torch import load_file
 
 from flatfed.analysis.client_accuracy import client_accuracy
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data import partition as partitions
-from flatfed.errors import DataError
 from harness import Reference, description, job
 
 
@@ -36,16 +34,3 @@ def test_equals_plain_predictions_on_images_drawn_to_the_classes_of_each_client(
     for member, images in zip(reference.members, drawn, strict=True):  # in proportion, rounded by less than an image
         shares = [np.bincount(reference.y.numpy()[part], minlength=3) / len(part) for part in (member, images)]
         assert np.abs(shares[0] - shares[1]).max() < 1 / 12
-
-
-def test_other_data_than_those_of_the_run_are_refused(tmp_path):
-    folder = job(tmp_path, "fedavg", "run")
-    content = dict(np.load(tmp_path / "partition.npz"))
-    content["indices"] = np.roll(content["indices"], 1)
-    labels = np.load(tmp_path / "data" / "labels.npy")
-    parts = np.split(content["indices"], content["offsets"][1:-1])
-    content["class_counts"] = np.stack([np.bincount(labels[part], minlength=3) for part in parts])
-    np.savez(tmp_path / "partition.npz", **content)
-    inputs = AnalysisInputs(tmp_path / "data", tmp_path / "partition.npz", "cpu")
-    with pytest.raises(DataError, match="not the partition of"):
-        client_accuracy(folder, inputs, tmp_path / "clients.csv", 12)

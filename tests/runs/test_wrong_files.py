@@ -11,7 +11,6 @@ from operator import getitem
 
 import pytest
 
-import made
 from flatfed import cli
 from harness import description, write_problem
 from samples import full
@@ -160,14 +159,3 @@ def test_a_description_with_anything_wrong_in_it_is_answered(place, call):
             assert len(re.findall("^flatfed train: ", text, flags=re.M)) == 1, (key, other, text)
         shutil.rmtree(place / "new", ignore_errors=True)
     assert refused > 5
-
-
-@pytest.mark.parametrize(
-    "key", ["description", "dataset_digest", "description.model", "description.rounds", "partition_digest"]
-)
-def test_a_record_that_is_not_whole_is_refused(place, call, key):
-    record, keys = json.loads((place / "run/run.json").read_text()), key.split(".")
-    made.sealed(place / "run/run.json", spoilt(record, keys, ...))
-    status, _, text = call("hessian", *CALLS["hessian"].split())
-    assert status == 2 and f"key {keys[-1]!r} is missing" in text
-    assert text.splitlines()[-1].startswith("flatfed hessian: run/run.json: ")
