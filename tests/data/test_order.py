@@ -132,8 +132,6 @@ HUGE = b"\x93NUMPY\x01\x00\x4e\x00" + FORM.ljust(77) + b"\n"
         (order(train=np.arange(12).reshape(3, 4)), "train does not name every position once"),
         (order(test=np.arange(6.0)), "test does not name every position once"),
         (order(digest=np.array(["x", "y"])), "digest is not a text"),
-        (b"the order of things", ""),
-        (members(b"none"), ""),
         (members(HUGE), ""),
         (members(HUGE)[:-40], ""),
     ],

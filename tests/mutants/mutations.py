@@ -198,7 +198,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             '1)\n        w.mul_(ctx.client["shared"].copy_(ctx.client["mask"]))\n        return',
             "nodes share under the new mask",
         ),
-        ("dispfl", "1)\n        return", '1)\n        w.mul_(ctx.client["mask"])\n        return', "pruned weights stay"),
+        ("dispfl", "1)\n        return", '1)\n        w.mul_(ctx.client["mask"])\n        return', "shares too little"),
         ("dispfl", "near @ shared", "near @ mask", "those are counted who will have the weight"),
         ("dispfl", "            shared.copy_(mask)", "            pass", "the first mask is shared for good"),
         ("dispfl", 'ctx.client["shared"].copy_(mask)', "pass", "nobody has anything before the first round"),
