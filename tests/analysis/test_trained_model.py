@@ -55,27 +55,13 @@ def weights_changed(change):
     return changed
 
 
-def file_changed(name, content, seal=False):
-    """Return a function that replaces a file of the run by ``content``, the first so many bytes of it, or nothing."""
-
-    def changed():
-        path = Path("run", name)
-        if content is None:
-            path.unlink()
-        else:
-            path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
-        if seal:
-            recorded("run")
-
-    return changed
-
-
-def record_changed(**changes):
-    return lambda: recorded("run", lambda record: record.update(changes))
+def record_changed(change):
+    return lambda: recorded("run", change)
 
 
 WIDE = torch.ones(3, 5, dtype=torch.float64)
 OTHER = "0" * 64
+MODEL, RECORD = Path("run/model.safetensors"), Path("run/run.json")
 
 
 @pytest.mark.parametrize(
@@ -85,13 +71,14 @@ OTHER = "0" * 64
         (weights_changed(lambda tensors: tensors.update(extra=torch.ones(1))), r"Unexpected key.*extra"),
         (weights_changed(lambda tensors: tensors.update({"dense.weight": WIDE})), r"dense.weight: .*\[3, 5\].*\[3, 64"),
         (weights_changed(lambda tensors: tensors["conv2.weight"][0].fill_(torch.nan)), "72 of 1152 .* not finite"),
-        (file_changed("model.safetensors", 99, seal=True), r"model.safetensors: cannot be read as a model"),
-        (file_changed("model.safetensors", None), r"model.safetensors: cannot be read"),
-        (file_changed("run.json", b"[]"), r"run.json: not the record of a run"),
-        (file_changed("run.json", None), r"not a finished run: it has no run.json"),
-        (record_changed(dataset_digest=OTHER), "not the dataset of .*run was made with 000000000000"),
-        (record_changed(partition_digest=OTHER), "not the partition of .*run was made with 000000000000"),
-        (lambda: recorded("run", lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
+        (lambda: (MODEL.write_bytes(b"x" * 99), recorded("run")), r"model.safetensors: cannot be read as a model"),
+        (MODEL.unlink, r"model.safetensors: cannot be read"),
+        (lambda: RECORD.write_text("[]"), r"run.json: not the record of a run"),
+        (RECORD.unlink, r"not a finished run: it has no run.json"),
+        (record_changed(lambda record: record.update(dataset_digest=OTHER)), "not the dataset of .*made with 00000000"),
+        (record_changed(lambda record: record.update(partition_digest=OTHER)), "not the partition of .*made with 0000"),
+        (record_changed(lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
+        (record_changed(lambda record: record["description"].pop("model")), "key 'model' is missing"),
     ],
 )
 def test_runs_that_cannot_be_analysed(problem, change, message):

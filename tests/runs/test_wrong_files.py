@@ -133,25 +133,19 @@ def places(value, above=()):
         yield from places(value[key], (*above, key))
 
 
-def spoilt(value, place, other):
-    """Return a copy of a JSON ``value`` with ``other`` at ``place``, or without that key or element."""
-    copied = copy.deepcopy(value)
-    *above, key = place
-    holder = reduce(getitem, above, copied)
-    if other is ...:
-        del holder[key]
-    else:
-        holder[key] = other
-    return copied
-
-
 def test_a_description_with_anything_wrong_in_it_is_answered(place, call):
     """Every key is taken away, or of another kind, in turn: what cannot be worked with is refused in one line."""
     spec = json.loads((place / "run.d.json").read_text())
     spec |= {"rounds": 1, "evaluation": {**spec["evaluation"], "every": 5}}
     refused = 0
     for key, other in itertools.product(places(spec), (..., None, "x", 0.5, [], {})):
-        (place / "run.d.json").write_text(json.dumps(spoilt(spec, key, other)))
+        wrong = copy.deepcopy(spec)
+        holder = reduce(getitem, key[:-1], wrong)
+        if other is ...:
+            del holder[key[-1]]
+        else:
+            holder[key[-1]] = other
+        (place / "run.d.json").write_text(json.dumps(wrong))
         status, _, text = call("train", *CALLS["train"].split())
         assert status in (0, 2), (key, other)
         if status:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
@@ -73,11 +73,10 @@ def test_a_run_in_float64_against_its_whole_hessian(finished, tmp_path):
 
 def test_float32_and_micro_batches_give_the_same_but_for_rounding(finished, tmp_path):
     double = make(finished, tmp_path / "a.json", "single", images=None, precision="float64", residual=1e-4)
-    for size in (7, 49):
-        single = make(finished, tmp_path / f"{size}.json", "single", images=None, micro_batch=size, residual=1e-4)
-        assert single.about.precision == "float32"
-        np.testing.assert_allclose(single.unscaled.eigenvalues, double.unscaled.eigenvalues, rtol=1e-4)
-        assert single.unscaled.trace == pytest.approx(double.unscaled.trace, rel=1e-3)
+    single = make(finished, tmp_path / "b.json", "single", images=None, micro_batch=7, residual=1e-4)
+    assert single.about.precision == "float32"
+    np.testing.assert_allclose(single.unscaled.eigenvalues, double.unscaled.eigenvalues, rtol=1e-4)
+    assert single.unscaled.trace == pytest.approx(double.unscaled.trace, rel=1e-3)
     assert {switch.fp32_precision for switch in SWITCHES} == {"tf32"}, "torch is again as the engine sets it"
 
 
@@ -160,12 +159,7 @@ def test_estimates_that_did_not_converge_or_disagree_have_warnings(finished, tmp
     assert "further apart than their errors allow" in warning
 
 
-def test_impossible_hessians_are_refused_and_nothing_is_written(problem, monkeypatch):
-    tensors = {name: value * 1e30 for name, value in load_file("single/model.safetensors").items()}
-    save_file(tensors, "single/model.safetensors")
-    made.recorded("single")
-    with pytest.raises(FlatFedError, match="a Hessian-vector product is not finite"):
-        make(problem, Path("out/h.json"), "single")
+def test_an_absent_pyhessian_is_named_and_nothing_is_written(problem, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyhessian", None)
     with pytest.raises(FlatFedError, match=r"PyHessian is not installed .*--without-pyhessian"):
         make(problem, Path("out/h.json"), pyhessian=True)
