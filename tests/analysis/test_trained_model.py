@@ -34,9 +34,9 @@ def test_a_run_that_diverged_by_its_record_has_files_without_numbers(problem, ca
     assert when is not None and hessian.about.diverged_at == when and f"diverged in round {when}" in output
     assert hessian.about.run == "problem/test/fedavg/seed3" and hessian.about.images == 49
     assert hessian.unscaled is hessian.scaled is hessian.pyhessian is hessian.agreement is None
-    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
+    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3", "--images", "all"]) == 0
     surface = landscape_file.read("s.npz")
-    assert surface.loss.shape == (1, 3, 3) and surface.x.tolist() == [-1, 0, 1]
+    assert surface.loss.shape == (1, 3, 3) and surface.x.tolist() == [-1, 0, 1] and surface.about.images == 49
     assert np.isnan(surface.loss).all() and np.isnan(surface.accuracy).all()
     assert surface.about.models[0].diverged_at == when
     assert "diverged, so without losses: problem/test/fedavg/seed3" in capsys.readouterr().err

@@ -55,12 +55,7 @@ LESAM_NONE = ("_lesam", 'return ctx.scratch["e"]', "return None", "no perturbati
 LESAM_SERVER = ("_lesam", ' = -ctx.server["step"]', ' = ctx.server["step"]', "the server's step without its minus")
 LESAM_STEP = ("_lesam", 'changed["w"]', 'uploads["w"].mean(dim=0, keepdim=True)', "clients' mean for the server's step")
 LESAM_FIRST = ("_lesam", 'self.first == "unperturbed"', "True", "Alg. 1's first round does not begin from w_old = 0")
-LESAM_STALE = (
-    "engine/received",
-    "= round_",
-    "= np.where(self.rounds[clients] < 0, round_, self.rounds[clients])",
-    "a client remembers the first model that it received for ever",
-)
+LESAM_STALE = ("engine/received", "[clients] = ", "[clients[self.rounds[clients] < 0]] = ", "a first model is kept")
 LESAM_EVERYBODY = ("engine/received", "clients] = ", ":] = ", "clients remember models that they never received")
 
 GOSSIP_NONE = ("_rows", "columns.copy_(mixing @ columns)", "pass", "nodes do not mix")
