@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from flatfed.data import keys
 from flatfed.data import partition as partitions
 from flatfed.data.domains import leave_one_out
-from flatfed.errors import DataError
+from flatfed.errors import ConfigError, DataError
+from flatfed.plan import compatibility
+from shipped import EXP
 
 CIFAR10, CIFAR100 = np.repeat(np.arange(10), 5000), np.repeat(np.arange(100), 500)
 MIXED = np.repeat(np.arange(10), 120)[np.random.default_rng(7).permutation(1200)]
@@ -213,6 +216,14 @@ def test_every_deal_that_there_is_comes_equally_often(counts):
     statistic = sum((dealt[way] - mean) ** 2 / mean for way, mean in expected.items())
     freedom = len(ways) - 1
     assert statistic < freedom + 4 * (2 * freedom) ** 0.5, (statistic, freedom)
+
+
+def test_more_shards_than_the_classes_of_the_preview_are_refused():
+    """30 different classes are there at paper scale, of CIFAR-100, but not at preview scale, of 20."""
+    split = EXP.catalog.splits["shards2-100"].model_copy(update={"shards_per_client": 30})
+    catalog = replace(EXP.catalog, splits={"mine": split}, split_places={"mine": "config/splits.yaml: mine"})
+    with pytest.raises(ConfigError, match=r"mine\.shards_per_client: 30 is not allowed; at most 20, .*preview scale"):
+        compatibility.check("dfedsam-cifar100", "mine", catalog, "a table")
 
 
 NAMES, SIZES = ["art", "clipart", "product"], (23, 40, 17)
