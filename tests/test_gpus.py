@@ -27,25 +27,18 @@ def test_the_mask_decides_what_is_visible(monkeypatch, mask, ids):
     assert [gpus.resolve(device) for device in ("auto", "cpu", "cuda")] == ["cuda" if ids else "cpu", "cpu", "cuda"]
 
 
-def test_the_driver_is_counted_without_a_mask(monkeypatch, tmp_path):
+def test_without_a_mask_the_driver_or_nvidia_smi_is_asked(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    for name in ("0000:01:00.0", "0000:02:00.0"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(gpus, "DRIVER", tmp_path)
-    assert gpus.visible() == ["0", "1"]
-
-
-def test_nvidia_smi_is_asked_where_the_driver_folder_is_absent(monkeypatch, tmp_path):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(gpus, "DRIVER", tmp_path / "absent")
+    monkeypatch.setattr(gpus, "DRIVER", tmp_path / "driver")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus.visible() == []
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho 'GPU 0: H200 (UUID: GPU-1)'\necho '  MIG 1g.18gb (UUID: MIG-1)'\n")
     tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert gpus.visible() == ["0"]
-    tool.unlink()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus.visible() == []
+    for name in ("0000:01:00.0", "0000:02:00.0"):
+        (tmp_path / "driver" / name).mkdir(parents=True)
+    assert gpus.visible() == ["0", "1"]
 
 
 @pytest.mark.parametrize(("mask", "claims"), [("3,5", ["3", "5"]), ("7", [None, None])])

@@ -34,9 +34,9 @@ def test_a_run_that_diverged_by_its_record_has_files_without_numbers(problem, ca
     assert when is not None and hessian.about.diverged_at == when and f"diverged in round {when}" in output
     assert hessian.about.run == "problem/test/fedavg/seed3" and hessian.about.images == 49
     assert hessian.unscaled is hessian.scaled is hessian.pyhessian is hessian.agreement is None
-    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
+    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3", "--images", "all"]) == 0
     surface = landscape_file.read("s.npz")
-    assert surface.loss.shape == (1, 3, 3) and surface.x.tolist() == [-1, 0, 1]
+    assert surface.loss.shape == (1, 3, 3) and surface.x.tolist() == [-1, 0, 1] and surface.about.images == 49
     assert np.isnan(surface.loss).all() and np.isnan(surface.accuracy).all()
     assert surface.about.models[0].diverged_at == when
     assert "diverged, so without losses: problem/test/fedavg/seed3" in capsys.readouterr().err
@@ -55,27 +55,13 @@ def weights_changed(change):
     return changed
 
 
-def file_changed(name, content, seal=False):
-    """Return a function that replaces a file of the run by ``content``, the first so many bytes of it, or nothing."""
-
-    def changed():
-        path = Path("run", name)
-        if content is None:
-            path.unlink()
-        else:
-            path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
-        if seal:
-            recorded("run")
-
-    return changed
-
-
-def record_changed(**changes):
-    return lambda: recorded("run", lambda record: record.update(changes))
+def record_changed(change):
+    return lambda: recorded("run", change)
 
 
 WIDE = torch.ones(3, 5, dtype=torch.float64)
 OTHER = "0" * 64
+MODEL, RECORD = Path("run/model.safetensors"), Path("run/run.json")
 
 
 @pytest.mark.parametrize(
@@ -85,13 +71,14 @@ OTHER = "0" * 64
         (weights_changed(lambda tensors: tensors.update(extra=torch.ones(1))), r"Unexpected key.*extra"),
         (weights_changed(lambda tensors: tensors.update({"dense.weight": WIDE})), r"dense.weight: .*\[3, 5\].*\[3, 64"),
         (weights_changed(lambda tensors: tensors["conv2.weight"][0].fill_(torch.nan)), "72 of 1152 .* not finite"),
-        (file_changed("model.safetensors", 99), "safetensors: is not the file that run.json next to it describes"),
-        (file_changed("model.safetensors", 99, seal=True), r"model.safetensors: cannot be read as a model"),
-        (file_changed("model.safetensors", None), r"model.safetensors: cannot be read"),
-        (file_changed("run.json", None), r"not a finished run: it has no run.json"),
-        (record_changed(dataset_digest=OTHER), "not the dataset of .*run was made with 000000000000"),
-        (record_changed(partition_digest=OTHER), "not the partition of .*run was made with 000000000000"),
-        (lambda: recorded("run", lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
+        (lambda: (MODEL.write_bytes(b"x" * 99), recorded("run")), r"model.safetensors: cannot be read as a model"),
+        (MODEL.unlink, r"model.safetensors: cannot be read"),
+        (lambda: RECORD.write_text("[]"), r"run.json: not the record of a run"),
+        (RECORD.unlink, r"not a finished run: it has no run.json"),
+        (record_changed(lambda record: record.update(dataset_digest=OTHER)), "not the dataset of .*made with 00000000"),
+        (record_changed(lambda record: record.update(partition_digest=OTHER)), "not the partition of .*made with 0000"),
+        (record_changed(lambda record: record.pop("diverged_at")), "key 'diverged_at' is missing"),
+        (record_changed(lambda record: record["description"].pop("model")), "key 'model' is missing"),
     ],
 )
 def test_runs_that_cannot_be_analysed(problem, change, message):
@@ -137,8 +124,10 @@ def test_a_partition_without_test_images(problem):
         ("hessian --out h.json --images 7 --parts 8", "images: 7 of its 49 training images, but they are split into 8"),
         ("surface --out s.png", "'s.png': expected a file that ends in .npz"),
         ("surface --out s.npz --set trian", "unknown value 'trian'; did you mean 'train'"),
+        ("surface --out s.npz --grid 1", "grid: 1 points: expected an odd number from 3"),
         ("surface --out s.npz --grid 10", "grid: 10 points: expected an odd number from 3"),
         ("surface --out s.npz --range 0", "range: 0.0: expected a finite number, more than 0"),
+        ("surface --out s.npz --range nan", "range: nan: expected"),
     ],
 )
 def test_the_command_line_refuses(problem, words, message, capsys):

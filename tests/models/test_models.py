@@ -1,4 +1,4 @@
-"""Models: torchvision's ResNet tensor by tensor, initial weights, dropout masks, what is refused."""
+"""Models: torchvision's ResNet and transformer, initial weights, dropout masks, what is refused."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad, jvp, vmap
 from torch.nn.functional import cross_entropy
-from torchvision.models import resnet18, resnet34
+from torchvision.models import VisionTransformer, resnet18, resnet34, vit_b_32
 
 from flatfed import models
 from flatfed.algorithms._layout import Layout
@@ -25,25 +25,68 @@ def drawn(model):
     return Layout.of(model).views(models.initial_weights(model, torch.Generator().manual_seed(1)))
 
 
-@pytest.mark.parametrize(("stem", "groups"), [("imagenet", 2), ("cifar", 32)])
-def test_resnet_is_torchvisions_tensor_by_tensor(stem, groups):
-    torch.manual_seed(0)
+def tensors(model):
+    return [(name, parameter.shape) for name, parameter in model.named_parameters()]
+
+
+def resnet(stem, groups):
+    """Return our ResNet-18 with GroupNorm and torchvision's."""
     theirs = resnet18(norm_layer=lambda channels: nn.GroupNorm(groups, channels), num_classes=10)
     if stem == "cifar":
         theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
         for module in theirs.modules():
             if isinstance(module, nn.Conv2d):
                 module.reset_parameters()
-    ours = models.build("resnet18_gn", CIFAR, 10, {"stem": stem, "groups": groups})
-    assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
+    return models.build("resnet18_gn", CIFAR, 10, {"stem": stem, "groups": groups}), theirs
+
+
+def transformer():
+    """Return our vision transformer and torchvision's."""
+    theirs = VisionTransformer(32, 4, num_layers=2, num_heads=3, hidden_dim=48, mlp_dim=40, num_classes=10)
+    return models.build("vit_b32", CIFAR, 10, {**SMALL, "width": 48, "mlp": 40}), theirs
+
+
+def plain_resnet():
+    """Return torchvision's ResNet-34 as our model, and as it is."""
+    theirs = resnet34(num_classes=10, norm_layer=lambda channels: nn.GroupNorm(4, channels))
+    return models.build("resnet34", CIFAR, 10, {"groups": 4}), theirs
+
+
+PAIRS = {
+    **{"imagenet": lambda: resnet("imagenet", 2), "cifar": lambda: resnet("cifar", 32)},
+    **{"resnet34": plain_resnet, "transformer": transformer},
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_a_model_is_torchvisions_tensor_by_tensor(pair):
+    """Also the distributions of the initial weights, except for the transformer's head."""
+    torch.manual_seed(3)
+    ours, theirs = pair()
+    assert tensors(ours) == tensors(theirs)
     initial = drawn(ours)
     for name, weight in theirs.named_parameters():
-        spread, count = weight.std().item(), weight.numel()
-        assert initial[name].std().item() == pytest.approx(spread, rel=6 / math.sqrt(count), abs=1e-6), name
+        if not name.startswith("heads"):
+            spread, bound = weight.std().item(), 9 / math.sqrt(weight.numel())
+            assert initial[name].std().item() == pytest.approx(spread, rel=bound, abs=1e-6), name
+            assert abs(initial[name].mean() - weight.mean()) <= bound * spread, name
+    if pair is transformer:
+        assert 0 < initial["heads.head.weight"].abs().max() <= 48**-0.5
+        with torch.no_grad():
+            theirs.heads.head.weight.normal_()
     ours.load_state_dict(theirs.state_dict())
-    x = torch.randn(2, *CIFAR, dtype=torch.float64)
-    with torch.no_grad():
-        assert (ours.double()(x) - theirs.double().eval()(x)).abs().max() < 1e-12
+    ours, theirs = ours.double(), theirs.double().eval()
+    x, y = torch.randn(2, *CIFAR, dtype=torch.float64), torch.tensor([0, 4])
+    assert (ours(x) - theirs(x)).abs().max() < 1e-12
+    for model in (ours, theirs):
+        cross_entropy(model(x), y).backward()
+    for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        assert (mine.grad - other.grad).abs().max() < 1e-12, name
+
+
+def test_the_default_transformer_has_the_tensors_of_vit_b_32():
+    with torch.device("meta"):
+        assert tensors(models.build("vit_b32", (3, 224, 224), 1000, {})) == tensors(vit_b_32())
 
 
 @pytest.mark.parametrize("height", [32, 64])
@@ -75,15 +118,6 @@ def test_initial_weights_of_vgg_follow_torchvisions_distributions():
             assert value.std().item() == pytest.approx(expected, rel=6 / math.sqrt(value.numel())), name
 
 
-def test_torchvisions_resnets_are_its_own_with_group_norm():
-    torch.manual_seed(0)
-    theirs = resnet34(num_classes=10, norm_layer=lambda channels: nn.GroupNorm(4, channels))
-    torch.manual_seed(0)
-    ours = models.build("resnet34", CIFAR, 10, {"groups": 4})
-    row = models.initial_weights(ours, torch.Generator())
-    assert torch.equal(row, torch.cat([parameter.detach().reshape(-1) for parameter in theirs.parameters()]))
-
-
 @pytest.mark.parametrize("name", models.TORCHVISION)
 def test_every_resnet_takes_any_channels_classes_and_small_images(name):
     with torch.device("meta"):
@@ -96,7 +130,7 @@ OURS = sorted(set(models.names()) - set(models.TORCHVISION))
 
 
 @pytest.mark.parametrize("name", sampled(OURS, set(OURS) - {"vgg11_gn", "resnet18_gn"}))
-def test_vmapped_gradients_equal_a_loop(name):
+def test_vmapped_gradients_equal_a_loop_and_hessians_are_symmetric(name):
     side = max(16, models.card(name).smallest)
     model = models.build(name, (3, side, side), 4, SMALL if name == "vit_b32" else {}).double().requires_grad_(False)
     layout = Layout.of(model)
@@ -109,6 +143,9 @@ def test_vmapped_gradients_equal_a_loop(name):
     stacked = vmap(grad(loss))(rows, x, y)
     for k in range(2):
         assert (stacked[k] - grad(loss)(rows[k], x[k], y[k])).abs().max() < 1e-12
+    one, other = torch.randn_like(rows)
+    products = [jvp(lambda row: grad(loss)(row, x[0], y[0]), (rows[0],), (vector,))[1] for vector in (one, other)]
+    assert float(one @ products[1]) == pytest.approx(float(other @ products[0]), rel=1e-9) != 0
 
 
 def test_dropout_takes_its_masks_from_outside():

@@ -97,20 +97,6 @@ def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_p
         pretrained.load(*built(), path)
 
 
-def test_what_cannot_be_had_is_said(tmp_path, monkeypatch):
-    def refused(*_args, **_kwargs):
-        raise OSError("network is unreachable")
-
-    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", refused)
-    for name, error, message in (
-        ("vit-imagenet", ConfigError, "unknown weights 'vit-imagenet'; did you mean 'vit_b32-imagenet'"),
-        ("vit_b32-imagenet", DataError, r"could not download https://.*vit_b_32.*--checkpoint FILE --out \S+/out"),
-    ):
-        with pytest.raises(error, match=message):
-            pretrained.make(name, tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
 WEIGHTS = "preview.model.weights: "
 
 

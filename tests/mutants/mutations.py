@@ -9,12 +9,7 @@ from __future__ import annotations
 STEP = "engine/local_update"
 
 NO_CLIP = (STEP, "if self.clip_norm is not None:", "if False:", "the clip is skipped")
-CLIP_ALL = (
-    STEP,
-    "(self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0)",
-    "self.clip_norm / (norm + CLIP_EPSILON)",
-    "short gradients are stretched to the clip's norm",
-)
+CLIP_ALL = (STEP, "EPSILON)).clamp_(max=1.0)", "EPSILON))", "short gradients are stretched to the clip's norm")
 NO_DECAY = (STEP, "weight_decay + self.algorithm.", "algorithm.", "weight decay is dropped")
 NO_PROXIMAL = (STEP, " + self.algorithm.proximal", "", "the quadratic half of the proximal term is dropped")
 UPHILL = ("_base", "w.addcmul_(d, ctx.lr, value=-1)", "w.addcmul_(d, ctx.lr)", "steps go uphill")
@@ -52,12 +47,7 @@ DELTA_SWAP = (
     "alpha is taken for the momentum",
 )
 DELTA_FRESH = ("fedcm", "mul_(self.alpha).", "", "the fresh gradient has no weight (the LESAM repository's MoFedSAM)")
-DELTA_STALE = (
-    "fedcm",
-    '{**super().aggregate(server, uploads, ctx), "direction": direction}',
-    "super().aggregate(server, uploads, ctx)",
-    "Delta is never updated",
-)
+DELTA_STALE = ("fedcm", 'uploads, ctx), "direction": direction}', "uploads, ctx)}", "Delta is never updated")
 DELTA_STEPS = ("_rows", ".reciprocal().T / len(uploads)", ".new_ones(steps.shape).T / len(uploads)", "K is dropped")
 
 LESAM_SIGN = ("_lesam", '.scratch["previous"] - ctx.received', '.received - ctx.scratch["previous"]', "w^t - w_old")
@@ -65,12 +55,7 @@ LESAM_NONE = ("_lesam", 'return ctx.scratch["e"]', "return None", "no perturbati
 LESAM_SERVER = ("_lesam", ' = -ctx.server["step"]', ' = ctx.server["step"]', "the server's step without its minus")
 LESAM_STEP = ("_lesam", 'changed["w"]', 'uploads["w"].mean(dim=0, keepdim=True)', "clients' mean for the server's step")
 LESAM_FIRST = ("_lesam", 'self.first == "unperturbed"', "True", "Alg. 1's first round does not begin from w_old = 0")
-LESAM_STALE = (
-    "engine/received",
-    "= round_",
-    "= np.where(self.rounds[clients] < 0, round_, self.rounds[clients])",
-    "a client remembers the first model that it received for ever",
-)
+LESAM_STALE = ("engine/received", "[clients] = ", "[clients[self.rounds[clients] < 0]] = ", "a first model is kept")
 LESAM_EVERYBODY = ("engine/received", "clients] = ", ":] = ", "clients remember models that they never received")
 
 GOSSIP_NONE = ("_rows", "columns.copy_(mixing @ columns)", "pass", "nodes do not mix")
@@ -182,10 +167,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("fedlesam_s", "factor = OFFICIAL", "factor = 1 / OFFICIAL", "ten times for a tenth"),
     ),
     "fedlesam_d": (*LESAM, LESAM_STEP, *DUALS),
-    "centralised_sgd": (
-        *SERVED,
-        NO_RATE,
-    ),
+    "centralised_sgd": (*SERVED, NO_RATE),
     "centralised_sam": (*SAM, NO_DECAY),
     "dpsgd": (
         *PEERS,
@@ -211,12 +193,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             '1)\n        w.mul_(ctx.client["shared"].copy_(ctx.client["mask"]))\n        return',
             "nodes share under the new mask",
         ),
-        (
-            "dispfl",
-            "1)\n        return",
-            '1)\n        w.mul_(ctx.client["mask"])\n        return',
-            "what is pruned is not shared any more",
-        ),
+        ("dispfl", "1)\n        return", '1)\n        w.mul_(ctx.client["mask"])\n        return', "shares too little"),
         ("dispfl", "near @ shared", "near @ mask", "those are counted who will have the weight"),
         ("dispfl", "            shared.copy_(mask)", "            pass", "the first mask is shared for good"),
         ("dispfl", 'ctx.client["shared"].copy_(mask)', "pass", "nobody has anything before the first round"),

@@ -148,28 +148,26 @@ def finish(**changes):
     train_without_lock(RunConfig(**spec(**changes)), "data", "partition.npz", "out", device="cpu")
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name in FILES}
-
-
-def times(folder):
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.name in FILES}
+def files(folder):
+    """Return (content, time) of each of a run's files."""
+    return {name: ((folder / name).read_bytes(), (folder / name).stat().st_mtime_ns) for name in FILES}
 
 
 def test_the_second_waits_and_takes_the_run_that_the_first_finishes(train_while_held, out, capsys):
     """Its execution settings may differ; the wait names the holder again and again."""
-    finished = []
+    before = {}
 
     def happens():
         finish(checkpoint_every=7)
-        finished.extend((contents(out), times(out)))
+        before.update(files(out))
 
     assert train_while_held(happens) == 0
-    text, (before, written) = capsys.readouterr().err, finished
+    text, after = capsys.readouterr().err, files(out)
     assert text.count(f"out: another process trains this run (process {os.getpid()} on ") == 2
     assert "; this one waits" in text and "seed3: finished already" in text
-    assert contents(out) == before and {path.name for path in out.iterdir()} == FILES
-    assert all(time > written[name] for name, time in times(out).items()), "as if it had trained"
+    assert {path.name for path in out.iterdir()} == FILES
+    for name, (content, written) in before.items():
+        assert after[name][0] == content and after[name][1] > written, "as if it had trained"
 
 
 def test_a_run_of_other_settings_is_not_taken(train_while_held, out):

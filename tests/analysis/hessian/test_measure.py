@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
@@ -155,12 +155,7 @@ def test_estimates_that_did_not_converge_or_disagree_have_warnings(finished, tmp
     assert "further apart than their errors allow" in warning
 
 
-def test_impossible_hessians_are_refused_and_nothing_is_written(problem, monkeypatch):
-    tensors = {name: value * 1e30 for name, value in load_file("single/model.safetensors").items()}
-    save_file(tensors, "single/model.safetensors")
-    made.recorded("single")
-    with pytest.raises(FlatFedError, match="a Hessian-vector product is not finite"):
-        make(problem, Path("out/h.json"), "single")
+def test_an_absent_pyhessian_is_named_and_nothing_is_written(problem, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyhessian", None)
     with pytest.raises(FlatFedError, match=r"PyHessian is not installed .*--without-pyhessian"):
         make(problem, Path("out/h.json"), pyhessian=True)
