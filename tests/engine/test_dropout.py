@@ -80,14 +80,6 @@ def test_masks_are_as_good_as_independent():
     assert abs((first * second).mean()) < limit and apart(first)
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_keys_that_differ_in_a_bit_give_independent_masks(half):
-    keys = torch.zeros(33, 1, 2, dtype=torch.int32)
-    keys[1:, 0, half] = torch.tensor([1 << bit for bit in range(31)] + [-(1 << 31)])
-    (mask,) = dropout.masks(keys, [((128, 128), 0.5)], 1, torch.float64)
-    assert apart(mask.flatten(1) - 1)
-
-
 @pytest.mark.parametrize("executor", ["stacked", "products"])
 def test_a_step_uses_its_clients_masks(tmp_path, executor):
     """The losses of two clients of unequal size against the model written out, with the masks of their keys."""

@@ -90,15 +90,6 @@ def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, train_to, firs
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"precision": "float32"}, 'precision is "bfloat16", here "float32"'), ({"clip_norm": 5.0}, "clip_norm is")],
-)
-def test_keys_that_change_numbers_begin_another_run(train_to, changes, message):
-    train_to(1, CPU[0])
-    assert f"it is of another run: {message}" in train_to(2, CPU[0], **changes)
-
-
-@pytest.mark.parametrize(
     ("instructions", "message"),
     [
         (("avx2", "avx512f"), r"has no units for it \(amx_bf16, avx512_bf16, bf16\).*emulate_bfloat16: true"),

@@ -6,7 +6,6 @@ a test needs otherwise.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -90,21 +89,6 @@ def test_the_papers_scaling_is_averaging_where_eta_g_is_eta_times_k(tmp_path, na
         assert (gap(scaled, averaged) < TOLERANCE) == equal
 
 
-@pytest.mark.parametrize(
-    ("name", "vector", "params"),
-    [
-        *(("feddyn", "h", {}), ("scaffold", "c", {}), ("scaffold", "c", {"steps": "official_code"})),
-        ("fedlesam_s", "c", {"rho": 0.3, "correction": "official_code"}),
-    ],
-)
-def test_the_servers_vector_is_the_mean_of_all_clients(tmp_path, executor, name, vector, params):
-    found = run(tmp_path, name, params, 0, executor)
-    for _ in range(4):
-        found.advance()
-        assert gap(found.server[vector][0], found.state.store[vector].mean(dim=0)) < TOLERANCE
-    assert found.server[vector].abs().max() > 1e-3 and not found.state.touched.all()
-
-
 @pytest.mark.parametrize("name", ["fedsam", "mofedsam", "fedgamma", "fedspeed", "fedsmoo", "dfedsam", "dfedsam_mgs"])
 def test_sams_perturbation_has_length_rho_at_every_step(tmp_path, name):
     """Over all weights together, not tensor by tensor; whatever corrections, clip and decay."""
@@ -114,34 +98,3 @@ def test_sams_perturbation_has_length_rho_at_every_step(tmp_path, name):
     sharp.advance()
     assert max(float(e.norm(dim=1).sub(0.3).abs().max()) for e in seen) < 1e-5
     assert max(float(part.norm()) for part in seen[0][0].split(sharp.layout.sizes)) < 0.3 - 1e-4
-
-
-@pytest.mark.parametrize("name", ["dfedavg", "dfedsam"])
-def test_nodes_without_links_train_alone(tmp_path, monkeypatch, name, executor):
-    """W = I: node i is a client whom the server asks every time, and nobody else."""
-    found = run(tmp_path, name, {}, 0, executor, **RING)
-    found.topology.mixing = lambda round_, step=0: np.eye(len(SIZES))
-    advanced(found, 4)
-    nodes = found.state.store["model"]
-    for client in (0, 3):
-        monkeypatch.setattr("flatfed.engine.simulation.active_clients", lambda *_, client=client: np.array([client]))
-        assert gap(nodes[client], model(tmp_path, name.removeprefix("d"), executor=executor)[0]) < TOLERANCE
-    assert gap(nodes[0], nodes[3]) > 1e-4
-
-
-@pytest.mark.parametrize("name", ["dpsgd", "dfedavgm", "dfedsam_mgs"])
-@pytest.mark.parametrize("graph", ["ring", "clique", "neighbours"])
-def test_mixing_is_the_product_of_its_steps_and_keeps_the_mean_but_with_random_neighbours(tmp_path, name, graph):
-    steps = 3 if name == "dfedsam_mgs" else 1
-    topology = {"topology": {"graph": graph, **({} if graph == "ring" else {"neighbours": 2})}}
-    found = run(tmp_path, name, {"gossip_steps": 3} if steps == 3 else {}, 0, **{**RING, **topology})
-    after, draws = found.state.store["model"], torch.Generator().manual_seed(1)
-    for found.round in (0, 3):
-        after.copy_(torch.randn(after.shape, generator=draws, dtype=after.dtype))
-        before = product = after.clone()
-        found.mix()
-        for q in range(steps):
-            product = torch.from_numpy(found.topology.mixing(found.round, q)) @ product
-        assert gap(after, product) < TOLERANCE
-        assert (gap(after.mean(dim=0), before.mean(dim=0)) < TOLERANCE) == (graph != "neighbours")
-        assert gap(after, before) > 0.1

@@ -177,13 +177,13 @@ def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(dtype):
 
 def test_models_of_one_shape_see_the_same_draw():
     weights = [torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(seed)).double() for seed in (1, 2)]
-
-    def unit(weights, seed):
-        filters = draw(LAYOUT, weights, seed)[0][LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
-        return filters / filters.norm(dim=1, keepdim=True)
-
-    torch.testing.assert_close(unit(weights[0], 7), unit(weights[1], 7))
-    assert not torch.allclose(unit(weights[0], 7), unit(weights[0], 8))
+    filters = [
+        draw(LAYOUT, row, seed)[0][LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
+        for row, seed in ((weights[0], 7), (weights[1], 7), (weights[0], 8))
+    ]
+    first, other_model, other_seed = (rows / rows.norm(dim=1, keepdim=True) for rows in filters)
+    torch.testing.assert_close(first, other_model)
+    assert not torch.allclose(first, other_seed)
 
 
 def test_filters_without_length_or_room():
