@@ -56,19 +56,15 @@ def test_the_clip_is_active():
     assert np.linalg.norm(grad(0, W0)) < CLIP < np.linalg.norm(grad(1, W0))
 
 
-@pytest.mark.parametrize(("name", "rho", "rate"), [("fedavg", None, 0.7), ("fedsam", 0.3, 1.0)])
-def test_fedavg_and_fedsam(check, name, rho, rate):
-    w = W0
+@pytest.mark.parametrize(
+    ("name", "rho", "rate", "mu"),
+    [("fedavg", None, 0.7, None), ("fedsam", 0.3, 1.0, None), ("fedprox", None, 1.0, 0.5)],
+)
+def test_fedavg_fedsam_and_fedprox(check, name, rho, rate, mu):
+    w, pull = W0, mu or 0.0
     for _ in range(2):
-        w = w + rate * (mean(trained(w, rho=rho)) - w)
-    check(w, name, server_learning_rate=rate, rho=rho)
-
-
-def test_fedprox(check):
-    w, mu = W0, 0.5
-    for _ in range(2):
-        w = mean(trained(w, [-mu * w, -mu * w], decay=DECAY + mu))
-    check(w, "fedprox", mu=mu)
+        w = w + rate * (mean(trained(w, [-pull * w, -pull * w], rho=rho, decay=DECAY + pull)) - w)
+    check(w, name, server_learning_rate=rate, rho=rho, mu=mu)
 
 
 def test_fedadam(check):
