@@ -1,4 +1,4 @@
-"""Dropout masks: keyed, the same whatever the width, at their rate, and as good as independent."""
+"""Dropout masks: keyed, at their rate, and as good as independent."""
 
 import math
 
@@ -41,12 +41,6 @@ def test_bits_by_hand():
         draws = by_hand(keys[0, site].tolist(), -(-size // 2))[:size]
         expected = [1 / (1 - rate) if draw >= round(rate * 2**16) - 2**15 else 0.0 for draw in draws]
         assert mask.shape == (1, 2, *shape) and mask.flatten().tolist() == expected
-
-
-def test_a_mask_does_not_depend_on_width_or_company():
-    keys = drawn()
-    wide, narrow = dropout.masks(keys, SITES, 5, torch.float32), dropout.masks(keys[1:2], SITES, 2, torch.float32)
-    assert all(torch.equal(one[1:2, :2], other) for one, other in zip(wide, narrow, strict=True))
 
 
 def test_every_seed_round_client_step_and_site_has_its_key():
