@@ -20,7 +20,8 @@ SMALL = [
     ((3, 1, 1), (1, 1), DenseProduct),
     ((3, 1, 1), (2, 2), DenseProduct),
     ((3, 2, 1), (2, 2), DenseProduct),
-    ((3, (2, 1), 1), (1, 4), DenseProduct),
+    ((3, (1, 2), 1), (1, 4), DenseProduct),
+    ((3, (2, 1), 1), (4, 1), DenseProduct),
     ((5, 1, 2), (2, 2), DenseProduct),
     (((3, 5), (1, 2), (1, 2)), (2, 2), DenseProduct),
 ]
