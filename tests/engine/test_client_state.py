@@ -8,39 +8,26 @@ from flatfed.errors import ConfigError
 from harness import Reference, description, simulation
 
 BOTH = '''
-class Anchored(FedAvg):
-    """Local steps are pulled towards the model that the client ended with when it last took part."""
-
+class Anchored(FedAvg):  # local steps are pulled towards the model that the client ended with when it last took part
     client_state = ("anchor",)
     scratch = ("pull",)
-
     def start(self, w, ctx):
         return {**super().start(w, ctx), "pull": 0.3 * (w - ctx.client["anchor"])}
-
     def correct(self, g, w, ctx):
         return super().correct(g, w, ctx).add_(ctx.scratch["pull"])
-
     def finish(self, w, ctx):
         state, uploads = super().finish(w, ctx)
         return {**state, "anchor": w}, uploads
-
-
-class Heavy(Algorithm):
-    """Momentum in the local steps; clients count their rounds."""
-
+class Heavy(Algorithm):  # momentum in the local steps; clients count their rounds
     client_state = ("rounds",)
     scratch = ("last",)
-
     def correct(self, g, w, ctx):
         return ctx.scratch["last"].mul_(0.5).add_(super().correct(g, w, ctx)).clone()
-
     def finish(self, w, ctx):
         state, uploads = super().finish(w, ctx)
         return {**state, "rounds": ctx.client["rounds"] + 1}, uploads
-
-
 class FedBoth(Heavy, Anchored):
-    """Both, of which each class declares its own vectors alone."""
+    pass
 '''
 
 

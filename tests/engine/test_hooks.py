@@ -67,17 +67,30 @@ def test_a_wrong_value_is_refused_with_file_and_hook(tmp_path, outside, mistake,
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [("correct", 'ctx.scratch["last"] = g'), ("aggregate", 'server["w"] = uploads["w"].mean(dim=0, keepdim=True)')],
-)
-def test_the_mappings_of_a_context_are_read_only(tmp_path, outside, name, body):
+READ_ONLY, DRAWS = "does not support item assignment", "^algorithm Fedbad or model TinyCNN draws from "
+#: Hook, its body, the message.
+FORBIDDEN = [
+    ("correct", 'ctx.scratch["last"] = g', READ_ONLY),
+    ("aggregate", 'server["w"] = uploads["w"].mean(dim=0, keepdim=True)', READ_ONLY),
+    ("correct", "return g * ctx.uniform(0, (1,))", r"ctx\.uniform: a local step may not draw; draw in `start`"),
+    ("start", 'w.mul_(__import__("torch").rand(()))\nreturn {}', f"{DRAWS}torch's generator"),
+    ("finish", '__import__("numpy").random.rand()\nreturn {}, {}', f"{DRAWS}NumPy's .*expected: ctx.uniform in a hook"),
+    ("aggregate", 'return {"w": server["w"].clone().normal_()}', f"{DRAWS}torch's generator"),
+]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(("name", "body", "message"), FORBIDDEN)
+def test_a_job_refuses_written_mappings_and_random_numbers_of_a_hooks_own(
+    tmp_path, outside, name, body, message, executor
+):
     algorithm(outside, "fedbad", hook(name, body))
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        trained(tmp_path, "fedbad")
+    run = simulation(tmp_path, description("fedbad"), executor)
+    with pytest.raises((FlatFedError, TypeError), match=message), first_round.checked(run):
+        run.advance()
 
 
-DECLARED = 'client_state = ("m", "c")\nserver_state = ("old",)\nscratch = ("first", "last")\n'
+DECLARED = 'gradients_per_step = 2\nclient_state = ("m", "c")\nserver_state = ("old",)\nscratch = ("first", "last")\n'
 #: Hook -> its body as a function of the vectors, and with changes in place that are returned.
 FORMS = {
     "start": (
@@ -110,39 +123,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_returned_vectors_and_changes_in_place_are_the_same(tmp_path, outside, executor):
-    """Also if a returned vector is the memory of another one, and with fewer rows in later steps."""
-    runs = []
-    for form, name in enumerate(("fedone", "fedtwo")):
-        hooks = "\n".join(hook(name, bodies[form]) for name, bodies in FORMS.items())
-        algorithm(outside, name, f"gradients_per_step = 2\n{DECLARED}\n{hooks}", "Algorithm")
-        runs.append(trained(tmp_path, name, executor, 3))
-    one, two = ({**run.server, **run.state.store} for run in runs)
-    for name, values in one.items():
-        assert values.any() and (values - two[name]).abs().max() < 1e-12, name
-
-
 AGAIN = "super().__init__()\nself.correct = lambda g, w, ctx: 2 * g"
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [  # a client's vector is clipped in a copy; a gradient may repeat one number; a hook that an algorithm sets itself
-        [hook("correct", f'return ctx.client["m"].add_(g){end}') for end in ("", ".clone()")],
-        [hook("correct", f"return g.mean(dim=1, keepdim=True).expand_as(g){end}") for end in ("", ".clone()")],
-        (f"def __init__(self):\n{indent(AGAIN, '    ')}", hook("correct", "return 2 * g")),
-    ],
-)
-@pytest.mark.parametrize("executor", EXECUTORS[:2])
-def test_two_ways_to_return_a_gradient_are_one(tmp_path, outside, one, other, executor):
-    runs = []
-    for name, body in (("fedone", one), ("fedtwo", other)):
-        algorithm(outside, name, f'client_state = ("m",)\n{body}')
-        runs.append(trained(tmp_path, name, executor, clip_norm=0.1))
-    one, two = ({**run.server, **run.state.store} for run in runs)
-    assert all(torch.equal(one[key], two[key]) for key in one)
-    assert not torch.equal(one["w"][0], runs[0].weights.initial)
 
 
 #: A number of the round in a local step, as the context has it and as the server keeps it.
@@ -167,41 +148,39 @@ return {"w": mean, "lead": 0.5 * (mean - server["w"])}"""),
 )
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("forms", [ROUNDS, STARTS], ids=["the round", "the received model"])
-def test_two_forms_of_one_method_agree(tmp_path, outside, forms, executor):
-    found = []
-    for name, body in zip(("fedone", "fedtwo"), forms, strict=True):
-        algorithm(outside, name, body, "Algorithm")
-        run = simulation(tmp_path, description(name), executor)
-        lines = [line["test_loss"] for line in advanced(run, 4) if line]
-        found.append((lines, run.algorithm.evaluated(run.server)["server"]))
-    (lines, one), (others, two) = found
-    assert lines == pytest.approx(others, rel=1e-12) and len(set(lines)) == len(lines) > 1
-    assert (one - two).abs().max() < 1e-12
-
-
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_every_executor_refuses_a_step_that_draws(tmp_path, outside, executor):
-    algorithm(outside, "fedbad", hook("correct", "return g * ctx.uniform(0, (1,))"))
-    with pytest.raises(FlatFedError, match=r"ctx\.uniform: a local step may not draw; draw in `start`"):
-        trained(tmp_path, "fedbad", executor)
-
-
-@pytest.mark.parametrize(
-    ("name", "body", "generator"),
-    [
-        ("start", 'w.mul_(__import__("torch").rand(()))\nreturn {}', "torch's"),
-        ("finish", '__import__("numpy").random.rand()\nreturn {}, {}', "NumPy's"),
-        ("aggregate", 'return {"w": server["w"].clone().normal_()}', "torch's"),
+CLIENT = 'client_state = ("m",)\n'
+#: Two texts of one algorithm each.
+TWINS = {
+    "changes in place": [
+        "\n".join([DECLARED, *(hook(name, bodies[form]) for name, bodies in FORMS.items())]) for form in (0, 1)
     ],
-)
-def test_a_job_refuses_random_numbers_of_a_hooks_own_after_its_first_round(tmp_path, outside, name, body, generator):
-    algorithm(outside, "fedbad", hook(name, body))
-    run = simulation(tmp_path, description("fedbad"))
-    message = rf"^algorithm Fedbad or model \w+ draws from {generator} generator.*; expected: ctx\.uniform in a hook"
-    with pytest.raises(FlatFedError, match=message), first_round.checked(run):
-        run.advance()
+    "a client's vector, clipped in a copy": [
+        CLIENT + hook("correct", f'return ctx.client["m"].add_(g){end}') for end in ("", ".clone()")
+    ],
+    "a gradient that repeats one number": [
+        hook("correct", f"return g.mean(dim=1, keepdim=True).expand_as(g){end}") for end in ("", ".clone()")
+    ],
+    "a hook that an algorithm sets itself": [
+        f"def __init__(self):\n{indent(AGAIN, '    ')}",
+        hook("correct", "return 2 * g"),
+    ],
+    "the round": ROUNDS,
+    "the received model": STARTS,
+}
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("twins", TWINS)
+def test_two_texts_of_one_algorithm_agree(tmp_path, outside, twins, executor):
+    """Also if a returned vector is the memory of another one, and with fewer rows in later steps."""
+    found = []
+    for name, body in zip(("fedone", "fedtwo"), TWINS[twins], strict=True):
+        algorithm(outside, name, body, "Algorithm")
+        run = simulation(tmp_path, description(name, clip_norm=0.1), executor)
+        losses = torch.tensor([line["test_loss"] for line in advanced(run, 4) if line])
+        found.append({"losses": losses, **run.algorithm.evaluated(run.server), **run.state.store})
+    for name, values in found[0].items():
+        assert values.any() and (values - found[1][name]).abs().max() < 1e-12, name
 
 
 FULL = "full_passes = 1\n\n" + hook("correct", 'return g.copy_(ctx.scratch["full_gradient"])')

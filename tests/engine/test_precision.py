@@ -5,12 +5,11 @@ import torch
 
 from flatfed.engine import precision
 from flatfed.engine.executors import EXECUTORS
-from flatfed.engine.job.train import train
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import RunConfig
-from harness import advanced, description, job, needs, simulation, write_problem
+from harness import advanced, description, interrupted_job, job, needs, simulation
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -59,43 +58,22 @@ def test_evaluation_is_in_float32(tmp_path):
     assert run.evaluate(run.server["w"][0]) == other.evaluate(run.server["w"][0])
 
 
-@pytest.fixture
-def train_to(tmp_path, monkeypatch, capsys):
-    """Yield a function that trains a run of three rounds to a round, with ``units`` of bfloat16; it returns stderr."""
-    write_problem(tmp_path)
-
-    def call(rounds, units, **changes) -> str:
-        monkeypatch.setattr(precision, "bfloat16_units", lambda config, device: units)
-        settings = {"precision": "bfloat16", "rounds": 3, "emulate_bfloat16": True, **changes}
-        places = tmp_path / "data", tmp_path / "partition.npz", tmp_path / "run"
-        train(RunConfig(**description("scaffold", **settings)), *places, device="cpu", stop_after=rounds)
-        return capsys.readouterr().err
-
-    return call
-
-
-RESUMED = "from round 1 of its checkpoint"
 GPU, CPU, NONE = (["a GPU"], "a GPU"), (["avx512_bf16"], "avx512_bf16"), ([], "a CPU without units for it")
 TWO = (["amx_bf16", "avx512_bf16"], "amx_bf16 and avx512_bf16")
 
 
 @pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), (NONE, CPU), (CPU, TWO)])
-def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, train_to, first, then):
+def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, capsys, first, then):
     """Keys that change no number may change under way."""
-    train_to(1, first[0], checkpoint_every=1)
-    assert RESUMED in train_to(2, first[0], checkpoint_every=2)
-    output = train_to(3, then[0])
+    run, settings = (tmp_path, "scaffold", "run"), {"precision": "bfloat16", "emulate_bfloat16": True}
+    monkeypatch.setattr(precision, "bfloat16_units", lambda config, device: first[0])
+    for every in (1, 2):
+        interrupted_job(monkeypatch, *run, checkpoint_every=every, **settings)
+    assert "from round 3 of its checkpoint" in capsys.readouterr().err
+    monkeypatch.setattr(precision, "bfloat16_units", lambda config, device: then[0])
+    assert read_finished(job(*run, **settings)).precision == "bfloat16"
+    output = capsys.readouterr().err
     assert f"bfloat16 was multiplied by {first[1]}, here by {then[1]}" in output and "from the start" in output
-    assert read_finished(tmp_path / "run").precision == "bfloat16"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"precision": "float32"}, 'precision is "bfloat16", here "float32"'), ({"clip_norm": 5.0}, "clip_norm is")],
-)
-def test_keys_that_change_numbers_begin_another_run(train_to, changes, message):
-    train_to(1, CPU[0])
-    assert f"it is of another run: {message}" in train_to(2, CPU[0], **changes)
 
 
 @pytest.mark.parametrize(

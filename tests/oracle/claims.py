@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flatfed import algorithms
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -26,75 +28,61 @@ class Claims:
 
     ``one_client``: the centralised algorithm that it equals with one client. ``ends_at``: with full participation, a
     constant rate, no decay and no clip, it ends at the ``optimum`` of the mean loss or at the ``fixed point`` of its
-    linear round map, within ``per_rho`` times rho. None, with a ``reason``: no claim.
+    linear round map, within PER_RHO times rho. None: no claim.
     """
 
-    reductions: tuple[Reduction, ...] = ()
-    one_client: str | None = None
-    ends_at: str | None = None
-    per_rho: float = 0.0
-    reason: str = ""
+    reductions: tuple[Reduction, ...]
+    one_client: str | None
+    ends_at: str | None
 
 
-FULL = {"topology": {"graph": "full"}, "sampling": {"scheme": "all"}}  # gossip is the server's mean
-IDLE = {"clip_norm": None}  # with an active clip, c - c_i does not cancel
+PER_RHO = 4.0
+FLAT, SHARP = {"rho": 0.0}, {"rho": 0.3}
+EVERYBODY = {"sampling": {"scheme": "all"}}
+FULL = {"topology": {"graph": "full"}, **EVERYBODY}  # gossip is the server's mean
+IDLE = {**EVERYBODY, "local_epochs": 1, "batch_size": 1000, "clip_norm": None}  # else c - c_i does not cancel
+
+#: Algorithm -> its reductions.
+REDUCTIONS = {
+    "centralised_sam": (Reduction(FLAT, "centralised_sgd"),),
+    "centralised_sgd": (Reduction({}, "fedavg", when={"partition": {"clients": 1}}),),
+    "dfedavg": (Reduction({}, "fedavg", when=FULL),),
+    "dfedavgm": (Reduction({"momentum": 0.0}, "dfedavg"),),
+    "dfedsam": (Reduction(FLAT, "dfedavg"), Reduction(SHARP, "fedsam", SHARP, when=FULL)),
+    "dfedsam_mgs": (Reduction({"gossip_steps": 1, **SHARP}, "dfedsam", SHARP),),
+    "dispfl": (Reduction({"density": 1.0}, "dpsgd", {"order": "official_code"}),),
+    "dpsgd": (Reduction({}, "fedavg", when={**FULL, "rounds": 1}),),
+    "fedcm": (Reduction({"alpha": 1.0}, "fedavg"),),
+    "fedgamma": (Reduction(FLAT, "scaffold"),),
+    "fedlesam": (Reduction(FLAT, "fedavg"),),
+    "fedlesam_d": (Reduction(FLAT, "feddyn"),),
+    "fedlesam_s": (Reduction(FLAT, "scaffold"),),
+    "fedprox": (Reduction({"mu": 0.0}, "fedavg"),),
+    "fedrobust": (Reduction({"ascent": 0.0}, "fedavg"),),
+    "fedsam": (Reduction(FLAT, "fedavg"),),
+    "fedsmoo": (Reduction(FLAT, "feddyn"),),
+    "fedspeed": (Reduction(FLAT, "feddyn"),),
+    "mimelite": (Reduction({"alpha": 1.0}, "fedavg"),),
+    "mofedsam": (
+        Reduction({**FLAT, "alpha": 0.3}, "fedcm", {"alpha": 0.3}),
+        Reduction({"alpha": 1.0, **SHARP}, "fedsam", SHARP),
+    ),
+    "scaffold": (Reduction({}, "fedavg", when=IDLE),),
+}
+ONE_CLIENT = {
+    **dict.fromkeys(("fedavg", "scaffold"), "centralised_sgd"),
+    **dict.fromkeys(("fedsam", "fedgamma"), "centralised_sam"),
+}
+OPTIMUM = "feddyn", "fedgamma", "fedgmt", "fedlesam_d", "fedlesam_s", "fedsmoo", "fedspeed", "fedwmsam", "scaffold"
+#: DisPFL's nodes have weights that no other has; of FedRobust's minimax game no closed form is known.
+UNKNOWN = "dispfl", "fedrobust"
 
 #: Algorithm -> its claims.
 CLAIMS = {
-    "centralised_sam": Claims((Reduction({"rho": 0.0}, "centralised_sgd"),), ends_at="fixed point", per_rho=4.0),
-    "centralised_sgd": Claims((Reduction({}, "fedavg", when={"partition": {"clients": 1}}),), ends_at="fixed point"),
-    "dfedavg": Claims((Reduction({}, "fedavg", when=FULL),), ends_at="fixed point"),
-    "dfedavgm": Claims((Reduction({"momentum": 0.0}, "dfedavg"),), ends_at="fixed point"),
-    "dfedsam": Claims(
-        (Reduction({"rho": 0.0}, "dfedavg"), Reduction({"rho": 0.3}, "fedsam", {"rho": 0.3}, when=FULL)),
-        ends_at="fixed point",
-        per_rho=4.0,
-    ),
-    "dfedsam_mgs": Claims(
-        (Reduction({"gossip_steps": 1, "rho": 0.3}, "dfedsam", {"rho": 0.3}),), ends_at="fixed point", per_rho=4.0
-    ),
-    "dispfl": Claims(
-        (Reduction({"density": 1.0}, "dpsgd", {"order": "official_code"}),),
-        reason="every node has weights of its own that no other has; at density 1 it is D-PSGD",
-    ),
-    "dpsgd": Claims(
-        (Reduction({}, "fedavg", when={"topology": {"graph": "full"}, "sampling": {"scheme": "all"}, "rounds": 1}),),
-        ends_at="fixed point",
-    ),
-    "fedadam": Claims(ends_at="fixed point"),
-    "fedavg": Claims(one_client="centralised_sgd", ends_at="fixed point"),
-    "fedcm": Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point"),
-    "feddyn": Claims(ends_at="optimum"),
-    "fedgamma": Claims(
-        (Reduction({"rho": 0.0}, "scaffold"),), one_client="centralised_sam", ends_at="optimum", per_rho=4.0
-    ),
-    "fedgmt": Claims(ends_at="optimum"),
-    "fedlesam": Claims((Reduction({"rho": 0.0}, "fedavg"),), ends_at="fixed point", per_rho=4.0),
-    "fedlesam_d": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
-    "fedlesam_s": Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0),
-    "fedprox": Claims((Reduction({"mu": 0.0}, "fedavg"),), ends_at="fixed point"),
-    "fedrobust": Claims(
-        (Reduction({"ascent": 0.0}, "fedavg"),),
-        reason="a minimax game: the shifted losses' stationary point has no closed form; with ascent 0 it is FedAvg",
-    ),
-    "fedsam": Claims(
-        (Reduction({"rho": 0.0}, "fedavg"),), one_client="centralised_sam", ends_at="fixed point", per_rho=4.0
-    ),
-    "fedsmoo": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
-    "fedspeed": Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0),
-    "fedwmsam": Claims(ends_at="optimum", per_rho=4.0),
-    "mimelite": Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point"),
-    "mofedsam": Claims(
-        (
-            Reduction({"rho": 0.0, "alpha": 0.3}, "fedcm", {"alpha": 0.3}),
-            Reduction({"alpha": 1.0, "rho": 0.3}, "fedsam", {"rho": 0.3}),
-        ),
-        ends_at="fixed point",
-        per_rho=4.0,
-    ),
-    "scaffold": Claims(
-        (Reduction({}, "fedavg", when={"sampling": {"scheme": "all"}, "local_epochs": 1, "batch_size": 1000, **IDLE}),),
-        one_client="centralised_sgd",
-        ends_at="optimum",
-    ),
+    name: Claims(
+        REDUCTIONS.get(name, ()),
+        ONE_CLIENT.get(name),
+        None if name in UNKNOWN else "optimum" if name in OPTIMUM else "fixed point",
+    )
+    for name in algorithms.names()
 }

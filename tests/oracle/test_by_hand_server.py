@@ -24,15 +24,15 @@ def unit(v):
     return v / (np.linalg.norm(v) + 1e-7)
 
 
-def trained(w, linear=(0.0, 0.0), scale=1.0, rho=0.0, e=0.0, decay=DECAY):
+def trained(w, linear=(0.0, 0.0), scale=1.0, rho=None, old=None, decay=DECAY):
     """Return both clients' models after two steps x <- x - eta (clip(scale grad(x + e) + linear_i) + decay x).
 
-    With ``rho`` the perturbation e is SAM's.
+    With ``rho`` the perturbation e is SAM's, or FedLESAM's with the model that they remember, ``old``.
     """
     x = [w, w]
     for i in range(2):
         for _ in range(2):
-            e = rho * unit(grad(i, x[i])) if rho else e
+            e = (rho or 0.0) * unit(grad(i, x[i]) if old is None else old - w)
             x[i] = x[i] - ETA * (clip(scale * grad(i, x[i] + e) + linear[i]) + decay * x[i])
     return x
 
@@ -56,19 +56,15 @@ def test_the_clip_is_active():
     assert np.linalg.norm(grad(0, W0)) < CLIP < np.linalg.norm(grad(1, W0))
 
 
-@pytest.mark.parametrize(("name", "rho", "rate"), [("fedavg", None, 0.7), ("fedsam", 0.3, 1.0)])
-def test_fedavg_and_fedsam(check, name, rho, rate):
-    w = W0
+@pytest.mark.parametrize(
+    ("name", "rho", "rate", "mu"),
+    [("fedavg", None, 0.7, None), ("fedsam", 0.3, 1.0, None), ("fedprox", None, 1.0, 0.5)],
+)
+def test_fedavg_fedsam_and_fedprox(check, name, rho, rate, mu):
+    w, pull = W0, mu or 0.0
     for _ in range(2):
-        w = w + rate * (mean(trained(w, rho=rho)) - w)
-    check(w, name, server_learning_rate=rate, rho=rho)
-
-
-def test_fedprox(check):
-    w, mu = W0, 0.5
-    for _ in range(2):
-        w = mean(trained(w, [-mu * w, -mu * w], decay=DECAY + mu))
-    check(w, "fedprox", mu=mu)
+        w = w + rate * (mean(trained(w, [-pull * w, -pull * w], rho=rho, decay=DECAY + pull)) - w)
+    check(w, name, server_learning_rate=rate, rho=rho, mu=mu)
 
 
 def test_fedadam(check):
@@ -81,15 +77,21 @@ def test_fedadam(check):
     check(w, "fedadam", server_learning_rate=0.5)
 
 
-@pytest.mark.parametrize(("name", "rho"), [("scaffold", None), ("fedgamma", 0.3)])
-def test_scaffold_and_fedgamma(check, name, rho):
-    w, c, c_i = W0, np.zeros(2), np.zeros((2, 2))
+@pytest.mark.parametrize(
+    ("name", "rho", "correction", "factor"),
+    [
+        *(("scaffold", None, None, 1.0), ("fedgamma", 0.3, None, 1.0)),
+        *(("fedlesam_s", 0.3, "paper", 1.0), ("fedlesam_s", 0.3, "official_code", 0.1)),
+    ],
+)
+def test_scaffold_fedgamma_and_fedlesam_s(check, name, rho, correction, factor):
+    w, old, c, c_i = W0, W0, np.zeros(2), np.zeros((2, 2))
     for _ in range(2):
-        x = trained(w, c - c_i, rho=rho)
+        x = trained(w, factor * (c - c_i), rho=rho, old=old if name == "fedlesam_s" else None)
         new = c_i - c + (w - np.array(x)) / (2 * ETA)
-        c = c + ((new[0] - c_i[0]) + (new[1] - c_i[1])) / 2
-        w, c_i = mean(x), new
-    check(w, name, rho=rho)
+        c = c + (new - c_i).sum(axis=0) / 2
+        old, w, c_i = w, mean(x), new
+    check(w, name, rho=rho, correction=correction)
 
 
 @pytest.mark.parametrize(("name", "rho"), [("fedcm", None), ("mofedsam", 0.3)])
@@ -127,15 +129,18 @@ def test_fedrobust(check):
     check(w, "fedrobust", ascent=ascent, shift_penalty=0.5)
 
 
-@pytest.mark.parametrize(("name", "rho"), [("feddyn", None), ("fedspeed", 0.3), ("fedgmt", None)])
-def test_feddyn_fedspeed_and_fedgmt_in_the_papers_dual_form(check, name, rho):
+@pytest.mark.parametrize(
+    ("name", "rho"), [("feddyn", None), ("fedspeed", 0.3), ("fedlesam_d", 0.3), ("fedgmt", None)]
+)
+def test_feddyn_fedspeed_fedlesam_d_and_fedgmt_in_the_papers_dual_form(check, name, rho):
     """lambda_i <- lambda_i - (x_i - w) / beta, w <- mean x - beta mean lambda: the code's h_i is -beta lambda_i."""
-    w, dual, beta = W0, np.zeros((2, 2)), 5.0
+    w, old, dual, beta = W0, W0, np.zeros((2, 2)), 5.0
     proximal = 0.0 if name == "fedgmt" else 1 / beta
     for _ in range(2):
-        x = trained(w, -dual - proximal * w, rho=rho, decay=DECAY + proximal)
+        remembered = old if name == "fedlesam_d" else None
+        x = trained(w, -dual - proximal * w, rho=rho, old=remembered, decay=DECAY + proximal)
         dual = dual - (np.array(x) - w) / beta
-        w = mean(x) - beta * mean(dual)
+        old, w = w, mean(x) - beta * mean(dual)
     check(w, name, penalty=1 / beta, rho=rho)
 
 
@@ -165,29 +170,8 @@ def test_fedlesam(check, first):
     w, rho = W0, 0.3
     old = np.zeros(2) if first == "paper" else W0
     for _ in range(2):
-        old, w = w, mean(trained(w, e=rho * unit(old - w)))
+        old, w = w, mean(trained(w, rho=rho, old=old))
     check(w, "fedlesam", rho=rho, first=first)
-
-
-@pytest.mark.parametrize(("correction", "factor"), [("paper", 1.0), ("official_code", 0.1)])
-def test_fedlesam_s(check, correction, factor):
-    w, old, rho = W0, W0, 0.3
-    c, c_i = np.zeros(2), np.zeros((2, 2))
-    for _ in range(2):
-        x = trained(w, factor * (c - c_i), e=rho * unit(old - w))
-        new = c_i - c + (w - np.array(x)) / (2 * ETA)
-        c = c + (new - c_i).sum(axis=0) / 2
-        old, w, c_i = w, mean(x), new
-    check(w, "fedlesam_s", rho=rho, correction=correction)
-
-
-def test_fedlesam_d(check):
-    w, old, rho, beta, dual = W0, W0, 0.3, 5.0, np.zeros((2, 2))
-    for _ in range(2):
-        x = trained(w, -dual - w / beta, e=rho * unit(old - w), decay=DECAY + 1 / beta)
-        dual = dual - (np.array(x) - w) / beta
-        old, w = w, mean(x) - beta * mean(dual)
-    check(w, "fedlesam_d", rho=rho, penalty=1 / beta)
 
 
 def test_fedwmsam(check):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from test_second_implementation import CASES
 
 from flatfed import algorithms
-from flatfed.engine.sampling import active_clients
 from harness import description, needs, simulation, sizes, write_problem
 from repository import ROOT
 
@@ -22,60 +22,59 @@ HOOKS = ("start", "second_model", "perturbation", "correct", "update", "finish",
 
 
 class Reads(dict):
-    """A dictionary that notes which of its keys were read, but for ``scalars``."""
+    """A dictionary that notes which of its keys were ``seen``."""
 
-    def __init__(self, values: dict, seen: set[str], scalars: tuple[str, ...] = ()):
+    def __init__(self, values: dict, seen: set[str]):
         super().__init__(values)
-        self.seen, self.scalars = seen, scalars
+        self.seen = seen
 
     def __getitem__(self, name):
-        if name not in self.scalars:
-            self.seen.add(name)
+        self.seen.add(name)
         return super().__getitem__(name)
 
 
 class Watched:
-    """A context that notes what of the server, of the client and of the past a hook reads."""
+    """A context that notes in ``seen`` what of the server, of the client and of its scratch a hook uses."""
 
-    def __init__(self, ctx, count: Counted):
-        self._ctx, self._count = ctx, count
+    def __init__(self, ctx, seen: dict[str, set[str]]):
+        self._ctx, self._seen = ctx, seen
 
     def __getattr__(self, name):
         value = getattr(self._ctx, name)
-        if name in ("server", "client"):
-            scalars = self._count.run.algorithm.server_scalars if name == "server" else ()
-            return Reads(value, self._count.seen[name], scalars)
-        if name == "scratch" and "previous" in value:
-            self._count.remembered = True
-        return value
+        return Reads(value, self._seen[name]) if name in self._seen else value
 
 
 class Counted:
-    """A run whose hooks and gradients are counted.
+    """A run of three rounds whose hooks and gradients are counted.
 
-    ``seen`` names of the vectors read by clients; ``remembered`` whether the last received model was; ``gradients`` of
-    mini-batches and ``full`` (images) in full passes; ``sent`` coordinates sent by clients; ``trained`` clients by
-    round; ``mixes`` gossip steps.
+    ``seen`` names of the vectors that clients read; ``gradients`` of mini-batches and ``full`` (images) in full passes;
+    ``sent`` coordinates sent by clients; ``trained`` sizes of the clients of all rounds; ``mixes`` gossip steps.
     """
 
-    def __init__(self, folder: Path, name: str, params: dict, executor: str = "stacked", **changes):
+    def __init__(self, folder: Path, name: str, params: dict, **changes):
         write_problem(folder, sizes(name))
         self.spec = description(name, params, **{**needs(name), "rounds": 3, **changes})
-        run = self.run = simulation(folder, self.spec, executor)
-        self.seen, self.remembered = {"server": set(), "client": set()}, False
-        self.gradients, self.second_models, self.full, self.sent, self.mixes = 0, 0, [], 0, 0
+        run = self.run = simulation(folder, self.spec)
+        self.seen, self.sent, self.trained = {"server": set(), "client": set(), "scratch": set()}, 0, []
         for hook in HOOKS:
             setattr(run.algorithm, hook, self.watched(getattr(run.algorithm, hook), hook))
-        self.compute, run.local_update.losses_and_gradients = run.local_update.losses_and_gradients, self.gradient
-        self.full_gradient, run.full_gradient = run.full_gradient, self.full_pass
+        step = run.local_update.losses_and_gradients = Mock(wraps=run.local_update.losses_and_gradients)
+        passes = run.full_gradient = Mock(wraps=run.full_gradient)
+        gossip = Mock()
         if run.topology is not None:
-            self.mixing, run.topology.mixing = run.topology.mixing, self.mix
-        self.trained = [run.advance()["clients"] for _ in range(3)]
+            gossip = run.topology.mixing = Mock(wraps=run.topology.mixing)
+        for _ in range(3):
+            self.trained += [len(run.members[client]) for client in run.sample()]
+            run.advance()
+        self.gradients = sum(len(call.args[0]) for call in step.call_args_list)
+        self.second_models = sum(len(w) for (w, batch), _ in step.call_args_list if batch.second is not None)
+        self.full = [len(images) for call in passes.call_args_list for images in call.args[1]]
+        self.mixes = gossip.call_count
 
     def watched(self, hook, name):
         def watched(*arguments):
             *others, ctx = arguments
-            found = hook(*others, Watched(ctx, self))
+            found = hook(*others, Watched(ctx, self.seen))
             if name == "finish":
                 uploads = {"w": others[0][:, : self.run.layout.size], **found[1]}
                 self.sent += sum(value.numel() for value in uploads.values())
@@ -83,32 +82,13 @@ class Counted:
 
         return watched
 
-    def gradient(self, w, batch):
-        self.gradients += len(w)
-        self.second_models += 0 if batch.second is None else len(w)
-        return self.compute(w, batch)
-
-    def full_pass(self, w, members):
-        self.full += [len(images) for images in members]
-        return self.full_gradient(w, members)
-
-    def mix(self, round_, step=0):
-        self.mixes += 1
-        return self.mixing(round_, step)
-
-    def active(self) -> list[int]:
-        """Return the sizes of the clients that took part, round by round."""
-        run = self.run
-        rounds = (active_clients(run.config.sampling, run.client_count, run.seed, round_) for round_ in range(3))
-        return [len(run.members[client]) for clients in rounds for client in clients]
-
     @property
     def steps(self) -> int:
         """Local steps of all clients."""
         spec = self.spec
         if "local_steps" in spec:
-            return spec["local_steps"] * sum(self.trained)
-        return sum(spec["local_epochs"] * -(-size // spec["batch_size"]) for size in self.active())
+            return spec["local_steps"] * len(self.trained)
+        return sum(spec["local_epochs"] * -(-size // spec["batch_size"]) for size in self.trained)
 
 
 PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
@@ -127,31 +107,32 @@ def test_what_hooks_do_is_as_declared(tmp_path, name, params, changes):
     """
     found = Counted(tmp_path, name, params, **changes)
     run, algorithm, counts = found.run, found.run.algorithm, found.run.cost.counts
+    received, remembered = found.seen["server"] - {*algorithm.server_scalars}, "previous" in found.seen["scratch"]
     assert counts["local_steps"] == found.steps > 0
     assert found.gradients == algorithm.gradients_per_step * found.steps
     assert found.second_models == algorithm.forward_passes * found.steps
-    assert sorted(found.full) == sorted(found.active() * algorithm.full_passes)
+    assert sorted(found.full) == sorted(found.trained * algorithm.full_passes)
     batches = sum(-(-size // found.spec["batch_size"]) for size in found.full)
     assert counts["gradient_evaluations"] == found.gradients + batches
     assert found.seen["client"] == set(algorithm.client_state)
-    assert found.remembered == algorithm.remembers == (run.state.received is not None)
-    assert algorithm.stored_vectors() == 1 + sum(map(len, found.seen.values())) + found.remembered
+    assert remembered == algorithm.remembers == (run.state.received is not None)
+    assert algorithm.stored_vectors() == 1 + len(received) + len(found.seen["client"]) + remembered
     touched = torch.from_numpy(run.state.touched)
     assert all(run.state.store[key][touched].any(dim=1).all() for key in algorithm.client_state if key != "step")
     unused = ["h"] if params.get("average") == "active_clients" else []
     assert [key for key, value in run.server.items() if not value.any()] == unused
     (down, up), moved = algorithm.communication, (counts["download"], counts["upload"])
     if algorithm.central:
-        assert not found.seen["server"] and (down, up, *moved) == (0, 0, 0, 0)
+        assert not received and (down, up, *moved) == (0, 0, 0, 0)
     elif algorithm.decentralised:
-        assert not found.seen["server"] and found.mixes == 3 * algorithm.gossip_steps
+        assert not received and found.mixes == 3 * algorithm.gossip_steps
         assert down == up == (algorithm.density if name == "dispfl" else 1)
         links = found.mixes * (2 if changes else 12)
         assert moved == pytest.approx([down * links * run.weights.parameters * 8] * 2, abs=links)
     else:
-        received = sum(found.trained) * run.layout.size
-        assert (1 + len(found.seen["server"]), found.sent) == (down, up * received)
-        assert moved == (8 * down * received, 8 * up * received)
+        models = len(found.trained) * run.layout.size
+        assert (1 + len(received), found.sent) == (down, up * models)
+        assert moved == (8 * down * models, 8 * up * models)
     if name == "dispfl":  # sends what was trained, under the mask before; layers round their shares down
         shared, model = run.state.store["shared"], run.state.store["model"]
         assert not model[shared == 0].any() and model[run.state.store["mask"] == 0].any()

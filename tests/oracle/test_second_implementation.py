@@ -12,80 +12,60 @@ from flatfed.algorithms.dispfl import DisPFL
 from harness import advanced, description, full_rows, needs, simulation, sizes, write_problem
 from samples import full, sampled
 
-LESAM = {"rho": 0.3}
-CASES = [
-    ("fedavg", {"server_learning_rate": 0.7}),
-    ("fedprox", {"mu": 0.3, "server_learning_rate": 0.9}),
-    ("fedadam", {}),
-    ("scaffold", {"server_learning_rate": 0.9}),
-    ("scaffold", {"steps": "official_code"}),
-    ("fedcm", {"alpha": 0.3}),
-    ("fedcm", {"alpha": 0.3, "steps": "official_code"}),
-    ("fedcm", {"alpha": 0.3, "scaling": "paper", "server_learning_rate": 0.4}),
-    ("mimelite", {"alpha": 0.3, "server_learning_rate": 0.9}),
-    ("mimelite", {"alpha": 0.9}),
-    ("fedrobust", {}),
-    ("fedrobust", {"affine": "diagonal", "ascent": 2.0, "scale_penalty": 0.3, "shift_penalty": 0.1}),
-    ("feddyn", {"penalty": 0.2}),
-    ("fedsam", {"rho": 0.3}),
-    ("mofedsam", {"rho": 0.3, "alpha": 0.3}),
-    ("mofedsam", {"rho": 0.3, "alpha": 0.3, "scaling": "paper", "steps": "official_code"}),
-    ("fedgamma", {"rho": 0.3, "server_learning_rate": 0.9}),
-    ("fedgamma", {"rho": 0.3, "steps": "official_code"}),
-    ("fedspeed", {"rho": 0.3, "penalty": 0.2}),
-    ("fedspeed", {"rho": 0.3, "penalty": 0.2, "average": "active_clients"}),
-    ("fedsmoo", {"rho": 0.3, "penalty": 0.2}),
-    ("fedsmoo", {"rho": 0.3, "penalty": 0.2, "s": "paper"}),
-    ("fedlesam", {**LESAM, "server_learning_rate": 0.9}),
-    ("fedlesam", {**LESAM, "direction": "server_step"}),
-    ("fedlesam", {**LESAM, "direction": "server_step", "server_learning_rate": 0.6}),
-    ("fedlesam", {**LESAM, "first": "paper"}),
-    ("fedlesam_s", LESAM),
-    ("fedlesam_s", {**LESAM, "direction": "server_step", "correction": "official_code", "steps": "official_code"}),
-    ("fedlesam_s", {**LESAM, "first": "paper"}),
-    ("fedlesam_d", {**LESAM, "penalty": 0.2}),
-    ("fedlesam_d", {**LESAM, "penalty": 0.2, "direction": "server_step"}),
-    ("fedlesam_d", {**LESAM, "penalty": 0.2, "first": "paper"}),
-    ("fedgmt", {"penalty": 0.2, "average": 0.7}),
-    ("fedgmt", {"distillation": 0.4, "temperature": 1.5}),
-    ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4}),
-    ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4, "target": "paper", "steps": "official_code"}),
-    ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "scaling": "paper", "server_learning_rate": 0.4}),
-    ("centralised_sgd", {}),
-    ("centralised_sam", {"rho": 0.3}),
-    ("dpsgd", {}),
-    ("dpsgd", {"order": "official_code"}),
-    ("dfedavg", {}),
-    ("dfedavgm", {"momentum": 0.7}),
-    ("dispfl", {}),
-    ("dispfl", {"density": 0.3, "anneal": 0.8, "regrow": "gradient"}),
-    ("dispfl", {"masks": "same", "density": 0.6}),
-    ("dispfl", {"density": 0.3}),
-    ("dfedsam", {"rho": 0.3}),
-    ("dfedsam_mgs", {"rho": 0.3, "gossip_steps": 3}),
-]
+SAM, DUAL, FL_SAM = {"rho": 0.3}, {"penalty": 0.2}, "FL-SAM@2c16149"
+STEP, SCALARS, HEADS = {**SAM, "direction": "server_step"}, {"unpacking": "FedLESAM@d6663cc"}, {"unpacking": FL_SAM}
+DISTANCE = {**DUAL, "regulariser": FL_SAM}
+ALPHA, PAPER, COUNTED = {"alpha": 0.3}, {"scaling": "paper", "server_learning_rate": 0.4}, {"steps": "official_code"}
+FASTER = {"server_learning_rate": 0.9}
+ADAPTED = {**SAM, **ALPHA, "adaptation": 0.4}
 
-SCALARS, HEADS = {"unpacking": "FedLESAM@d6663cc"}, {"unpacking": "FL-SAM@2c16149"}
-DISTANCE = {"penalty": 0.2, "regulariser": "FL-SAM@2c16149"}
-STEP = {**LESAM, "direction": "server_step"}
-
+#: Algorithm -> parameters of its cases.
+OURS = {
+    "fedavg": [{"server_learning_rate": 0.7}],
+    "fedprox": [{"mu": 0.3, **FASTER}],
+    "fedadam": [{}],
+    "scaffold": [FASTER, COUNTED],
+    "fedcm": [ALPHA, {**ALPHA, **COUNTED}, {**ALPHA, **PAPER}],
+    "mimelite": [{**ALPHA, **FASTER}, {"alpha": 0.9}],
+    "fedrobust": [{}, {"affine": "diagonal", "ascent": 2.0, "scale_penalty": 0.3, "shift_penalty": 0.1}],
+    "feddyn": [DUAL],
+    "fedsam": [{**SAM, **FASTER}],
+    "mofedsam": [{**SAM, **ALPHA, **FASTER}, {**SAM, **ALPHA, "scaling": "paper", **COUNTED}],
+    "fedgamma": [{**SAM, **FASTER}, {**SAM, **COUNTED}],
+    "fedspeed": [{**SAM, **DUAL}, {**SAM, **DUAL, "average": "active_clients"}],
+    "fedsmoo": [{**SAM, **DUAL}, {**SAM, **DUAL, "s": "paper"}],
+    "fedlesam": [{**SAM, **FASTER}, STEP, {**STEP, "server_learning_rate": 0.6}, {**SAM, "first": "paper"}],
+    "fedlesam_s": [SAM, {**STEP, "correction": "official_code", **COUNTED}, {**SAM, "first": "paper", **FASTER}],
+    "fedlesam_d": [{**SAM, **DUAL}, {**STEP, **DUAL}, {**SAM, **DUAL, "first": "paper"}],
+    "fedgmt": [{**DUAL, "average": 0.7}, {"distillation": 0.4, "temperature": 1.5}],
+    "fedwmsam": [ADAPTED, {**ADAPTED, "target": "paper", **COUNTED}, {**SAM, **ALPHA, **PAPER}],
+    "centralised_sgd": [{}],
+    "centralised_sam": [SAM],
+    "dpsgd": [{}, {"order": "official_code"}],
+    "dfedavg": [{}],
+    "dfedavgm": [{"momentum": 0.7}],
+    "dispfl": [
+        *({}, {"density": 0.3, "anneal": 0.8, "regrow": "gradient"}),
+        *({"masks": "same", "density": 0.6}, {"density": 0.3}),
+    ],
+    "dfedsam": [SAM],
+    "dfedsam_mgs": [{**SAM, "gossip_steps": 3}],
+}
 #: What public code does otherwise than its paper.
-AS_SHIPPED = [
-    ("fedsmoo", {"rho": 0.3, "penalty": 0.2, "unpacking": "FL-Simulator@653ebb5"}),
-    ("fedlesam", {**STEP, **SCALARS, "server_learning_rate": 0.7}),
-    ("fedlesam_s", {**STEP, **SCALARS, "correction": "official_code"}),
-    ("fedlesam_d", {**STEP, **SCALARS, "penalty": 0.2}),
-    ("mofedsam", {"rho": 0.3, "alpha": 0.3, "fresh": "FedLESAM@d6663cc"}),
-    ("fedlesam", {**STEP, **HEADS, "server_learning_rate": 0.7}),
-    ("fedlesam_s", {**STEP, **HEADS}),
-    ("fedlesam_d", {**STEP, **HEADS, "penalty": 0.2}),
-    ("feddyn", {**DISTANCE}),
-    ("fedspeed", {"rho": 0.3, **DISTANCE}),
-    ("fedsmoo", {"rho": 0.3, **DISTANCE}),
-    ("fedsmoo", {"rho": 0.3, **DISTANCE, "s": "paper"}),
-    ("fedlesam_d", {**LESAM, **DISTANCE}),
-    ("fedwmsam", {"rho": 0.3, "alpha": 0.3, "adaptation": 0.4, "unpacking": "FedWMSAM@a922a1d"}),
-]
+PUBLIC = {
+    "feddyn": [DISTANCE],
+    "fedspeed": [{**SAM, **DISTANCE}],
+    "fedsmoo": [
+        {**SAM, **DUAL, "unpacking": "FL-Simulator@653ebb5"},
+        *({**SAM, **DISTANCE}, {**SAM, **DISTANCE, "s": "paper"}),
+    ],
+    "fedlesam": [{**STEP, **unpacking, "server_learning_rate": 0.7} for unpacking in (SCALARS, HEADS)],
+    "fedlesam_s": [{**STEP, **SCALARS, "correction": "official_code"}, {**STEP, **HEADS}],
+    "fedlesam_d": [{**STEP, **SCALARS, **DUAL}, {**STEP, **HEADS, **DUAL}, {**SAM, **DISTANCE}],
+    "mofedsam": [{**SAM, **ALPHA, "fresh": "FedLESAM@d6663cc"}],
+    "fedwmsam": [{**ADAPTED, "unpacking": "FedWMSAM@a922a1d"}],
+}
+CASES, AS_SHIPPED = ([(name, case) for name, cases in some.items() for case in cases] for some in (OURS, PUBLIC))
 
 #: The settings of papers: schedules, momentum, label smoothing, local steps.
 COSINE = {"learning_rate_schedule": {"kind": "cosine", "final_learning_rate": 0.03}}
@@ -138,20 +118,15 @@ def test_every_algorithm_and_every_choice_has_a_case():
 
 
 @EXECUTORS
-@pytest.mark.parametrize(("name", "params"), CASES)
-def test_equals_the_second_implementation(tmp_path, name, params, executor):
-    check(tmp_path, name, params, executor)
-
-
-@EXECUTORS
-@pytest.mark.parametrize(("name", "params"), AS_SHIPPED)
-def test_what_public_code_does_equals_the_second_implementation(tmp_path, name, params, executor):
-    check(tmp_path, name, params, executor)
-
-
-@EXECUTORS
-@pytest.mark.parametrize(("name", "params", "changes"), SETTINGS)
-def test_settings_of_papers(tmp_path, name, params, changes, executor):
+@pytest.mark.parametrize(
+    ("name", "params", "changes"),
+    [
+        *(pytest.param(*case, {}, id=f"{case[0]}-{number}") for number, case in enumerate(CASES)),
+        *(pytest.param(*case, {}, id=f"public-{case[0]}-{number}") for number, case in enumerate(AS_SHIPPED)),
+        *(pytest.param(*case, id=f"settings-{case[0]}-{number}") for number, case in enumerate(SETTINGS)),
+    ],
+)
+def test_equals_the_second_implementation(tmp_path, name, params, changes, executor):
     check(tmp_path, name, params, executor, **changes)
 
 

@@ -116,52 +116,40 @@ def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
         assert found.loss[0, 1, 1] == pytest.approx(by_hand(problem, row(problem), index)[0], rel=1e-5)
 
 
-def hidden(folder: Path) -> list[Path]:
-    return list(folder.glob(".*.points"))
-
-
 def test_an_interrupted_surface_goes_on_to_the_same_bytes_and_damaged_points_are_repeated(
-    problem, tmp_path, monkeypatch, capsys
+    problem, tmp_path, monkeypatch
 ):
     """The points are in their file before the interruption: a killed process leaves them too."""
-    (tmp_path / "one").mkdir()
-    make(problem, tmp_path / "one" / "s.npz", "a")
+    make(problem, tmp_path / "whole.npz", "a")
     monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    evaluated, call, out = [], LossEvaluator.__call__, tmp_path / "two" / "s.npz"
+    call, out = LossEvaluator.__call__, tmp_path / "two" / "s.npz"
 
-    def counted(self, row):
-        evaluated.append(row)
-        return call(self, row)
+    def stops_after(most: int) -> list:
+        def evaluate(self, row):
+            if len(evaluated) == most:
+                raise KeyboardInterrupt
+            evaluated.append(row)
+            return call(self, row)
 
-    def stops(self, row):
-        if len(evaluated) == 2:
-            with np.load(hidden(out.parent)[-1]) as file:
-                assert file["done"].sum() == 2
-            raise KeyboardInterrupt
-        return counted(self, row)
+        evaluated = []
+        monkeypatch.setattr(LossEvaluator, "__call__", evaluate)
+        return evaluated
 
-    def interrupted():
-        evaluated.clear()
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(LossEvaluator, "__call__", stops)
+    for damaged in (False, True):
+        stops_after(2)
+        with pytest.raises(KeyboardInterrupt):
             make(problem, out, "a")
-        evaluated.clear()
-        assert not out.exists()
-
-    interrupted()
-    make(problem, out, "a", seed=1)
-    assert len(hidden(out.parent)) == 1, "other settings neither take these points nor lose them"
-    out.unlink()
-    monkeypatch.setattr(LossEvaluator, "__call__", counted)
-    for done in (2, 0):
+        (left,) = out.parent.iterdir()
+        evaluated = stops_after(100)
+        if damaged:
+            left.write_bytes(left.read_bytes()[:100])
+        else:
+            make(problem, out, "a", seed=1)  # neither takes these points nor loses them
+            evaluated.clear()
         make(problem, out, "a")
-        assert len(evaluated) == 25 - done
-        assert ("goes on, 2 of 25 points are done" in capsys.readouterr().err) == (done == 2)
-        assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes() and not hidden(out.parent)
+        assert len(evaluated) == 25 - 2 * (not damaged)
+        assert out.read_bytes() == (tmp_path / "whole.npz").read_bytes() and [*out.parent.iterdir()] == [out]
         out.unlink()
-        interrupted()
-        (left,) = hidden(out.parent)
-        left.write_bytes(left.read_bytes()[:100])
 
 
 def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch):
@@ -189,13 +177,13 @@ def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(dtype):
 
 def test_models_of_one_shape_see_the_same_draw():
     weights = [torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(seed)).double() for seed in (1, 2)]
-
-    def unit(weights, seed):
-        filters = draw(LAYOUT, weights, seed)[0][LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
-        return filters / filters.norm(dim=1, keepdim=True)
-
-    torch.testing.assert_close(unit(weights[0], 7), unit(weights[1], 7))
-    assert not torch.allclose(unit(weights[0], 7), unit(weights[0], 8))
+    filters = [
+        draw(LAYOUT, row, seed)[0][LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
+        for row, seed in ((weights[0], 7), (weights[1], 7), (weights[0], 8))
+    ]
+    first, other_model, other_seed = (rows / rows.norm(dim=1, keepdim=True) for rows in filters)
+    torch.testing.assert_close(first, other_model)
+    assert not torch.allclose(first, other_seed)
 
 
 def test_filters_without_length_or_room():

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
-from flatfed.engine.memory import home, sizes
+from flatfed.engine.memory import home
 from flatfed.errors import Shortage
 from harness import advanced, description, job, needs, simulation, write_problem
 from samples import sampled
@@ -88,8 +88,3 @@ def test_where_client_state_goes(tmp_path, monkeypatch, capsys):
     room.free = 1000
     with pytest.raises(Shortage, match=r"client state: 69 kB .* space in /.* \(1 kB\).*TMPDIR"):
         job(tmp_path, "fedsmoo", "other")
-
-
-def test_sizes_in_words():
-    counts = {2.5e9: "2.5 GB", 1e9: "1.0 GB", 81_920_000: "81.9 MB", 81_920: "82 kB"}
-    assert {count: sizes.in_units(count) for count in counts} == counts

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from flatfed import models
-from flatfed.engine.speed import products, taps
+from flatfed.engine.speed import products
 from flatfed.engine.speed.products import DenseProduct, PointwiseProduct, SinglePositionProduct
 
 #: Arguments of a convolution, image, and the form that computes it.
@@ -21,7 +20,8 @@ SMALL = [
     ((3, 1, 1), (1, 1), DenseProduct),
     ((3, 1, 1), (2, 2), DenseProduct),
     ((3, 2, 1), (2, 2), DenseProduct),
-    ((3, (2, 1), 1), (1, 4), DenseProduct),
+    ((3, (1, 2), 1), (1, 4), DenseProduct),
+    ((3, (2, 1), 1), (4, 1), DenseProduct),
     ((5, 1, 2), (2, 2), DenseProduct),
     (((3, 5), (1, 2), (1, 2)), (2, 2), DenseProduct),
 ]
@@ -66,7 +66,7 @@ def with_gradients(model, tensors, images):
 @pytest.mark.parametrize(("order", "bias"), [(torch.contiguous_format, True), (torch.channels_last, False)])
 @pytest.mark.parametrize(("arguments", "size", "form"), SMALL)
 def test_a_product_is_the_convolution(arguments, size, form, bias, order):
-    """Also in bfloat16, and of two rows under vmap, with the gradients of the sum, as the stacked executor asks."""
+    """Also of two rows under vmap, with the gradients of the sum, as the stacked executor asks."""
     model = One(3, 4, *arguments, bias=bias)
     small = products.with_products(model, (3, *size))
     assert forms(small) == [form] and forms(model) == []
@@ -84,28 +84,12 @@ def test_a_product_is_the_convolution(arguments, size, form, bias, order):
         torch.testing.assert_close(with_gradients(small, row, images[i]), expected, rtol=0, atol=1e-13)
         found = [values[i].flatten() for values in (together, *gradients)]
         torch.testing.assert_close(found, expected[:-1], rtol=0, atol=1e-13)
-    half = [module.to(torch.bfloat16)(images[0].to(torch.bfloat16)) for module in (small, model)]
-    assert half[0].dtype == torch.bfloat16
-    assert (half[0].float() - half[1].float()).abs().max() < 0.02 * half[1].float().abs().max()
 
 
 @pytest.mark.parametrize(("options", "size"), LARGE_OR_SPECIAL)
 def test_large_images_and_special_convolutions_stay(options, size):
     model = One(4, 4, **options)
     assert products.with_products(model, (4, *size)) is model
-
-
-def test_resnet_gives_the_same():
-    shape = (3, 32, 32)
-    model = models.build("resnet18_gn", shape, 10, {"stem": "imagenet", "groups": 2})
-    model = taps.cropped(model, shape).model.double()
-    small = products.with_products(model, shape)
-    assert len(forms(small)) == 10
-    torch.manual_seed(0)
-    tensors = {key: torch.randn_like(value) / value[0].numel() ** 0.5 for key, value in model.named_parameters()}
-    images = torch.randn(2, *shape, dtype=torch.float64)
-    for found, expected in zip(*(with_gradients(kind, tensors, images) for kind in (small, model)), strict=True):
-        assert (found - expected).norm() <= 1e-11 * expected.norm()
 
 
 class Special(nn.Module):

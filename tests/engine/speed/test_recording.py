@@ -11,7 +11,7 @@ from flatfed.engine import batches, second_stream
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.recording import Recorded, RecordedScore
 from harness import DROPOUT, advanced, description, full_rows, needs, simulation, weights
-from samples import sampled
+from samples import ALGORITHMS, sampled
 from tape import Tape
 
 TOLERANCE = 1e-12
@@ -37,11 +37,17 @@ def model(run: Simulation) -> torch.Tensor:
     return full_rows(run, run.server["w"])[0]
 
 
-@pytest.mark.parametrize("name", sampled(algorithms.names()))
-def test_replayed_steps_are_the_steps(tmp_path, name):
+#: Algorithm, changes of the run.
+CASES = [*((name, {}) for name in algorithms.names()), ("fedsam", AS_PAPER)]
+
+
+@pytest.mark.parametrize("case", sampled(CASES, [case for case in CASES if case[0] in ALGORITHMS or case[1]]))
+def test_replayed_steps_are_the_steps(tmp_path, case):
+    """Those of dropout and augmentation, too."""
+    name, changes = case
     # Their directions are a tenth of a gradient, and momentum.
     clip = {"clip_norm": 0.15} if name in ("fedcm", "mimelite", "mofedsam") else {}
-    spec, norms = spec_of(name, **clip), []
+    spec, norms = spec_of(name, **clip, **changes), []
     plain = simulation(tmp_path, spec, "sequential")
     descend = plain.local_update.descend
     plain.local_update.descend = lambda w, d, ctx: (norms.append(float(d.norm())), descend(w, d, ctx))
@@ -54,13 +60,6 @@ def test_replayed_steps_are_the_steps(tmp_path, name):
     for key, values in plain.state.store.items():
         assert (values - full_rows(run, run.state.store[key])).abs().max() < TOLERANCE, key
     assert tape.recorded >= 1
-
-
-def test_dropout_and_augmentation_are_replayed_too(tmp_path):
-    spec = spec_of("fedsam", **AS_PAPER, rounds=2)
-    expected = weights(tmp_path, spec, "sequential")
-    assert (weights(tmp_path, spec, "stacked") - expected).abs().max() < TOLERANCE
-    assert (model(taped(tmp_path, spec)[0]) - expected).abs().max() < TOLERANCE
 
 
 def test_the_largest_number_of_rows_is_reserved_first(tmp_path):
