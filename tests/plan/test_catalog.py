@@ -14,7 +14,6 @@ from flatfed.config.protocol import DEFAULTS
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale, run_specs
 from flatfed.snakemake_support import requested
-
 from flatfed.tables import report
 from own_files import ROOT, TEXT, load, put, refusal
 from shipped import EXP
