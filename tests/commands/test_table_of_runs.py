@@ -278,8 +278,8 @@ def test_a_hessian_is_read_next_to_its_run_and_never_of_an_absent_run(tmp_path, 
     monkeypatch.chdir(tmp_path)
     ids = run_specs.run(EXP, "paper", PROTOCOL, "dir0.6-100", "fedsam", 1).config
     columns = {"round": range(1, 801), **dict.fromkeys(("test_accuracy", "consistency"), [0.5] * 800)}
-    made.run("copy/runs/any", columns, settings=ids.as_json())
-    file = Path(made.written("copy/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=ids.ids.name)))
+    made.run("copy/runs/of/runs/any", columns, settings=ids.as_json())
+    file = Path(made.written("copy/runs/of/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=ids.ids.name)))
     absent = f"{PROTOCOL}/dir0.6-100/fedsmoo/seed1"
     made.written(f"results/paper/analysis/{absent}/hessian.json", made.hessian(10.0, 100.0, run=absent))
 
@@ -294,4 +294,4 @@ def test_a_hessian_is_read_next_to_its_run_and_never_of_an_absent_run(tmp_path, 
     assert eigenvalue("fedsam") == ("", f"results/paper/analysis/{ids.ids.name}/hessian.json does not exist")
     file.write_text("{")
     status, _, err = call("table", "fedsmoo2023_T2", "--runs", "copy", "--out", "out")
-    assert status == 2 and "flatfed table: copy/analysis/any/hessian.json: " in err
+    assert status == 2 and "flatfed table: copy/runs/of/analysis/any/hessian.json: " in err

@@ -94,7 +94,6 @@ OTHER_MODEL = r"was made with another model \(SHA-256 ffffffffffff, that of .*/s
 #: Name -> figure, (file, its change), the message as a pattern.
 CASES = {
     "no record": ("bars", write(f"{RUN}/run.json", "[]"), r"seed1/run\.json: not the record of a run"),
-    "edited lines": ("bars", write(f"{RUN}/metrics.csv", "round,test_accuracy\n1,0.1\n"), r"csv: is not the file that"),
     "no number": ("bars", metrics("6,0.81,", "6,high,"), r"metrics\.csv: line 7: test_accuracy: 'high' is not a"),
     "another description": ("bars", recorded(RUN, slower), r"not the requested run: learning_rate is 0\.3, here 0\.1"),
     "another partition": ("bars", copied(PARTITION("iid", 2), PARTITION("iid", 1)), r"seed is 2, the run has 1"),
@@ -110,7 +109,6 @@ CASES = {
     "surface in another panel": ("surface_accuracy", surface(range=0.5), r"range of 0\.5, but .*FedAvg\) a range"),
     "surface on test images": ("surface", surface(set="test"), r"losses on test images, but .*they do not compare$"),
     "surface of another draw": ("surface", surface(seed=2), r"has directions of draw 2, but"),
-    "surface of another range": ("surface", surface(range=0.5), r"has a range of 0\.5, but"),
     "surface of another grid": ("surface", surface(grid=7), r"has 7 points along a direction, but"),
 }
 

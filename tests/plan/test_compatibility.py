@@ -1,15 +1,14 @@
-"""Which algorithm trains on which split: topologies, centralised training, and algorithms from outside our tree."""
+"""Which algorithm trains on which split: topologies and centralised training."""
 
 from __future__ import annotations
 
 import pytest
 
 import made
-from flatfed import algorithms, plan
+from flatfed import plan
 from flatfed.errors import ConfigError
 from flatfed.plan import run_specs
 from flatfed.runs import identity
-from repository import ROOT
 
 PROTOCOL = "fedsmoo-cifar10"
 GRAPH = {"label": ["x"], "scheme": "dirichlet", "alpha": 0.7, "clients": 100, "participation": 1, "sampling": "all"}
@@ -69,36 +68,3 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(exp):
     one, other = (settings(exp, split, "centralised_sgd", "preview") for split in names[:2])
     (difference,) = identity.deciding_differences(other.changed(split=names[0]), one)
     assert difference.startswith("partition.images_of is null, here ")
-
-
-@pytest.fixture
-def with_folder(tmp_path, monkeypatch):
-    """A function that loads the configuration with a folder of an algorithm; its other files are ignored."""
-    monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
-    (tmp_path / "_helpers.py").write_text("def (:")
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package/__init__.py").write_text("def (:")
-
-    def load(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
-        request = {"scale": "preview", "tables": [], "figures": [], "algorithm_folders": [str(tmp_path)]}
-        return plan.load(ROOT, request)
-
-    return load
-
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("fedodd", "def (:", ["fedodd.py", "cannot be imported", "SyntaxError"]),
-        ("fedodd", "x = 1", ["fedodd.py", "defines no subclass", "'fedodd'", "underscore"]),
-        ("perceptron", "def build(shape, classes): ...", ["perceptron.py", "of a model", "`model_folders`"]),
-        ("fedavg", "", ["fedavg.py", "flatfed.algorithms has 'fedavg' already"]),
-        ("fedsіgn", "", ["algorithm_folders", "'fedsіgn'", "letters, digits"]),
-    ],
-)
-def test_a_wrong_file_of_an_outside_folder_is_named(with_folder, name, text, words):
-    with pytest.raises(ConfigError) as caught:
-        with_folder(name, text)
-    assert [word for word in words if word not in str(caught.value)] == []

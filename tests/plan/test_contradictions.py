@@ -23,9 +23,9 @@ TABLES = {name: table.lines for name, table in reference.read_all(ROOT).items()}
 SETTING = ("dataset", "partition", "partition_param", "clients", "participation", "algorithm")
 NUMBER = ("metric", "unit", "variant", "target")
 
-#: Errata whose two sides are read off a paper or estimated. Their findings, which nobody improves, have this digest.
-READ = {"A3", "A4", "A5", "A6", "A16", "C1", "C4", "C5", "C6", "C8", "C13", "D2"}
-DIGEST = "8a0a5a0cb710c34105e53a861eed9b13e6bd5e38c7afb2f1df8696684c9d565b"
+#: Errata with a side that is read off a paper or estimated, and two agreements. Their findings have this digest.
+READ = {"A3", "A4", "A5", "A6", "A16", "B13", "C1", "C4", "C5", "C6", "C8", "C12", "C13", "D2"}
+DIGEST = "7d9c87a571c5b09e685f63c1961caacd890b76164b39a35538c6123d8bd04f9b"
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +98,6 @@ def means(table, *sources):
         yield near(fmean(values), line), where(line), line.value, f"{fmean(values):.4f} (of {len(values)})"
 
 
-def gains(table, **bases):
-    for line in rows(table, metric="mean_test_accuracy_gain"):
-        pair = (line.algorithm, bases[line.algorithm])
-        mean, base = (number(table, metric="mean_test_accuracy", dataset=line.dataset, algorithm=name) for name in pair)
-        yield near(mean - base, line), where(line), line.value, f"{mean - base:.2f}"
-
-
 def costs(table):
     same = {"metric": "rounds_to_target", "unit": "rounds"}
     for line in filter(lambda line: line.value, rows(table, metric="communication_cost")):
@@ -120,13 +113,6 @@ def ratios(table):
         pair = (line.variant.removeprefix("speedup_vs_"), line.algorithm)
         base, mine = (number(table, algorithm=name, **same) for name in pair)
         yield rounded(base / mine, line), where(line, "metric"), line.value, f"{base / mine:.4f}"
-
-
-def products(table):
-    for line in filter(lambda line: line.value, rows(table, metric="total_seconds", unit="s")):
-        seconds = number(table, metric="seconds_per_round", unit="s", algorithm=line.algorithm)
-        total = seconds * number(table, metric="rounds_to_target", unit="rounds", algorithm=line.algorithm)
-        yield rounded(total, line), where(line), line.value, f"{total:.2f}"
 
 
 def differences(table):
@@ -146,11 +132,9 @@ CHECKS = {
     "B3": targets(["fedsmoo2023_T6"], reached=True, finals="fedsmoo2023_T1"),
     "B4": ratios("fedsmoo2023_T7"),
     "B12": two_tables("fedsmoo2023_T3", "fedsmoo2023_T6", unit="rounds"),
-    "B13": products("fedsmoo2023_T7"),
     "C2": means("fedlesam2024_T4", "fedlesam2024_T2", "fedlesam2024_T3"),
     "C3": two_tables("fedlesam2024_T5", "fedsmoo2023_T6", unit="rounds"),
     "C11": two_tables("fedlesam2024_T2", "fedsmoo2023_T1"),
-    "C12": gains("fedlesam2024_T4", fedlesam="fedavg", fedlesam_s="scaffold", fedlesam_d="feddyn"),
     "D1": differences("dfedsam2023_T1"),
 }
 

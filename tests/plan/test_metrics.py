@@ -175,23 +175,10 @@ def test_every_metric_can_be_printed():
     assert {unit_of(name, relative) for name in METRICS for relative in (None, *RELATIVES)} <= stored
 
 
-@pytest.mark.parametrize(
-    ("value", "spread", "unit", "text"),
-    [
-        (0.7952, 0.0013, "percent", "79.52 ± 0.13"),
-        (0.4, 0.01, "minutes", "0.0067 ± 0.0002"),
-        (123456.0, None, "GB_params", "0.00012"),
-        (0.0, None, "s", "0.00"),
-        (0.00004, 0.00002, "percent", "0.00 ± 0.00"),
-        (None, None, "percent", ""),
-    ],
-)
-def test_numbers_are_written_in_printed_units(value, spread, unit, text):
-    assert written(value, spread, unit) == text
-
-
 def test_decimals_of_the_paper_and_signs():
-    """A number without decimals of its own takes the paper's; a printed zero has no minus."""
+    """A number without decimals of its own takes the paper's; a printed zero has no minus; small numbers two digits."""
+    assert written(123456.0, None, "GB_params") == "0.00012" and written(0.4, 0.01, "minutes") == "0.0067 ± 0.0002"
+    assert written(0.00004, 0.00002, "percent") == "0.00 ± 0.00" and written(None, None, "percent") == ""
     assert written(0.99995, None, "number", 5) == "0.99995" and written(0.99995, None, "number") == "1"
     assert signed(-0.25, "number", 2) == "−0.25" and written(0.5, None, "percent", 0) == "50.00"
     assert signed(-0.00004, "percent") == "+0.00" and signed(-0.0123, "pp") == "−1.23"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
 from pathlib import Path
@@ -22,6 +21,8 @@ PAPERS = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
 
 #: SHA-256 of the printed numbers, which nobody improves: of the papers, and of others (studies/sources.yaml).
 PRINTED = "c08f1ca9d400cadde37d60a62e9b230c739c8005badd13621bdd33e7be07d24d"
+
+LINE = (ROOT / "config/reference/fedsmoo2023_T1.csv").read_text().splitlines()[1]
 
 #: Tables that are one of the four papers' own, not another view of one.
 OWN = [name for name, table in EXP.tables.items() if table.document.reference == name and name.startswith(PAPERS)]
@@ -51,18 +52,12 @@ def changed(tmp_path):
     return change
 
 
-def test_a_reference_file_with_a_cell_twice_is_refused(changed):
-    line = next(csv.reader([(ROOT / "config/reference/fedwmsam2025_T1.csv").read_text().splitlines()[1]]))
-    root = changed("fedwmsam2025_T1", "\n", "\n" + ",".join(line) + "\n")
-    with pytest.raises(ConfigError, match=r"fedwmsam2025_T1.csv: line 3: this number is given twice"):
-        reference.read_all(root)
-
-
 @pytest.mark.parametrize(
     ("table", "old", "new", "message"),
     [
         ("fedsmoo2023_T1", "79.52,0.13", "7952,0.13", "line 2: value: '7952' is not allowed; expected 0 to 100"),
         ("fedsmoo2023_T1", "79.52,0.13", "79.52,-0.13", "line 2: std: '-0.13' is not allowed; expected 0 to inf"),
+        ("fedsmoo2023_T1", LINE, f"{LINE}\n{LINE}", "line 3: this number is given twice"),
         ("fedsmoo2023_T6", "68,259", "68,0", "line 2: value: '0' is not allowed; expected 1 to inf"),
         ("fedsmoo2023_T7", "13.33", "-13.33", "line 2: value: '-13.33' is not allowed; expected 0 to inf"),
         ("fedlesam2024_T4", ",0.87,", ",-0.87,", None),
@@ -111,12 +106,9 @@ def test_every_printed_number_is_looked_up_by_one_cell(table):
     ("table", "column", "row", "value"),
     [
         ("fedsmoo2023_T1", "cifar10-path3-100", "fedavg", 74.08),
-        ("fedsmoo2023_T6", "cifar10-dir0.1-100.rounds_to_target-t1", "fedavg", 259),
         ("fedsmoo2023_T6", "cifar10-dir0.1-100.rounds_to_target-t2", "fedavg", None),
-        ("fedsmoo2023_T3", "path3-100.communication_cost_ratio-t2", "fedsmoo", 0.53),
         ("fedsmoo2023_T5", "proxy_type.grid3", "learning_rate_decay", 0.99995),
         ("fedsmoo2023_T7", "path3-100.seconds_per_round_speedup", "fedavg", 1.76),
-        ("fedlesam2024_T8", "dir0.6-100", "fedlesam", 20.99),
         ("dfedsam2023_T1", "cifar100-iid-100-norep.generalization_error", "dfedavg", 632.91),
         ("dfedsam2023_T2", "dir0.6-100-norep-full", "dfedsam_mgs", 88.20),
     ],
