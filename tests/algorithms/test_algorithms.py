@@ -47,7 +47,7 @@ def test_a_slip_is_refused_with_file_and_hook(outside, slip):
     ("text", "words"),
     [
         ("def (:", "this algorithm cannot be imported: SyntaxError"),
-        ("x = 1", "defines no subclass of Algorithm named like 'fedbad'"),
+        ("x = 1", "defines no subclass of flatfed.algorithms.Algorithm called 'fedbad'"),
         ("def build(shape, classes): ...", "`model_folders`"),
     ],
 )

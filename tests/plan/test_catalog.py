@@ -156,13 +156,3 @@ def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_
         assert not left_out & loaded.all_at(scale).tables.keys()
     targets = requested.files(loaded)
     assert PAPER in targets and PAPER.replace("paper", "preview") not in targets
-
-
-def test_a_protocol_with_a_preview_has_one():
-    preview = {"dataset": "digits", "clients_times": 1, "participation_times": 1, "rounds": 2}
-    preview["model"] = {"name": "cnn_tiny"}
-    loaded = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
-    assert loaded.left_out(loaded.scale, loaded.requested) == []
-    assert len(made.first_numbers(loaded, "preview", "photos")) == 4
-    title = at_scale.table(loaded, "preview", "photos").title
-    assert title.startswith("Preview scale, digits, 2 rounds (title and headings as at paper scale): Four algorithms")
