@@ -117,6 +117,13 @@ def test_seconds_of_two_machines_are_not_compared(timed):
             cells.summarise(made.cell_numbers(**numbers))
 
 
+def test_another_file_in_place_of_a_timing_is_refused(timed):
+    for other, words in (({"format": 2}, "format: unknown"), ({"seconds_per_round": 0}, "seconds_per_round: 0 is not")):
+        write_sealed(TIMING, {**timed(), **other})
+        with pytest.raises(DataError, match=f"{words} .*snakemake --cores 1 -R {TIMING}"):
+            seconds()
+
+
 def test_checkpoints_change_no_seconds_and_the_executor_does(timed):
     timed({**RUN, "checkpoint_every": 7})
     assert seconds().reading.timing["seconds_per_round"] == 2.5

@@ -282,7 +282,7 @@ RUNS = {
     "classes of the split": (("preview", "fedsmoo-cifar10", "path30-100", "fedsmoo"), "path30-100.classes_per_client: 30", "at most 10"),
     "split of another parameter": (("paper", "fedsmoo-cifar10", "dir0.7-100", "fedavg"), "unknown split 'dir0.7-100'; did you mean 'dir0.6-100'"),
     "split of other clients": (("paper", "fedsmoo-cifar10", "dir0.1-150", "fedavg"), "unknown split 'dir0.1-150'; did you mean 'dir0.1-200'"),
-    "algorithm of one's own": (("paper", "fedsmoo-cifar10", "dir0.6-100", "fedmedian"), "unknown algorithm 'fedmedian'", "src/flatfed/algorithms, and your folders in `algorithm_f"),
+    "algorithm of one's own": (("paper", "fedsmoo-cifar10", "dir0.6-100", "fedmedian"), "unknown algorithm 'fedmedian'", "src/flatfed/algorithms, and your folders in `"),
     "algorithm like none": (("paper", "fedsmoo-cifar10", "dir0.6-100", "xyz"), "unknown algorithm 'xyz'; nearest: ", "; all "),
 }
 

@@ -83,6 +83,15 @@ def test_a_folder_without_images_is_refused():
     assert "own/photos.yaml: datasets.photos" in message and "train/b holds no image" in message
 
 
+def test_archives_of_the_same_size_and_time_differ_by_their_ends():
+    listings = [data_sources.listing(Source(**ARCHIVE))]  # the file does not exist
+    for value in (0, 1):
+        np.savez("data.npz", train_images=np.full((4, 2, 2), value, dtype=np.uint8))
+        os.utime("data.npz", (1000, 1000))
+        listings.append(data_sources.listing(Source(**ARCHIVE)))
+    assert listings[0] is None and len(set(listings)) == 3
+
+
 @pytest.mark.parametrize("source", [ARCHIVE, PHOTOS], ids=["npz", "imagefolder"])
 def test_contents_decide_whether_data_changed(here, monkeypatch, source):
     """A file whose size or time changed is hashed again, the others are not."""

@@ -117,7 +117,9 @@ def test_marks_need_a_lead_that_the_seeds_bear_out():
     twice = {"a": of(ten), "b": of(ten - 0.01), "d": of(ten - 0.1)}
     assert claims.marks([twice, twice, {}]) == [{"a": "best", "b": "second"}] * 2 + [{}]
     noisy = of(ten - 0.001 * np.array([9, -8] * 5), 0.5)
-    assert claims.marks([{**twice, "noisy": noisy}]) == [{}], "ahead of the next row clearly, of a noisy one not"
+    far = of(ten - 0.05 - 0.3 * np.array([1, -1] * 5))
+    for row in (noisy, far):
+        assert claims.marks([{**twice, "noisy": row}])[0].get("a") is None, "ahead of b clearly, of a noisy row not"
 
 
 def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
