@@ -87,6 +87,7 @@ FILES = {
     "another kind's key": (F5, "seed: 1", "seed: 1\nsmooth: {preview: 3, paper: 3}", [F5, "smooth: ", "this kind of figure does not have it"]),
     "figure without a probe": ("figures/fedlesam2024_F2.yaml", "~probe", "", ["panels[0]", "needs a probe", "fedsmoo-cifar10"]),
     "figure's label": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{roh:g}", ["panels[2]", "label", "did you mean 'rho'?"]),
+    "figure's variant": ("figures/fedsmoo2023_F4.yaml", "variant: beta100", "variant: beta10", ["panels[2]", "did you mean 'fedsmoo~beta100'?"]),
     "base missing": ("tables/fedsmoo2023_T3.yaml", ", base: fedavg", "", ["columns[0]", "'base' is missing"]),
     "unit of another metric": ("tables/fedsmoo2023_T3.yaml", "unit: V", "unit: percent", ["columns[0]", "'percent' is not one of communication_cost", "V"]),
     "reference without a column": ("reference/fedsmoo2023_T1.csv", ",variant,", ",variation,", ["fedsmoo2023_T1.csv", "column 'variant' is missing; is it named 'variation'?"]),
@@ -108,6 +109,7 @@ FILES = {
     # Of every kind of mistake in every kind of file: types, keys, ranges, anchors, names that are none, and no YAML at all.
     "split of another type": ("splits.yaml", "alpha: 0.6,", 'replacement: "yes", alpha: 0.6,', ["splits.yaml: dir0.6-100.replacement", '"yes"']),
     "row of another type": (T1, "[fedavg,", "[{is: fedavg},", [T1, "rows[0]"]),
+    "a key in capitals": (F7, "kind:", "Kind:", [F7, "'Kind'", "did you mean 'kind'?"]),
     "an anchor in itself": (T1, "rows: [", "rows: &own [*own, ", [T1, "nested deeper"]),
     "a row that only looks right": (T1, "[fedavg,", "[f\u0435davg,", [T1, "rows[0]", "did you mean 'fedavg'?"]),
     "a split with an invisible letter": (T1, "[dir0.6-100,", '["dir0.6-100\\u200b",', [T1, "200b"]),

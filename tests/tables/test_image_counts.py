@@ -85,6 +85,9 @@ def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
     for exp in (part, loaded(ARCHIVE)):
         assert line(exp, "paper") == "CIFAR-10 (620 of 60,000 images of 32x32)", "of those that were fetched"
     assert line(part, "preview") == "digits (1,797 images of 8x8)"
+    Path(part.paths.manifest("cifar10")).write_text("{}")
+    with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a dataset"):
+        line(part, "paper")
 
 
 
