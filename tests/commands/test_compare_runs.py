@@ -78,9 +78,7 @@ def test_differences_of_pairs_and_their_interval(capsys, monkeypatch):
     assert {"rounds to 70 %|FedAvg|1|20|11|16|−5", "rounds to 85 %|FedAvg|4|4|>4|>20"} <= grid
     assert "results/preview/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed4 has done 4 of 20 rounds." in grid
     assert output.err == "no run of fedsam to compare with\n"
-    widths = {colour: float(width) for colour, width in re.findall(r"line (\S+) .*width (\S+):", shown["text"])}
-    assert len(widths) == 2 and max(widths, key=widths.get) == "#a3195b", "FedSMOO's colour"
-    assert "x 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20;" in shown["text"] and "(n = 3)" in shown["text"]
+    assert re.search(r"line #a3195b .*width 3", shown["text"]) and "(n = 3)" in shown["text"], "FedSMOO's colour"
 
 
 def test_the_published_rows_have_the_numbers_of_readme(capsys):

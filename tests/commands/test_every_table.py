@@ -72,13 +72,6 @@ def test_damaged_files_do_not_stop_the_commands(experiment, call, table):
     assert status == (2 if damaged or analyses else 0) and err.count("run.json: not the record of a run") == damaged
 
 
-@pytest.mark.parametrize("command", ["status", "plan", "verify"])
-def test_a_file_in_place_of_results(call, command):
-    Path("results").write_text("text")
-    status, _, err = call(command, TABLES[0])
-    assert status in (0, 2) and "Traceback" not in err
-
-
 def put(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     if content is None:

@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from flatfed.runs import source_code
@@ -71,18 +72,14 @@ def rerun(call):
 def test_the_first_rounds_are_those_of_the_whole_run(rerun, name, changes):
     """Rates that fall, DisPFL's annealing over all rounds, epochs that go on from round to round, evaluations."""
     whole = train(name, **changes)
-    assert [line["round"] for line in whole] == ["2", "4", "6"]
     for rounds, first in ((3, whole[:1]), (4, whole[:2])):
         status, out, _ = rerun("--rounds", rounds)
         assert status == 0 and lines("again/metrics.so-far.csv") == first, "round 3 has no line in the whole run"
         assert f"again/metrics.so-far.csv: all {len(first)} lines are those of {METRICS}, digit for digit" in out
-        assert "compared: round, learning_rate, train_loss, " in out and "not compared: seconds" in out
         files = {"partition.npz", ".checkpoint", "metrics.so-far.csv", "run.so-far.json"}
         assert {path.name for path in Path("again").iterdir()} == files, "no record of a finished run"
-    status, out, _ = rerun("--rounds", "3", run="again", out="third")
-    assert status == 0 and "all 1 lines are those of again/metrics.so-far.csv" in out
-    status, _, err = rerun("--rounds", "3", run="again", out="again")
-    assert status == 2 and "--out again: contains a run" in err, "also if the run is unfinished"
+    assert rerun("--rounds", "3", run="again", out="again")[0] == 2, "contains a run, though unfinished"
+    assert rerun("--rounds", "3", run="again", out="third")[0] == 0
     status, _, err = rerun()
     assert status == 0 and "from round 4 of its checkpoint" in err and lines("again/metrics.csv") == whole
     assert Path("run/model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
@@ -91,30 +88,26 @@ def test_the_first_rounds_are_those_of_the_whole_run(rerun, name, changes):
     assert probes[0] == probes[1]
 
 
-@pytest.mark.parametrize("out", ["run", "elsewhere/../run", "link", "elsewhere/up/run", "ABSOLUTE", "other"])
-def test_a_folder_with_a_run_is_not_written_to(rerun, out):
+def test_a_folder_with_a_run_is_not_written_to(rerun):
     """The folder of the run itself, however it is named, or of another run."""
     shutil.copytree("run", "other")
-    Path("elsewhere").mkdir()
     Path("link").symlink_to("run")
-    Path("elsewhere/up").symlink_to("..")
-    out = str(Path("run").absolute()) if out == "ABSOLUTE" else out
     before = contents(".")
-    status, _, err = rerun("--rounds", "2", out=out)
-    assert status == 2 and f"flatfed rerun: --out {out}: contains a run; choose another folder" in err
-    assert contents(".") == before
+    for out in ("run", "other/../run", "link", str(Path("run").absolute()), "other"):
+        status, _, err = rerun("--rounds", "2", out=out)
+        assert status == 2 and f"flatfed rerun: --out {out}: contains a run; choose another folder" in err
+        assert contents(".") == before
+
+
+def replace(text, **about):
+    """Replace the metrics and change the record, with a valid seal."""
+    METRICS.write_text(text)
+    recorded("run", lambda record: record.update(about))
 
 
 def shortened(rounds_done=6):
-    """Remove the last line of the metrics, with a valid seal."""
-    replace("".join(METRICS.read_text().splitlines(keepends=True)[:-1]))
-    recorded("run", lambda record: record.update(rounds_done=rounds_done))
-
-
-def replace(text):
-    """Replace the metrics, with a valid seal."""
-    METRICS.write_text(text)
-    recorded("run")
+    """Remove the last line of the metrics."""
+    replace("".join(METRICS.read_text().splitlines(keepends=True)[:-1]), rounds_done=rounds_done)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +116,9 @@ def replace(text):
         (None, 7, f"{METRICS}: ends with round 6 of 6: no more rounds to compare with"),
         (None, 1, "none of the first 1 rounds was evaluated"),
         (shortened, 4, f"{METRICS}: ends with round 4, but run.json says rounds_done 6"),
-        (lambda: shortened(4), 5, "ends with round 4 of 6: no more rounds to compare with; --rounds 4 compares"),
         (lambda: shortened(4), None, "ends with round 4 of 6: no more rounds to compare with; --rounds 4 compares"),
         (METRICS.unlink, None, f"{METRICS}: cannot be read (No such file or directory)"),
-        *(
-            (lambda text=text: replace(text), None, f"flatfed rerun: {METRICS}: ")
-            for text in ("", "round\n", "a,b\n1,2\n", "\0\0\n", "round,test_loss\n2,0.1\n4\n", "round\nx\n")
-        ),
+        (lambda: replace("round,test_loss\n2,0.1\n4\n"), None, f"flatfed rerun: {METRICS}: "),
     ],
 )
 def test_metrics_that_cannot_be_compared_are_refused(rerun, change, rounds, words):
@@ -139,37 +128,25 @@ def test_metrics_that_cannot_be_compared_are_refused(rerun, change, rounds, word
     assert status == 2 and words in err and not Path("again").exists()
 
 
-def table():
-    """Return the fields of the header and of each line of the metrics."""
-    return [line.split(",") for line in METRICS.read_text().splitlines()]
-
-
-def replace_by(rows):
-    replace("\n".join(map(",".join, rows)) + "\n")
-
-
 def test_a_digit_in_any_column_is_a_difference(rerun):
-    """Also of an unfinished run, as far as it goes."""
+    """Also of an unfinished run, as far as it goes. Columns of later versions are named, missing ones differ."""
     shortened(4)
-    head, *rows = table()
+    table = pd.read_csv(METRICS, dtype=str)
     for column in ("train_loss", "consistency", "client_train_accuracy"):
-        at = head.index(column)
-        replace_by([head, rows[0], [*rows[1][:at], str(float(rows[1][at]) + 1e-7), *rows[1][at + 1 :]]])
+        other = table.copy()
+        other.loc[1, column] = str(float(other.loc[1, column]) + 1e-7)
+        replace(other.to_csv(index=False))
         assert rerun("--rounds", "3")[0] == 0, "the first line is the same"
         status, out, _ = rerun("--rounds", "4")
         assert status == 1 and f"differs from {METRICS} from round 4 on" in out
         assert f"differences in this round: {column};" in out
-
-
-def test_columns_of_later_versions_are_named_and_missing_ones_differ(rerun):
-    head, *rows = table()
-    absent = head.index("consistency")
-    replace_by([fields[:absent] + fields[absent + 1 :] for fields in (head, *rows)])
-    status, out, _ = rerun("--rounds", "4")
-    assert status == 0 and "not compared: seconds, consistency" in out
-    replace_by([[*head, "median"], *([*fields, "0.5"] for fields in rows)])
-    status, out, _ = rerun("--rounds", "4")
-    assert status == 1 and "differences in this round: median" in out
+    for other, expected, words in (
+        (table.drop(columns="consistency"), 0, "not compared: seconds, consistency"),
+        (table.assign(median="0.5"), 1, "differences in this round: median"),
+    ):
+        replace(other.to_csv(index=False))
+        status, out, _ = rerun("--rounds", "4")
+        assert status == expected and words in out
 
 
 def test_a_run_that_diverged_is_compared_as_far_as_it_got(rerun):

@@ -10,12 +10,10 @@ import pytest
 
 import made
 from flatfed.engine.job import train as engine
-from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
 from flatfed.files import write_sealed
 from flatfed.plan import run_specs
 from flatfed.runs import record as records
-from flatfed.runs.run_config import SamplingSettings
 from flatfed.tables import cells
 from flatfed.tables.readings import RunReading, read_source
 from shipped import EXP
@@ -87,14 +85,9 @@ def test_the_seconds_of_the_short_run(timed, short):
     assert (timing["evaluation_seconds_per_round"], timing["seconds_per_round"]) == (0.5, 2.5)
     assert timing["description"] == RUN, "the run that the seconds are of"
     assert timing["clients"] == 6 and timing["evaluated"] == {"every": 1, "sets": ["test", "train"]}
-    assert RUN["sampling"]["scheme"] == "bernoulli" and RUN["evaluation"]["sets"] == ["test"]
-    assert (short["evaluation"]["every"], short["evaluation"]["sets"]) == (1, ["test", "train"])
-    assert short["sampling"] == {**RUN["sampling"], "scheme": "fixed"}
-    drawn = active_clients(SamplingSettings(**short["sampling"]), RUN["partition"]["clients"], 1, 0)
-    assert len(drawn) == round(RUN["sampling"]["fraction"] * RUN["partition"]["clients"])
-    reading = seconds()
-    assert reading.reading.timing == {"seconds_per_round": 2.5, "training_seconds_per_round": 2.0}
-    assert (reading.timing.machine, reading.timing.executor) == ("cpu (a CPU, 1 threads)", "stacked")
+    assert short["evaluation"].items() >= timing["evaluated"].items()
+    assert short["sampling"] == {**RUN["sampling"], "scheme": "fixed"} != RUN["sampling"]
+    assert seconds().reading.timing == {"seconds_per_round": 2.5, "training_seconds_per_round": 2.0}
     assert timed(RUN, "--rounds", "2", "--warm-up", "2")["training_seconds"] == [2.0, 3.0]
     assert short["rounds"] == 4 and short["checkpoint_every"] > 4 and "probe" not in short
 
@@ -108,38 +101,27 @@ def test_a_busy_machine_is_noted_in_the_file_and_in_the_cells(timed, monkeypatch
     assert seconds().warning == (f"{TIMING}: {warning}" if busy else "")
 
 
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
+def test_seconds_of_two_machines_are_not_compared(timed):
+    base = {"relative": "speedup", "base": "fedsam", "base_timing": "base.json", "base_timed": RUN}
+    numbers = {**ROW, "unit": "x", "timing": str(TIMING), "timed": RUN, **base}
+    write_sealed("base.json", timing := timed())
+    cell = cells.summarise(made.cell_numbers(**numbers))
+    assert (cell.value, cell.timed) == (1.0, ["cpu (a CPU, 1 threads), stacked executor"])
+    for other, words in (
         ({"host": {**HOST, "processor": "another CPU"}}, "seconds of cpu (a CPU, 1 threads) and of cpu (another CPU, "),
         ({"threads": 2}, "and of cpu (a CPU, 2 threads) do not compare; time both"),
         ({"device": "cuda", "host": {**HOST, "gpu": "a GPU"}}, "and of cuda (a GPU) do not compare"),
-    ],
-    ids=["CPU", "threads", "device"],
-)
-def test_seconds_of_two_machines_are_not_compared(timed, other, words):
-    base = {"relative": "speedup", "base": "fedsam", "base_timing": "base.json", "base_timed": RUN}
-    numbers = {**ROW, "unit": "x", "timing": str(TIMING), "timed": RUN, **base}
-    write_sealed("base.json", timed())
-    cell = cells.summarise(made.cell_numbers(**numbers))
-    assert (cell.value, cell.timed) == (1.0, ["cpu (a CPU, 1 threads), stacked executor"])
-    write_sealed("base.json", {**timed(), **other})
-    with pytest.raises(DataError, match=re.escape(words)):
-        cells.summarise(made.cell_numbers(**numbers))
+    ):
+        write_sealed("base.json", {**timing, **other})
+        with pytest.raises(DataError, match=re.escape(words)):
+            cells.summarise(made.cell_numbers(**numbers))
 
 
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
-        ({"format": 2}, "format: unknown value 2; known: 4"),
-        ({"host": None}, "host: null is nothing (null); expected a mapping"),
-        ({"seconds_per_round": 0}, "seconds_per_round: 0 is not allowed; expected greater than 0"),
-    ],
-)
-def test_another_file_in_place_of_a_timing_is_refused(timed, other, words):
-    write_sealed(TIMING, {**timed(), **other})
-    with pytest.raises(DataError, match=f"{re.escape(words)}.*snakemake --cores 1 -R {TIMING}"):
-        seconds()
+def test_another_file_in_place_of_a_timing_is_refused(timed):
+    for other, words in (({"format": 2}, "format: unknown"), ({"seconds_per_round": 0}, "seconds_per_round: 0 is not")):
+        write_sealed(TIMING, {**timed(), **other})
+        with pytest.raises(DataError, match=f"{words} .*snakemake --cores 1 -R {TIMING}"):
+            seconds()
 
 
 def test_checkpoints_change_no_seconds_and_the_executor_does(timed):

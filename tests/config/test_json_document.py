@@ -48,7 +48,6 @@ def test_valid_values_are_written_as_they_were_and_unknown_keys_and_defaults_lef
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": 3}, "name: 3"),
         ({"rounds": 0}, "rounds: 0 is not allowed"),
         ({"rounds": 2.0}, "rounds: 2.0 is a number; expected a whole number"),
         ({"rounds": True}, "rounds: true"),
@@ -57,7 +56,6 @@ def test_valid_values_are_written_as_they_were_and_unknown_keys_and_defaults_lef
         ({"clip": 10**400}, "clip: 1000"),
         ({"share": None}, "share: null"),
         ({"kind": "rign"}, "kind: unknown value 'rign'; did you mean 'ring'? known: grid, ring"),
-        ({"kind": ["ring"]}, "kind: unknown value ['ring']"),
         ({"runs": "x"}, 'runs: "x" is a text; expected a list'),
         ({"runs": ["x", None]}, "runs[1]: null"),
         ({"columns": []}, "columns: []"),
@@ -76,7 +74,7 @@ def test_other_values_are_named(change, words):
     assert str(caught.value).startswith(f"x.json: {words}") and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [None, [], "x", 3])
-def test_a_file_that_is_no_mapping_is_refused(value):
-    with pytest.raises(DataError, match=r"^x\.json: .*; expected a mapping$"):
-        File.of_json(value, "x.json")
+def test_a_file_that_is_no_mapping_is_refused():
+    for value in (None, [], "x", 3):
+        with pytest.raises(DataError, match=r"^x\.json: .*; expected a mapping$"):
+            File.of_json(value, "x.json")

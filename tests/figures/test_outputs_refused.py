@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from functools import partial
@@ -69,10 +68,6 @@ hessian = partial(analysis, HESSIAN, small_results.hessians, (20.0, 200))
 surface = partial(analysis, SURFACE, small_results.surface, 2.0)
 
 
-def without_digests() -> None:
-    made.sealed(HESSIAN, {**json.loads(Path(HESSIAN).read_text()), "digests": None})
-
-
 def probes(changes, whole=True):
     """Change the probes of a run, or replace each, unless ``whole``."""
 
@@ -82,10 +77,6 @@ def probes(changes, whole=True):
     return recorded(PROBED, change)
 
 
-def slower(record) -> None:
-    record["description"]["learning_rate"] = 0.3
-
-
 MODEL = {"model": "f" * 64}
 OTHER_RUN = "is of another run: small/iid/fedavg/seed1 at paper scale, not small/iid/fedsam/seed1"
 OTHER_MODEL = r"was made with another model \(SHA-256 ffffffffffff, that of .*/seed1 is"
@@ -93,24 +84,19 @@ OTHER_MODEL = r"was made with another model \(SHA-256 ffffffffffff, that of .*/s
 
 #: Name -> figure, (file, its change), the message as a pattern.
 CASES = {
-    "no record": ("bars", write(f"{RUN}/run.json", "[]"), r"seed1/run\.json: not the record of a run"),
-    "edited lines": ("bars", write(f"{RUN}/metrics.csv", "round,test_accuracy\n1,0.1\n"), r"csv: is not the file that"),
     "no number": ("bars", metrics("6,0.81,", "6,high,"), r"metrics\.csv: line 7: test_accuracy: 'high' is not a"),
-    "another description": ("bars", recorded(RUN, slower), r"not the requested run: learning_rate is 0\.3, here 0\.1"),
     "another partition": ("bars", copied(PARTITION("iid", 2), PARTITION("iid", 1)), r"seed is 2, the run has 1"),
     "no partition": ("partition", write(PARTITION("dir0.6", 1), "no"), r"seed1\.npz: cannot be read as a part"),
     "no probes": ("curves_probes", probes({"round": 0}, whole=False), r"holds no probes with perturbation_drift"),
     "probes on other images": ("curves_probes", probes({"images_sha256": "b" * 64}), r"bbb\) than those of .*fedavg"),
     "Hessian of another run": ("eigenvalues", hessian(run="small/iid/fedavg/seed1"), rf"hessian\.json: {OTHER_RUN}"),
     "Hessian of another model": ("eigenvalues", hessian(digests=MODEL), rf"hessian\.json: {OTHER_MODEL}"),
-    "Hessian without digests": ("eigenvalues", (HESSIAN, without_digests), r"digests: null is nothing"),
     "surface of another run": ("surface", surface(name="small/iid/fedavg/seed1"), rf"surface\.npz: {OTHER_RUN}"),
     "surface of another model": ("surface", surface(digests=MODEL), rf"surface\.npz: {OTHER_MODEL}"),
     "surface on other images": ("surface", surface(images_sha256="e" * 64), r"losses on other images .* e{12}\), but"),
     "surface in another panel": ("surface_accuracy", surface(range=0.5), r"range of 0\.5, but .*FedAvg\) a range"),
     "surface on test images": ("surface", surface(set="test"), r"losses on test images, but .*they do not compare$"),
     "surface of another draw": ("surface", surface(seed=2), r"has directions of draw 2, but"),
-    "surface of another range": ("surface", surface(range=0.5), r"has a range of 0\.5, but"),
     "surface of another grid": ("surface", surface(grid=7), r"has 7 points along a direction, but"),
 }
 

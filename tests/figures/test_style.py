@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
-import typing
 
 import numpy as np
 import pandas as pd
@@ -13,10 +11,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.textpath import TextToPath
 
 from flatfed import algorithms
-from flatfed.config import figure as documents
 from flatfed.figures import draw_curves, palette
 from flatfed.figures import style as paper
-from flatfed.plan import figure_kinds
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -80,10 +76,3 @@ def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
         assert " ".join(lines).split() == text[:length].split()
         wide = [TextToPath().get_text_width_height_descent(line, paper.CAPTION, False)[0] / 72 for line in lines]
         assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)
-
-
-def test_what_the_configuration_can_ask_for_can_be_drawn():
-    """A kind is in the document, is drawn by a function of its own."""
-    kinds = set(figure_kinds.KINDS)
-    assert kinds == set(typing.get_args(documents.FigureDocument.model_fields["kind"].annotation))
-    assert all(callable(importlib.import_module(f"flatfed.figures.draw_{kind}").draw) for kind in kinds)

@@ -1,27 +1,26 @@
-"""Which algorithm trains on which split: topologies, centralised training, and algorithms from outside our tree."""
+"""Which algorithm trains on which split: topologies and centralised training."""
 
 from __future__ import annotations
 
 import pytest
 
 import made
-from flatfed import algorithms, plan
+from flatfed import plan
 from flatfed.errors import ConfigError
 from flatfed.plan import run_specs
 from flatfed.runs import identity
-from repository import ROOT
 
 PROTOCOL = "fedsmoo-cifar10"
 GRAPH = {"label": ["x"], "scheme": "dirichlet", "alpha": 0.7, "clients": 100, "participation": 1, "sampling": "all"}
-ONE = {"label": ["x"], "scheme": "central", "clients": 1, "participation": 1}
+ONE = {"label": ["x"], "scheme": "central", "clients": 1, "participation": 1, "steps_of": "dir0.1-100"}
 DOMAIN = {"label": ["x"], "scheme": "domain", "domain": "art", "clients_per_domain": 10, "participation": 1}
 
 SPLITS = {
     "clique10": {**GRAPH, "topology": "clique", "neighbours": 10},
     "clique30": {**GRAPH, "topology": "clique", "neighbours": 30},
     "ring_of_domains": {**DOMAIN, "sampling": "all", "topology": "ring"},
-    "one_of_100": {**ONE, "steps_of": "dir0.1-100"},
-    "one_with_images": {**ONE, "steps_of": "dir0.1-100", "images_of": "dir0.1-100"},
+    "one_of_100": ONE,
+    "one_with_images": {**ONE, "images_of": "dir0.1-100"},
 }
 
 
@@ -69,45 +68,3 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(exp):
     one, other = (settings(exp, split, "centralised_sgd", "preview") for split in names[:2])
     (difference,) = identity.deciding_differences(other.changed(split=names[0]), one)
     assert difference.startswith("partition.images_of is null, here ")
-
-
-@pytest.fixture
-def with_folder(tmp_path, monkeypatch):
-    """A function that loads the configuration with a folder of an algorithm; its other files are ignored."""
-    monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
-    (tmp_path / "_helpers.py").write_text("def (:")
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package/__init__.py").write_text("def (:")
-
-    def load(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
-        request = {"scale": "preview", "tables": [], "figures": [], "algorithm_folders": [str(tmp_path)]}
-        experiment = plan.load(ROOT, request)
-        experiment.check()
-        return experiment
-
-    return load
-
-
-def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(with_folder):
-    text = "from flatfed.algorithms.fedavg import FedAvg\n\n\nclass FedSign(FedAvg):\n    pass\n"
-    exp = with_folder("fedsign", text)
-    config = settings(exp, "dir0.6-100", "fedsign", "preview")
-    assert config.update.as_json() == {"name": "fedsign", "params": {"server_learning_rate": 1.0}}
-    assert exp.catalog.algorithms["fedsign"].label == "FedSign"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("fedodd", "def (:", ["fedodd.py", "cannot be imported", "SyntaxError"]),
-        ("fedodd", "x = 1", ["fedodd.py", "defines no subclass", "'fedodd'", "underscore"]),
-        ("perceptron", "def build(shape, classes): ...", ["perceptron.py", "of a model", "`model_folders`"]),
-        ("fedavg", "", ["fedavg.py", "flatfed.algorithms has 'fedavg' already"]),
-        ("fedsіgn", "", ["algorithm_folders", "'fedsіgn'", "letters, digits"]),
-    ],
-)
-def test_a_wrong_file_of_an_outside_folder_is_named(with_folder, name, text, words):
-    with pytest.raises(ConfigError) as caught:
-        with_folder(name, text)
-    assert [word for word in words if word not in str(caught.value)] == []

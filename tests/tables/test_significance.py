@@ -13,6 +13,7 @@ from scipy.stats import permutation_test
 from flatfed.tables import significance
 from power import power
 from repository import ROOT
+from samples import full
 
 
 def test_examples_in_the_docstrings():
@@ -50,18 +51,15 @@ def test_of_many_seeds_patterns_are_drawn_and_the_answer_is_the_same_every_time(
     assert significance.sign_flip([1.0] * 40) == 2.0**-significance.MOST, "what was found is among the patterns"
 
 
-def test_holm_by_hand():
+def test_holms_correction_and_the_least_number_of_seeds_by_hand():
     assert significance.holm([0.04, 0.01]) == [0.04, 0.02]
     assert significance.holm([0.2, 0.3, 0.01]) == pytest.approx([0.4, 0.4, 0.03])
-    assert significance.holm([]) == []
-
-
-def test_how_many_seeds_are_the_least():
     least = significance.least_seeds()
-    assert significance.sign_flip([1.0] * least) <= significance.LEVEL
-    assert significance.sign_flip([1.0] * (least - 1)) > significance.LEVEL
+    assert significance.sign_flip([1.0] * least) <= significance.LEVEL < significance.sign_flip([1.0] * (least - 1))
 
 
+
+@full
 def test_the_seeds_that_the_docs_name_are_enough_and_one_fewer_is_not():
     """The rows of the table in docs/running.md, as far as all patterns of signs are counted."""
     text = (ROOT / "docs/running.md").read_text(encoding="utf-8")
