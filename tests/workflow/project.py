@@ -115,9 +115,9 @@ class Project:
         """Call ``python -m flatfed`` of this copy."""
         return self.call(sys.executable, "-m", "flatfed", *arguments, env={"PYTHONPATH": str(self.root / "src")})
 
-    def by_hand(self, script, *folders):
-        """Run a shell script as after `. .venv/bin/activate`; its programs are also in ``folders``."""
-        path = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent, os.environ["PATH"])))
+    def by_hand(self, script):
+        """Run a shell script as after `. .venv/bin/activate`."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         done = self.call("bash", "-euc", script, env={"PATH": path, "PYTHONPATH": str(self.root / "src")})
         assert done.returncode == 0, f"{script}\n{done.text}"
         return done

@@ -28,14 +28,6 @@ def test_no_run_is_trained_on_it_and_what_is_done_stays(project):
     assert project.planned() == {}, "what was trained before on the same data is as good as ever"
 
 
-def test_data_that_cannot_be_read_end_before_the_first_training(project):
-    (project.root / "broken.npz").write_bytes(b"PK\x03\x04 not really an archive")
-    before = contents(project.root / DATA) | contents(project.root / RUNS)
-    text = project.refused("--config", "data={digits: {source: npz, path: broken.npz}}")
-    assert "broken.npz" in text and "Train " not in text
-    assert contents(project.root / DATA) | contents(project.root / RUNS) == before
-
-
 def own_archive(project):
     """Write images in the numbers of digits; return the archive and the arguments of a call that reads it."""
     # Snakemake compares the contents of small inputs itself.
