@@ -6,11 +6,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import forked
 import yaml
+from PIL import Image
 
+from own_files import TEXT
 from repository import ROOT as REPOSITORY
 
 TABLE = "fedsmoo2023_T1"
@@ -41,6 +44,30 @@ def clean():
     """Return an environment that knows nothing of flatfed."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
     return {**environment, "COLUMNS": "200"}
+
+
+def write_photos(root, table):
+    """Write photos below ``root`` and the file of docs/your-own-data.md, which declares them, to ``table``."""
+    for number, name in enumerate(("train/fox", "train/owl", "test/fox", "test/owl")):
+        folder = root / "photos" / name
+        folder.mkdir(parents=True)
+        for image in range(20):
+            Image.new("RGB", (9, 9), (number, image, 0)).save(folder / f"{image}.png")
+    table.parent.mkdir(exist_ok=True)
+    table.write_text(TEXT)
+
+
+def log_of(run):
+    """Return the log of the training of a run."""
+    return "logs/" + run.removeprefix("results/").replace("/runs/", "/train/") + ".log"
+
+
+def wait_for(condition, message, seconds=300):
+    """Wait until ``condition`` holds; fail with what ``message`` returns."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, message()
+        time.sleep(0.02)  # between two looks
 
 
 class Project:
@@ -88,9 +115,9 @@ class Project:
         """Call ``python -m flatfed`` of this copy."""
         return self.call(sys.executable, "-m", "flatfed", *arguments, env={"PYTHONPATH": str(self.root / "src")})
 
-    def by_hand(self, script, *folders):
-        """Run a shell script as after `. .venv/bin/activate`; its programs are also in ``folders``."""
-        path = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent, os.environ["PATH"])))
+    def by_hand(self, script):
+        """Run a shell script as after `. .venv/bin/activate`."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         done = self.call("bash", "-euc", script, env={"PATH": path, "PYTHONPATH": str(self.root / "src")})
         assert done.returncode == 0, f"{script}\n{done.text}"
         return done

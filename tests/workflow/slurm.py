@@ -11,12 +11,12 @@ import fcntl
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from project import wait_for
 
 MARK = "# Written by FlatFed's tests for a Slurm of one node."
 ETC = Path("/etc/slurm")
@@ -41,8 +41,6 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
@@ -68,7 +66,7 @@ GRES_CONF = "{mark}\nAutoDetect=off\nNodeName={node} Name=gpu File=/dev/null\n"
 
 def unavailable():
     """Return why no Slurm can be started here, None where one can."""
-    path = Slurm.environment()["PATH"]
+    path = environment()["PATH"]
     missing = [name for name in (*DAEMONS, *CLIENTS) if shutil.which(name, path=path) is None]
     if missing:
         return f"{', '.join(missing)}: not installed (Debian: slurmctld slurmd slurm-client munge)"
@@ -81,72 +79,14 @@ def unavailable():
 
 
 class Slurm:
-    """The daemons, started in ``folder``; the context ends them and removes the configuration."""
+    """Questions to the daemons of ``folder``."""
 
     def __init__(self, folder):
-        self.folder = Path(folder)
-        self.turn = None
-
-    def __enter__(self):
-        self.turn = open(TURN, "w")
-        fcntl.flock(self.turn, fcntl.LOCK_EX)
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        try:
-            self.stop()
-        finally:
-            self.turn.close()
-
-    def start(self):
-        node = socket.gethostname().partition(".")[0]
-        for name in ("state", "spool"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o755)
-        megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
-        values = {"mark": MARK, "node": node, "folder": self.folder, "ports": free_ports(2), "cores": os.cpu_count()}
-        ETC.mkdir(exist_ok=True)
-        (ETC / "slurm.conf").write_text(SLURM_CONF.format(**values, memory=int(megabytes * 0.85)))
-        (ETC / "gres.conf").write_text(GRES_CONF.format(**values))
-        key = self.folder / "munge.key"
-        key.write_bytes(os.urandom(128))
-        key.chmod(0o400)
-        places = {"key-file": key, "socket": "munge.socket", "pid-file": "munged.pid", "log-file": "munged.log"}
-        places["seed-file"] = "munge.seed"
-        command = ["munged", "--force", *(f"--{option}={self.folder / file}" for option, file in places.items())]
-        for words in (command, ["slurmctld"], ["slurmd"]):
-            subprocess.run(words, check=True, env=self.environment(), capture_output=True)
-        deadline = time.monotonic() + 60
-        while (state := self.ask("sinfo", "-h", "-N", "-p", "all", "-o", "%t")) not in ("idle", "mix", "alloc"):
-            assert time.monotonic() < deadline, f"the node is {state!r}: {(self.folder / 'slurmd.log').read_text()}"
-            if state.startswith(("down", "drain")):
-                self.ask("scontrol", "update", f"nodename={node}", "state=resume")
-            time.sleep(0.2)
-
-    def stop(self):
-        for name in reversed(DAEMONS):
-            file = self.folder / f"{name}.pid"
-            if file.exists() and file.read_text().strip():
-                process = int(file.read_text())
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGTERM)
-                    deadline = time.monotonic() + 20
-                    while time.monotonic() < deadline:
-                        os.kill(process, 0)
-                        time.sleep(0.1)
-        for name in ("slurm.conf", "gres.conf"):
-            file = ETC / name
-            if file.exists() and MARK in file.read_text():
-                file.unlink()
+        self.folder = folder
 
     def ask(self, *command):
         """Return what a Slurm command prints."""
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=self.environment())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment())
         return done.stdout.strip()
 
     def jobs(self):
@@ -154,18 +94,52 @@ class Slurm:
         lines = self.ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r").splitlines()
         return [tuple(line.split("|")) for line in lines]
 
-    def said(self):
-        """Return what Slurm knows of its jobs and what its daemons wrote, for a test that fails."""
-        logs = [(self.folder / f"{name}.log").read_text() for name in ("slurmctld", "slurmd")]
-        return "\n".join([self.ask("scontrol", "show", "jobs"), *logs])
+    def state(self):
+        """Return Slurm's jobs and what its daemons wrote, for a test that fails."""
+        return "\n".join([self.ask("scontrol", "show", "jobs"), (self.folder / "daemons.log").read_text()])
 
     def restarts(self, job):
         """Return how often Slurm has put a job into the queue again."""
         return int(re.search(r" Restarts=(\d+) ", self.ask("scontrol", "show", "job", job))[1])
 
-    @staticmethod
-    def environment():
-        return {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+
+def environment():
+    return {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+
+
+@contextlib.contextmanager
+def one_node(folder):
+    """Yield a :class:`Slurm` whose daemons run until the context ends; then there is no configuration either."""
+    with contextlib.ExitStack() as stack:
+        fcntl.flock(stack.enter_context(open(TURN, "w")), fcntl.LOCK_EX)
+        for name in ("state", "spool"):
+            (folder / name).mkdir()
+        folder.chmod(0o755)
+        memory = int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20 * 0.85)
+        values = {"mark": MARK, "node": socket.gethostname().partition(".")[0], "folder": folder, "memory": memory}
+        values |= {"ports": free_ports(2), "cores": os.cpu_count()}
+        ETC.mkdir(exist_ok=True)
+        for name, text in (("slurm.conf", SLURM_CONF), ("gres.conf", GRES_CONF)):
+            (ETC / name).write_text(text.format(**values))
+            stack.callback((ETC / name).unlink, missing_ok=True)
+        key, munge = folder / "munge.key", folder / "munge.socket"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        files = {"key-file": key, "socket": munge}
+        files |= {f"{kind}-file": folder / f"munge.{kind}" for kind in ("pid", "seed")}
+        slurm = Slurm(folder)
+        with (folder / "daemons.log").open("w") as log:
+            for words in (
+                ["munged", "--foreground", "--force", *(f"--{option}={file}" for option, file in files.items())],
+                ["slurmctld", "-D"],
+                ["slurmd", "-D"],
+            ):
+                daemon = subprocess.Popen(words, env=environment(), stdout=log, stderr=log)
+                stack.callback(daemon.wait, 20)
+                stack.callback(daemon.terminate)
+                wait_for(munge.exists, slurm.state)
+        wait_for(lambda: slurm.ask("sinfo", "-h", "-N", "-p", "all", "-o", "%t") == "idle", slurm.state, 60)
+        yield slurm
 
 
 def free_ports(count):

@@ -1,13 +1,11 @@
 """A data set that was altered after it was fetched stops what would train on it; made again, everything goes on."""
 
 import os
-import re
 import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
-from project import REPOSITORY, RUNS, SPLIT, Project, contents
+from project import RUNS, SPLIT, Project, contents, write_photos
 
 from samples import sampled
 
@@ -30,14 +28,6 @@ def test_no_run_is_trained_on_it_and_what_is_done_stays(project):
     assert project.planned() == {}, "what was trained before on the same data is as good as ever"
 
 
-def test_data_that_cannot_be_read_end_before_the_first_training(project):
-    (project.root / "broken.npz").write_bytes(b"PK\x03\x04 not really an archive")
-    before = contents(project.root / DATA) | contents(project.root / RUNS)
-    text = project.refused("--config", "data={digits: {source: npz, path: broken.npz}}")
-    assert "broken.npz" in text and "Train " not in text
-    assert contents(project.root / DATA) | contents(project.root / RUNS) == before
-
-
 def own_archive(project):
     """Write images in the numbers of digits; return the archive and the arguments of a call that reads it."""
     # Snakemake compares the contents of small inputs itself.
@@ -52,14 +42,8 @@ def own_archive(project):
 
 
 def own_photos(project):
-    """Write the photos of docs/your-own-data.md; return one of them and the arguments of a call that reads it."""
-    for number, name in enumerate(("train/fox", "train/owl", "test/fox", "test/owl")):
-        folder = project.root / "photos" / name
-        folder.mkdir(parents=True)
-        for image in range(20):
-            Image.new("RGB", (9, 9), (number, image, 0)).save(folder / f"{image}.png")
-    text = (REPOSITORY / "docs/your-own-data.md").read_text()
-    (project.root / "config/tables/photos.yaml").write_text(re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1])
+    """Write photos and their file of tables; return a photo and the arguments of a call that reads it."""
+    write_photos(project.root, project.root / "config/tables/photos.yaml")
     return project.root / "photos/train/owl/3.png", ["results/paper/partitions/photos/skewed/seed1.npz"]
 
 

@@ -11,21 +11,8 @@ from project import RUNS, TABLE, Project
 
 from samples import sampled
 
-CONFIG = "config/config.yaml"
-WRONG = "config/tables/wrong.yaml"
-WRONG_TABLE = b"title: Wrong\nrows: [fedsmo]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n"
 CELLS = f"results/preview/cells/{TABLE}"
 
-#: In a file: path, content, the beginning of the message after the path.
-IN_FILES = {
-    "table": (WRONG, WRONG_TABLE, "rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?"),
-    "tab": (CONFIG, b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
-    "empty": (CONFIG, b"", "null is nothing (null); expected a mapping"),
-    "anchor": (CONFIG, b"scale: *none\n", "not YAML: found undefined alias"),
-    "nesting": (CONFIG, b"scale: " + 9999 * b"[", "not YAML: "),
-    "latin-1": (CONFIG, b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9"),
-    "tag": (CONFIG, b"scale: !!python/name:os.system\n", "not YAML: could not determine"),
-}
 #: On the command line: its last word, a part of the message.
 IN_CALLS = {
     "nan": ("seeds=[.nan]", "seeds[0]: nan is not allowed"),
@@ -44,17 +31,14 @@ def files(project):
     return {path for path in project.root.parent.rglob("*") if not own & set(path.parts)}
 
 
-@pytest.mark.parametrize("name", sampled(IN_FILES, ["tab"]))
-def test_a_mistake_in_a_file_stops_every_call(untouched, name):
-    path, content, words = IN_FILES[name]
-    file = untouched.root / path
-    before = file.read_bytes() if file.exists() else None
-    file.write_bytes(content)
+def test_a_mistake_in_a_file_stops_every_call(untouched):
+    file = untouched.root / "config/tables/wrong.yaml"
+    file.write_text("title: Wrong\nrows: [fedsmo]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n")
     try:
         text = untouched.refused(f"results/preview/tables/{TABLE}.md")
     finally:
-        file.unlink() if before is None else file.write_bytes(before)
-    assert f"{path}: {words}" in text and "Execute" not in text
+        file.unlink()
+    assert "wrong.yaml: rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?" in text and "Execute" not in text
 
 
 @pytest.mark.parametrize("name", sampled(IN_CALLS, ["nan", "row", "weights"]))

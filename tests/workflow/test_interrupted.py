@@ -6,18 +6,17 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from project import RUNS, SNAKEMAKE, contents
+from project import RUNS, SNAKEMAKE, contents, log_of, wait_for
 
 from flatfed.engine.job.checkpoint import NAME
 from flatfed.runs import lock
 from samples import full, sampled
 
 RUN = f"{RUNS}/fedavg/seed1"
-LOG = "logs/" + RUN.removeprefix("results/").replace("/runs/", "/train/") + ".log"
+LOG = log_of(RUN)
 COMMAND = (*SNAKEMAKE, "--cores", "1", "--retries", "1", f"{RUN}/run.json")
 ROUNDS = 40
 
@@ -36,14 +35,6 @@ def training(root):
     return None
 
 
-def wait_for(condition, message, *processes):
-    """Wait until ``condition`` holds; the ``processes`` must not end before."""
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline and all(process.poll() is None for process in processes), message()
-        time.sleep(0.02)  # between two looks
-
-
 @pytest.fixture
 def begun(project):
     """Return a Snakemake of ``project`` whose training has written a checkpoint; it is a process group of its own."""
@@ -51,7 +42,7 @@ def begun(project):
     (project.root / RUN / "run.json").unlink()
     with (project.root / "log").open("w") as log:
         running = subprocess.Popen(COMMAND, cwd=project.root, stdout=log, stderr=log, start_new_session=True)
-    wait_for((project.root / RUN / NAME).exists, (project.root / "log").read_text, running)
+    wait_for((project.root / RUN / NAME).exists, (project.root / "log").read_text)
     yield running
     if running.poll() is None:
         os.killpg(running.pid, signal.SIGKILL)
@@ -66,7 +57,7 @@ def test_the_retry_of_an_ended_training_and_a_call_after_sigint_go_on_from_its_c
     root, (number, send) = project.root, ends
     log, checkpoint = root / LOG, root / RUN / NAME
     os.kill(training(root), number)
-    wait_for(lambda: log.exists() and "of its checkpoint" in log.read_text(), (root / "log").read_text, begun)
+    wait_for(lambda: log.exists() and "of its checkpoint" in log.read_text(), (root / "log").read_text)
     assert "Trying to restart" in (root / "log").read_text()
     send(begun.pid, signal.SIGINT)
     assert begun.wait(timeout=120) != 0
@@ -96,7 +87,7 @@ def waiting(root, held):
     with (root / "second").open("w") as log:
         second = subprocess.Popen(COMMAND, cwd=root, stdout=log, stderr=log)
     said, log = f"{RUN}: another process trains this run (process {held} on ", root / LOG
-    wait_for(lambda: log.exists() and said in log.read_text(), (root / "second").read_text, second)
+    wait_for(lambda: log.exists() and said in log.read_text(), (root / "second").read_text)
     return second
 
 

@@ -1,22 +1,12 @@
 """Data and set-up of one's own, beside a table: as a module's, and where they have no preview."""
 
 import pytest
-from PIL import Image
-from project import Project, jobs_of
-
-from own_files import TEXT
+from project import Project, jobs_of, write_photos
 
 
 @pytest.fixture
 def outer(tmp_path):
-    """A folder with photos and, in ``tables``, the file of docs/your-own-data.md."""
-    for name in ("train/fox", "train/owl", "test/fox", "test/owl"):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
-        for number in range(8):
-            Image.new("L", (9, 9), number).save(folder / f"{number}.png")
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "tables/photos.yaml").write_text(TEXT)
+    write_photos(tmp_path, tmp_path / "tables/photos.yaml")
     return tmp_path
 
 

@@ -7,11 +7,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
-from project import RUNS, SNAKEMAKE, TABLE, clean
-from slurm import Slurm, unavailable
+from project import RUNS, SNAKEMAKE, TABLE, clean, log_of, wait_for
+from slurm import one_node, unavailable
 
 from flatfed.engine.job import progress
 from flatfed.runs import lock
@@ -19,7 +18,7 @@ from samples import full, sampled
 
 ROWS = ["fedavg", "fedsmoo"]
 ROUNDS = 100
-LOG = "logs/" + RUNS.removeprefix("results/").replace("/runs/", "/train/") + "/{}/seed1.log"
+LOG = log_of(f"{RUNS}/{{}}/seed1")
 
 # What happens to a training, in this order, and how; each to another job of Slurm's.
 EVENTS = {
@@ -38,7 +37,7 @@ def cluster(tmp_path_factory):
     if reason := unavailable():
         pytest.skip(f"no Slurm can be started here: {reason}")
     pytest.importorskip("snakemake_executor_plugin_slurm")
-    with Slurm(tmp_path_factory.mktemp("slurm")) as slurm:
+    with one_node(tmp_path_factory.mktemp("slurm")) as slurm:
         yield slurm
 
 
@@ -60,13 +59,6 @@ def started(project, *command):
     log = project.root / f"{len(command)}.log"
     with log.open("w") as file:
         return subprocess.Popen(command, cwd=project.root, env=clean(), stdout=file, stderr=file), log
-
-
-def wait_for(condition, message):
-    deadline = time.monotonic() + 400
-    while not condition():
-        assert time.monotonic() < deadline, message()
-        time.sleep(0.05)  # between two looks
 
 
 class Trainings:
@@ -116,7 +108,7 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     trainings = Trainings(longer.root, cluster, list(EVENTS)[:count])
 
     def state():
-        return f"{cluster.said()}\n{trainings.hit}\n{log.read_text()}"
+        return f"{cluster.state()}\n{trainings.hit}\n{log.read_text()}"
 
     wait_for(lambda: trainings.look() or running.poll() is not None, state)
     assert running.returncode == 0, state()
@@ -155,7 +147,7 @@ def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longe
         wait_for(lambda: text.exists() and held in text.read_text(), log.read_text)
     finally:
         os.kill(trains, signal.SIGCONT)
-    assert second.wait(timeout=300) == 0, f"{cluster.said()}\n{log.read_text()}"
+    assert second.wait(timeout=300) == 0, f"{cluster.state()}\n{log.read_text()}"
     run = json.loads((folder / "run.json").read_text())
     assert run["finished"] > older["finished"] and run["sessions"][0]["began"] > older["finished"]
     assert [session["from_round"] for session in run["sessions"]] == [0] and run["rounds_done"] == ROUNDS

@@ -27,41 +27,24 @@ def cells_of(folder, sources, **numbers):
     return disputed.printed(sources, folder)
 
 
-SOURCES = {"one": {"tables": ["one"]}, "two": {"tables": ["two"]}}
-
-
 def test_disputed_cells_and_their_ranking(tmp_path):
     """One of the six pairs of four rows is in the other order: tau = (5 - 1) / 6."""
+    sources = {"one": {"tables": ["one"]}, "two": {"tables": ["two"]}}
     one, two = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "only": 9.0}, {"a": 1.5, "b": 3.0, "c": 2.0, "d": 4.0}
-    cells = cells_of(tmp_path, SOURCES, one=one, two=two)
+    cells = cells_of(tmp_path, sources, one=one, two=two)
     assert disputed.disputed(cells).apart.droplevel("column").to_dict() == {"a": 0.5, "b": 1.0, "c": 1.0, "d": 0.0}
-    (ranking,) = disputed.rankings(cells).itertuples()
-    assert ranking.column == "CIFAR-10, cnn, IID, 10 % of 100 clients"
-    assert ranking.tau == pytest.approx(4 / 6) and ranking.rows == 4 and ranking.same_best
-    assert disputed.rankings(cells, least=5).empty
-    tied = cells_of(tmp_path, SOURCES, one={**one, "c": 4.0}, two=two)
+    (ranking,) = disputed.rankings(cells).values.tolist()
+    assert ranking == ["CIFAR-10, cnn, IID, 10 % of 100 clients", "one", "two", 4, 0.75, 1, pytest.approx(4 / 6), True]
+    tied = cells_of(tmp_path, sources, one={**one, "c": 4.0}, two=two)
     assert not disputed.rankings(tied).same_best.any()
-    assert disputed.rankings(cells_of(tmp_path, SOURCES, one=dict.fromkeys("abcd", 1.0), two=two)).empty
+    with pytest.raises(ValueError, match="one: its tables print different numbers for"):
+        cells_of(tmp_path, {"one": {"tables": ["one", "two"]}}, one={"a": 1.0}, two={"a": 2.0})
 
 
 def test_the_interval_of_tau():
     """Eight rows: 1.96 sqrt(0.437 / 4) = 0.6478 around atanh(0.5) = 0.5493."""
     assert disputed.interval(0.5, 8) == pytest.approx((-0.0982, 0.8327), abs=1e-4)
     assert disputed.interval(1.0, 8) is None and disputed.interval(0.5, 4) is None
-
-
-def test_the_best_of_several_algorithms(tmp_path):
-    best_of = {"best": ["x", "y"]}
-    cells = cells_of(tmp_path, SOURCES, one={"x": 70.0, "y": 75.0}, two={"best": 71.0})
-    found = disputed.disputed(disputed.with_best(cells, best_of)).loc[(slice(None), "best"), :].iloc[0]
-    assert found.to_dict() == {"one": 75.0, "two": 71.0, "apart": 4.0}
-    few = cells_of(tmp_path, SOURCES, one={"x": 70.0}, two={"best": 71.0})
-    assert disputed.disputed(disputed.with_best(few, best_of)).empty
-
-
-def test_two_tables_of_a_source_that_differ_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="one: its tables print different numbers for"):
-        cells_of(tmp_path, {"one": {"tables": ["one", "two"]}}, one={"a": 1.0}, two={"a": 2.0})
 
 
 def test_disputed_cells_equal_those_counted_by_another_program():
@@ -93,28 +76,26 @@ def lines_of(**rows):
 
 
 def test_the_effect_of_a_choice_by_hand():
-    """Each seed has one point on average: 2 of 2^6 patterns of signs are as extreme. Holm: twice that."""
+    """Each seed has one point on average: 2 of 2^6 patterns of signs are as extreme. Holm: four times that."""
     plain = [0.5] * 6
     up, down = [0.52, 0.53, 0.5, 0.51, 0.52, 0.51], [0.5, 0.49, 0.52, 0.51, 0.5, 0.51]
-    lines = lines_of(plain=[plain, plain], worse=[up, down], none=[plain, plain])
-    pairs = {"worse": "plain", "none": "plain"}
+    lines = lines_of(plain=[plain, plain], worse=[up, down], none=[plain, plain], short=[up, up[:5]], lost=[up, []])
+    pairs = dict.fromkeys(("worse", "none", "short", "lost"), "plain")
     found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
-    assert [*found["worse"].mean(axis=1)] == pytest.approx([1.0] * 6)
-    assert p == {"worse": 2 / 64, "none": 1.0} and corrected == {"worse": 4 / 64, "none": 1.0}
-    worse, none = (line for line in effects.section(lines, pairs, "Made").splitlines() if "| Plain |" in line)
-    assert worse.endswith("| +1.00 [+1.00, +1.00] | 0.031 | 0.062 | open |")
-    assert none.endswith("| +0.00 [+0.00, +0.00] | 1.000 | 1.000 | less than half a point |")
-
-
-def test_a_pair_that_lacks_runs_counts_among_the_tests():
-    plain, ten = [0.5] * 10, [0.51 + 0.001 * seed for seed in range(10)]
-    for lacking in ([ten, []], [ten, ten[:9]]):
-        lines, pairs = lines_of(plain=[plain, plain], a=[ten, ten], b=lacking), {"a": "plain", "b": "plain"}
-        found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
-        assert list(found) == ["a"] and corrected["a"] == 2 * p["a"] == 4 / 1024
-        text = effects.section(lines, pairs, "Made")
-        assert "| differs |" in text and "| B | Plain | – | – | – | – | – | missing |" in text
-        assert "Verdicts: differs: 1, missing: 1." in text
+    assert list(found) == ["worse", "none"] and [*found["worse"].mean(axis=1)] == pytest.approx([1.0] * 6)
+    assert p == {"worse": 2 / 64, "none": 1.0}
+    assert corrected == {"worse": 8 / 64, "none": 1.0}, "pairs that lack runs count among the tests"
+    text = effects.section(lines, pairs, "Made")
+    for words in (
+        "| Worse | Plain | +1.50 ",
+        "| +1.00 [+1.00, +1.00] | 0.031 | 0.125 | open |",
+        "| +0.00 [+0.00, +0.00] | 1.000 | 1.000 | less than half a point |",
+        "| Lost | Plain | – | – | – | – | – | missing |",
+        "Verdicts: less than half a point: 1, missing: 2, open: 1.",
+    ):
+        assert words in text, text
+    ten = [0.51 + 0.001 * seed for seed in range(10)]
+    assert "| differs |" in effects.section(lines_of(plain=[[0.5] * 10], ten=[ten]), {"ten": "plain"}, "Made")
 
 
 @pytest.mark.parametrize("table", PAIRS)

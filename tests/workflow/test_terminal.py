@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from project import RUNS, SNAKEMAKE, SPLIT, clean
+from project import RUNS, SNAKEMAKE, clean, log_of
 
 from screen import shown
 
@@ -38,5 +38,5 @@ def test_two_trainings_at_once_have_a_bar_and_a_gpu_each(project):
     logged, seen = (Counter(filter(None, text.splitlines())) for text in texts)
     assert not logged - seen
     assert [line[:30] for line in seen - logged] == ["Using workflow specific profile"[:30]]
-    logs = [(project.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/{row}/seed1.log").read_text() for row in ROWS]
+    logs = [(project.root / log_of(f"{RUNS}/{row}/seed1")).read_text() for row in ROWS]
     assert sorted(re.findall(r"SEES (\S+) FOR cuda", "".join(logs))) == ["4", "6"]
