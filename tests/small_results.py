@@ -71,7 +71,8 @@ def deal(description: dict[str, Any]) -> dict[str, Any]:
     about = {**description["partition"], "seed": description["seed"]}
     data = f"resources/{about['dataset']}"
     protocol = description["protocol"].partition("~")[0]  # variants have the partitions of their protocol
-    path = Path("results", description["scale"], "partitions", protocol, description["split"], f"seed{about['seed']}.npz")
+    row = (protocol, description["split"], f"seed{about['seed']}.npz")
+    path = Path("results", description["scale"], "partitions", *row)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         flatfed("partition", "--spec", json.dumps(about), "--dataset", data, "--out", str(path))
@@ -101,7 +102,7 @@ def metrics(final: float, scale: str, rounds: int | None = None) -> dict[str, li
     return {
         **{"round": numbers, "test_accuracy": accuracies, "train_accuracy": accuracies},
         "node_train_accuracy": [accuracy + 0.01 for accuracy in accuracies],
-        **dict.fromkeys(("download_bytes", "upload_bytes"), [4e9 * number for number in numbers]),
+        **{key: [4e9 * number for number in numbers] for key in ("download_bytes", "upload_bytes")},
         "consistency": [0.5 - 0.01 * number for number in numbers],
     }
 
