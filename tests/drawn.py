@@ -73,9 +73,8 @@ def _artist(artist: Artist) -> Iterator[str]:
         yield from (f"  {_numbers(face)}" for face in corners)
     elif isinstance(artist, AxesImage):
         yield "image, a line for each row:"
-        yield from (
-            "  " + " ".join("-" if n is np.ma.masked else f"{n:.6g}" for n in row) for row in artist.get_array()
-        )
+        for row in artist.get_array():
+            yield "  " + " ".join("-" if number is np.ma.masked else f"{number:.6g}" for number in row)
     elif not isinstance(artist, QuadMesh):  # that of a colour bar
         for path in artist.get_paths():
             colour = to_hex((*artist.get_facecolor(), *artist.get_edgecolor())[0])
@@ -90,9 +89,6 @@ def _dashes(line: Line2D) -> str:
 
 def _legend(legend: Legend) -> Iterator[str]:
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
-        if isinstance(handle, Line2D):
-            marked = handle.get_marker() not in ("None", "", None)
-            look = to_hex(handle.get_markerfacecolor() if marked else handle.get_color()) + " marker" * marked
-        else:
-            look = to_hex(handle.get_facecolor())
-        yield f"{text.get_text()}: {look}"
+        marked = isinstance(handle, Line2D) and handle.get_marker() not in ("None", "", None)
+        colour = "markerfacecolor" if marked else "color" if isinstance(handle, Line2D) else "facecolor"
+        yield f"{text.get_text()}: {to_hex(getattr(handle, f'get_{colour}')())}{' marker' * marked}"

@@ -49,7 +49,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "cnn": {"model": {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}},
     "cnn_5x5": {"model": {"name": "cnn_5x5", "options": {}}},
     "resnet18_gn": {
-        "model": {"name": "resnet18_gn", "options": {"stem": "imagenet", "groups": 2}},
+        **{"model": {"name": "resnet18_gn", "options": {"stem": "imagenet", "groups": 2}}},
         **{"augmentation": "crop_flip_half", "local_steps": 1},
     },
     "vit_b32": {"model": {"name": "vit_b32", "options": {"patch": 4, "depth": 2, "width": 16, "heads": 2, "mlp": 32}}},
@@ -105,16 +105,13 @@ def cases() -> list[Case]:
     """Return few runs that together have every feature of the preview's runs, every algorithm and the MODELS."""
     configuration = plan.load(ROOT)
     preview = configuration.all_at("preview")
-    runs = {
-        r.path: r
-        for table, columns in preview.tables.items()
-        for r in made.table_runs(configuration, "preview", table, columns)
-    }
+    runs = {}
+    for table in preview.tables.items():
+        runs |= {run.path: run for run in made.table_runs(configuration, "preview", *table)}
     for figure in preview.figures:
         runs |= at_scale.figure(configuration, "preview", figure).runs
     shipped = [name for name in algorithms.names() if not algorithms.own_file(name)]
-    runs = {path: r for path, r in runs.items() if r.seed == 1 and r.config.update.name in shipped}
-    covers = {path: features(run) for path, run in runs.items()}
+    covers = {path: features(r) for path, r in runs.items() if r.seed == 1 and r.config.update.name in shipped}
     missing, chosen = set().union(*covers.values()), []
     while missing:
         best = max(covers, key=lambda path: (len(covers[path] & missing), path))

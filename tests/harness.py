@@ -10,6 +10,7 @@ import copy
 import csv
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -138,8 +139,8 @@ def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **chan
     if not (tmp_path / "data").exists():
         write_problem(tmp_path, sizes(name))
     spec = description(name, **{"precision": "float32", **needs(name), **changes})
-    given = {"device": "cpu", "weights": weights}
-    train(RunConfig(**spec), tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
+    files = (tmp_path / name for name in ("data", "partition.npz", out))
+    train(RunConfig(**spec), *files, device="cpu", weights=weights)
     return tmp_path / out
 
 
@@ -158,17 +159,14 @@ def at_round(monkeypatch, number, happens):
 def interrupted_job(monkeypatch, *arguments, **changes) -> None:
     """Run a job that is interrupted in its fourth round."""
 
-    def interrupt():
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        at_round(patch, 3, interrupt)
+        at_round(patch, 3, Mock(side_effect=KeyboardInterrupt))
         job(*arguments, **changes)
 
 
-def lines(folder: Path) -> list[dict[str, str]]:
-    """Return the lines of a run's metrics.csv without the seconds."""
-    with open(folder / "metrics.csv", newline="") as file:
+def lines(folder: Path, name: str = records.METRICS) -> list[dict[str, str]]:
+    """Return the lines of a run's metrics without the seconds."""
+    with open(folder / name, newline="") as file:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
@@ -219,14 +217,9 @@ class Reference:
 
     def batches(self, client: int, round_: int) -> list[np.ndarray]:
         """The client's batches of the round, in order."""
-        dealt = batches.plan(
-            np.array([client]),
-            self.members,
-            batches.Schedule(*map(self.spec.get, ("batch_size", "local_epochs", "local_steps"))),
-            seed=self.spec["seed"],
-            round_=round_,
-            augmentation="none",
-        )
+        schedule = batches.Schedule(*map(self.spec.get, ("batch_size", "local_epochs", "local_steps")))
+        draws = {"seed": self.spec["seed"], "round_": round_, "augmentation": "none"}
+        dealt = batches.plan(np.array([client]), self.members, schedule, **draws)
         return [dealt.index[0, k][dealt.weight[0, k] > 0] for k in range(dealt.length)]
 
 

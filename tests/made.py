@@ -1,8 +1,8 @@
 """Folders of runs for tests, as the trainer leaves them: the record is written by the code that writes records."""
 
 import json
-import math
 import shutil
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +51,9 @@ SETTINGS = {
 def config(settings):
     """Return a run's complete settings: ``settings``, JSON, over :data:`SETTINGS`, also inside mappings."""
     merged = {
-        key: {**SETTINGS[key], **value} if isinstance(SETTINGS.get(key), dict) else value
-        for key, value in settings.items()
+        key: SETTINGS[key] | value if isinstance(SETTINGS.get(key), dict) else value for key, value in settings.items()
     }
-    return RunConfig(**{**SETTINGS, **merged})
+    return RunConfig(**SETTINGS | merged)
 
 
 def run(folder, columns, *, settings=None, **record):
@@ -116,12 +115,7 @@ def recorded(folder, change=lambda record: None):
     record = json.loads(path.read_text(encoding="utf-8"))
     change(record)
     names = [name for name in (records.METRICS, records.MODEL) if path.with_name(name).exists()]
-    sealed(path, {**record, "files": {name: digest_file(path.with_name(name)) for name in names}})
-
-
-def sealed(path, record):
-    """Write ``record``, whole or not, to ``path`` as if it had been made so: with a sum of itself."""
-    files.write_sealed(path, record)
+    files.write_sealed(path, record | {"files": {name: digest_file(path.with_name(name)) for name in names}})
 
 
 def hessian(top, trace, theirs=None, warnings=(), **changes):
@@ -140,21 +134,13 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
             converged=Converged(eigenvalues=True, trace=True),
         )
 
-    ours, other = estimates(top, trace), None
-    if theirs:
-        other = PyHessian(
-            **{"version": "0.1", "top_eigenvalue": theirs[0], "residual": 0.01, "eigenvalue_converged": True},
-            **{"trace": theirs[1], "trace_standard_error": 4.0, "trace_vectors": 65, "trace_converged": True},
-        )
-    return Hessian(
-        about=hessian_about(**changes),
-        at_once=AtOnce(images=9, vectors=1),
-        unscaled=ours,
-        scaled=estimates(top / 10, trace / 10),
-        pyhessian=other,
-        agreement=agreement(ours, other) if other else None,
-        warnings=list(warnings),
+    ours, other = estimates(top, trace), theirs and PyHessian(
+        **{"version": "0.1", "top_eigenvalue": theirs[0], "residual": 0.01, "eigenvalue_converged": True},
+        **{"trace": theirs[1], "trace_standard_error": 4.0, "trace_vectors": 65, "trace_converged": True},
     )
+    both = {"unscaled": ours, "scaled": estimates(top / 10, trace / 10), "at_once": AtOnce(images=9, vectors=1)}
+    other = {"pyhessian": other, "agreement": other and agreement(ours, other)}
+    return Hessian(about=hessian_about(**changes), warnings=list(warnings), **both, **other)
 
 
 def hessian_about(**changes):
@@ -182,8 +168,7 @@ def written(path, hessian):
 def unscaled(path):
     """Make of a hessian.json a converted one, which has estimates of the Hessian as it is alone."""
     record = json.loads(Path(path).read_text(encoding="utf-8"))
-    later = ["scaled", "parts", "at_once", "pyhessian_absent"]
-    later += ["top_eigenvalue_images_error", "trace_images_error"]
+    later = ("scaled", "parts", "at_once", "pyhessian_absent", "top_eigenvalue_images_error", "trace_images_error")
     files.write_sealed(path, record | dict.fromkeys(later))
 
 
@@ -245,12 +230,10 @@ def requested(folder, settings=None, partition=None, hessian=None, timing=None):
     path = Path(folder, records.RECORD)
     if settings is None:
         settings = records.read(path).config.as_json() if path.exists() else {"rounds": 2, **ids(folder)}
-    requested_config = config(settings)
-    named = {"scale": requested_config.scale, **ids(folder)}
+    about = config(settings)
     files = {"hessian_file": hessian, "timing_file": timing, "analysis_folder": analyses_beside(str(folder))}
-    return RunElsewhere(
-        **named, path=str(folder), dataset="data", partition=partition, config=requested_config, **files
-    )
+    files |= {"path": str(folder), "dataset": "data", "partition": partition}
+    return RunElsewhere(scale=about.scale, **ids(folder), config=about, **files)
 
 
 def table_runs(experiment, scale, table, columns=None):
@@ -294,16 +277,10 @@ def cell_numbers(*, paper=None, **content):
     content |= {"timed": timed, "base_timed": base_timed, "paper": None if paper is None else Printed(**paper)}
     if not runs:
         return [Number(**content)]
-    each = len(runs) // len(seeds)
-    return [
-        Number(
-            **content,
-            seed=seed,
-            runs=tuple(runs[at * each : (at + 1) * each]),
-            base_runs=tuple(bases[at * each : (at + 1) * each]),
-        )
-        for at, seed in enumerate(seeds)
-    ]
+    step = len(runs) // len(seeds)
+    parts = [{"runs": runs[at : at + step], "base_runs": bases[at : at + step]} for at in range(0, len(runs), step)]
+    parts = [{key: tuple(runs) for key, runs in part.items()} for part in parts]
+    return [Number(**content, seed=seed, **part) for seed, part in zip(seeds, parts, strict=True)]
 
 
 def so_far(folder, columns, *, settings, **record):
@@ -313,20 +290,15 @@ def so_far(folder, columns, *, settings, **record):
     (path / records.METRICS).rename(lines)
     (path / records.RECORD).unlink()
     about = {"rounds_done": columns["round"][-1], "diverged_at": None, **record}
-    whole = {"config": config(settings), "dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
-    records.write(path / records.RECORD_SO_FAR, RunRecord(**whole), (lines,))
+    whole = {"dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
+    records.write(path / records.RECORD_SO_FAR, RunRecord(config=config(settings), **whole), (lines,))
     return str(path)
 
 
 def cell(values, paper=None, spread=None, note="", **changes):
     """A cell of test accuracies by seed; ``paper`` as a fraction."""
-    there = [value for value in values if value is not None]
-    value = sum(there) / len(there) if len(there) == len(values) else None
-    own = (
-        math.sqrt(sum((v - value) ** 2 for v in there) / (len(there) - 1))
-        if value is not None and len(there) > 1
-        else None
-    )
+    value = None if None in values else sum(values) / len(values)
+    own = None if value is None or len(values) < 2 else statistics.stdev(values)
     found = {
         "table": "t", "column": "c", "row": "r", "runs": [], "target": None, "reached": None,
         "metric": "test_accuracy", "unit": "fraction", "printed_unit": "percent", "relative": None, "scale": "paper",

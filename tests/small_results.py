@@ -56,8 +56,8 @@ def fetch() -> None:
         labels = np.arange(train + test) % 4
         arrays = {"train_images": pixels[:train], "test_images": pixels[train:]}
         np.savez(f"{name}.npz", **arrays, train_labels=labels[:train], test_labels=labels[train:])
-        source = {"source": "npz", "path": f"{name}.npz"}
-        about = {"name": name, "classes": 4, "shape": [1, 8, 8], "train": train, "test": test, "source": source}
+        about = {"name": name, "classes": 4, "shape": [1, 8, 8], "train": train, "test": test}
+        about["source"] = {"source": "npz", "path": f"{name}.npz"}
         flatfed("fetch", "--spec", json.dumps(about), "--out", f"resources/{name}")
 
 
@@ -69,17 +69,16 @@ def describe(*folders: str) -> list[dict[str, Any]]:
 def deal(description: dict[str, Any]) -> dict[str, Any]:
     """Write the partition of a run, unless it exists; return the digests of dataset and partition, and the images."""
     about = {**description["partition"], "seed": description["seed"]}
-    name = about["dataset"]
+    data = f"resources/{about['dataset']}"
     protocol = description["protocol"].partition("~")[0]  # variants have the partitions of their protocol
-    path = Path(
-        f"results/{description['scale']}/partitions/{protocol}/{description['split']}/seed{description['seed']}.npz"
-    )
+    row = (protocol, description["split"], f"seed{about['seed']}.npz")
+    path = Path("results", description["scale"], "partitions", *row)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        flatfed("partition", "--spec", json.dumps(about), "--dataset", f"resources/{name}", "--out", str(path))
-    digests = {"dataset_digest": dataset.load(f"resources/{name}").digest}
-    train, test = IMAGES[name]
-    return {**digests, "partition_digest": partition.load(path).digest, "images": {"train": train, "test": test}}
+        flatfed("partition", "--spec", json.dumps(about), "--dataset", data, "--out", str(path))
+    images = dict(zip(("train", "test"), IMAGES[about["dataset"]], strict=True))
+    digests = {"dataset_digest": dataset.load(data).digest, "partition_digest": partition.load(path).digest}
+    return {**digests, "images": images}
 
 
 def runs(row: str, finals: Sequence[float | None], scale: str = "paper", rounds: int | None = None, **record: Any):
@@ -100,10 +99,12 @@ def metrics(final: float, scale: str, rounds: int | None = None) -> dict[str, li
     """Return the columns of metrics.csv."""
     accuracies = [share * final for share in RISE[scale][:rounds]]
     numbers = [*range(1, len(accuracies) + 1)]
-    columns = {"round": numbers, **dict.fromkeys(("test_accuracy", "train_accuracy"), accuracies)}
-    columns["node_train_accuracy"] = [accuracy + 0.01 for accuracy in accuracies]
-    columns |= {key: [4e9 * number for number in numbers] for key in ("download_bytes", "upload_bytes")}
-    return columns | {"consistency": [0.5 - 0.01 * number for number in numbers]}
+    return {
+        **{"round": numbers, "test_accuracy": accuracies, "train_accuracy": accuracies},
+        "node_train_accuracy": [accuracy + 0.01 for accuracy in accuracies],
+        **{key: [4e9 * number for number in numbers] for key in ("download_bytes", "upload_bytes")},
+        "consistency": [0.5 - 0.01 * number for number in numbers],
+    }
 
 
 def analysis(row: str, seed: int, name: str) -> tuple[Path, dict[str, Any]]:

@@ -13,7 +13,6 @@ from flatfed.engine.job import train as engine
 from flatfed.errors import DataError
 from flatfed.files import write_sealed
 from flatfed.plan import run_specs
-from flatfed.runs import record as records
 from flatfed.tables import cells
 from flatfed.tables.readings import RunReading, read_source
 from shipped import EXP
@@ -41,17 +40,11 @@ def short(tmp_path, monkeypatch):
     def train(config, dataset, partition, out, *, device, threads, weights, full_model):
         assert full_model, "only some algorithms can leave dead taps out"
         settings.update(config.as_json())
-        rounds = config.rounds
-        lines = [f"{number + 1},{CLOCK[number]},6" for number in range(rounds)]
-        Path(out, "metrics.csv").write_text("\n".join(["round,seconds,clients", *lines]) + "\n")
-        record = {
-            "diverged_at": settings.get("break"), "seconds_evaluation": 0.5 * rounds, "device": device,
-            "threads": threads, "executor": "stacked", "precision": "float32", "host": HOST, "parameters": 10, "row": 9,
-            "peak_memory_bytes": 1, "rounds_done": rounds,
-        }  # fmt: skip
-        digests = {"dataset_digest": made.DIGEST, "partition_digest": made.DIGEST}
-        about = records.RunRecord(config=config, **digests, **record)
-        records.write(Path(out, "run.json"), about, (Path(out, "metrics.csv"),))
+        count = config.rounds
+        columns = {"round": range(1, count + 1), "seconds": CLOCK[:count], "clients": [6] * count}
+        about = {"diverged_at": settings.get("break"), "seconds_evaluation": 0.5 * count, "peak_memory_bytes": 1}
+        about |= {"device": device, "threads": threads, "host": HOST, "parameters": 10, "row": 9}
+        made.run(out, columns, settings=settings, executor="stacked", precision="float32", **about)
 
     monkeypatch.setattr(engine, "train", train)
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
@@ -117,18 +110,23 @@ def test_seconds_of_two_machines_are_not_compared(timed):
             cells.summarise(made.cell_numbers(**numbers))
 
 
-def test_another_file_in_place_of_a_timing_is_refused(timed):
-    for other, words in (({"format": 2}, "format: unknown"), ({"seconds_per_round": 0}, "seconds_per_round: 0 is not")):
-        write_sealed(TIMING, {**timed(), **other})
-        with pytest.raises(DataError, match=f"{words} .*snakemake --cores 1 -R {TIMING}"):
-            seconds()
-
-
-def test_checkpoints_change_no_seconds_and_the_executor_does(timed):
-    timed({**RUN, "checkpoint_every": 7})
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"format": 2}, f"format: unknown .*snakemake --cores 1 -R {TIMING}"),
+        ({"seconds_per_round": 0}, f"seconds_per_round: 0 is not .*snakemake --cores 1 -R {TIMING}"),
+        (
+            {"description": {**RUN, "executor": {"cpu": "sequential", "cuda": "graph"}}},
+            r"is of another run than the requested one, by executor\.cpu, executor\.cuda;",
+        ),
+    ],
+)
+def test_another_file_in_place_of_a_timing_is_refused(timed, other, words):
+    """The timing of other checkpoints is not another one."""
+    about = timed({**RUN, "checkpoint_every": 7})
     assert seconds().reading.timing["seconds_per_round"] == 2.5
-    timed({**RUN, "executor": {"cpu": "sequential", "cuda": "graph"}})
-    with pytest.raises(DataError, match=r"is of another run than the requested one, by executor\.cpu, executor\.cuda;"):
+    write_sealed(TIMING, {**about, **other})
+    with pytest.raises(DataError, match=words):
         seconds()
 
 

@@ -16,6 +16,7 @@ import struct
 import tarfile
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -122,12 +123,8 @@ def test_missing_and_damaged_archives(tmp_path, content, message):
 
 def test_a_fetch_that_is_killed_leaves_no_dataset(tmp_path, monkeypatch):
     """New images next to an old dataset.json would pass for a dataset."""
-
-    def killed(*_args, **_kwargs):
-        raise KeyboardInterrupt
-
     fetch_npz(tmp_path)
-    monkeypatch.setattr(datasets.np, "save", killed)
+    monkeypatch.setattr(datasets.np, "save", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         fetch(tmp_path / "out", "npz", tmp_path / "mine.npz")
     with pytest.raises(DataError, match="cannot be read as a dataset"):
@@ -187,16 +184,17 @@ def mnist(kind, monkeypatch):
     contents = {f"{name}-images-idx3-ubyte.gz": idx(part) for name, part in zip(names, images, strict=True)}
     labels = [(part % 2).astype(np.uint8) for part in parts]
     contents |= {f"{name}-labels-idx1-ubyte.gz": idx(part) for name, part in zip(names, labels, strict=True)}
-    if emnist:
-        with zipfile.ZipFile("gzip.zip", "w") as archive:
-            for name, content in contents.items():
-                archive.writestr(f"gzip/{name}", content)
-        monkeypatch.setattr(kind, "md5", md5(Path("gzip.zip").read_bytes()))
-        return np.concatenate(images).transpose(0, 2, 1)[:, None]
     for name, content in contents.items():
         Path(name).write_bytes(content)
     monkeypatch.setattr(kind, "resources", [(name, md5(content)) for name, content in contents.items()])
-    return np.concatenate(images)[:, None]
+    if not emnist:
+        return np.concatenate(images)[:, None]
+    with zipfile.ZipFile("gzip.zip", "w") as archive:
+        for name in contents:
+            archive.write(name, f"gzip/{name}")
+            Path(name).unlink()
+    monkeypatch.setattr(kind, "md5", md5(Path("gzip.zip").read_bytes()))
+    return np.concatenate(images).transpose(0, 2, 1)[:, None]
 
 
 @pytest.fixture

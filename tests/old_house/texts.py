@@ -57,12 +57,8 @@ def jobs(checkout: Path, scale: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder, SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
         shutil.copytree(checkout / "config", f"{folder}/config")
-        workflow = api.workflow(
-            ResourceSettings(cores=1),
-            config_settings=ConfigSettings(config={"scale": scale}),
-            snakefile=checkout / "Snakefile",
-            workdir=Path(folder),
-        )
+        settings = {"config_settings": ConfigSettings(config={"scale": scale}), "workdir": Path(folder)}
+        workflow = api.workflow(ResourceSettings(cores=1), snakefile=checkout / "Snakefile", **settings)
         workflow.dag(DAGSettings(targets={"everything", "tuning_everything"})).execute_workflow("dryrun")
         for job in workflow._workflow.dag.jobs:
             if job.rule.name in RULES:
@@ -95,9 +91,9 @@ def messages(checkout: Path, step: str = "1") -> dict[str, dict[str, str]]:
     for place, name in places.items():
         texts = {kind: {key: text.replace(place, name) for key, text in said.items()} for kind, said in texts.items()}
     # Numbers that other entries and comments of the configuration change.
-    for pattern, name, kinds in ((r"\ball \d+:", "all:", texts), (r"\bline \d+", "line", ["FILES"])):
-        texts |= {kind: {key: re.sub(pattern, name, text) for key, text in texts[kind].items()} for kind in kinds}
-    return texts
+    for kind, said in texts.items():
+        texts[kind] = {key: re.sub(r"\ball \d+:", "all:", text) for key, text in said.items()}
+    return texts | {"FILES": {key: re.sub(r"\bline \d+", "line", text) for key, text in texts["FILES"].items()}}
 
 
 def key(name: str) -> str:
@@ -159,6 +155,9 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     def in_own_file(path: tuple, value: Any) -> None:
         own_files.load(change=own_files.put(*path, value=value)).check()
 
+    def in_targets(targets: Any) -> None:
+        requested.refuse(shipped, targets, ("all", "everything", "report"))
+
     def command(*words: object) -> None:
         cli.main([str(word) for word in words])
 
@@ -168,15 +167,10 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
         "YAML": {content: (in_yaml, content) for content in mistakes.YAML},
         "OWN": {name: (in_own_file, *entry[:2]) for name, entry in mistakes.OWN.items()},
         "RUNS": {name: (run_specs.run, shipped, *entry[0], 1) for name, entry in mistakes.RUNS.items()},
-        "TARGETS": {
-            name: (requested.refuse, shipped, entry[0], ("all", "everything", "report"))
-            for name, entry in mistakes.TARGETS.items()
-        },
+        "TARGETS": {name: (in_targets, entry[0]) for name, entry in mistakes.TARGETS.items()},
         "COMMANDS": {name: (command, *entry[0]) for name, entry in mistakes.COMMANDS.items()},
         "DATASETS": {name: (command, *fetch(entry[0])) for name, entry in mistakes.DATASETS.items()},
-        "PARTITIONS": {
-            name: (command, *partition(*entry[:2], "digits")) for name, entry in mistakes.PARTITIONS.items()
-        },
+        "PARTITIONS": {name: (command, *partition(*it[:2], "digits")) for name, it in mistakes.PARTITIONS.items()},
     }
 
 
