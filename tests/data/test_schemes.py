@@ -156,6 +156,14 @@ def classes_of(labels, part, each):
     return [set(labels[piece].tolist()) for piece in np.split(part, each)]
 
 
+@pytest.mark.parametrize(("labels", "clients", "each"), [(CIFAR10, 100, 2), (MIXED, 20, 10)])
+def test_every_client_has_its_shards_of_different_classes(labels, clients, each):
+    """Ten of each of 20 clients are tight: each class on every client."""
+    parts = shards(labels, clients, each, 1)
+    assert {len(np.unique(labels[part])) for part in parts} == {each}
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(labels)))
+
+
 def possible(rest, held):
     """Say by trying all ways whether shards can be dealt to clients so that none has a class twice.
 
