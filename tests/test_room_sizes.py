@@ -19,7 +19,7 @@ LIMITS = {
     "algorithms": 1020,
     "analysis": 855,
     "config": 1242,
-    "commands": 1441,
+    "commands": 1445,
     "data": 1133,
     "engine": 3398,
     "figures": 820,

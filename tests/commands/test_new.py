@@ -40,6 +40,8 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
     assert "little" in models.names() and not {"my_method", "test_my_method"} & {*models.names()}
     assert cli.main(["new", str(folder)]) == cli.REFUSED
     assert f"{folder}: exists already" in capsys.readouterr().err
+    assert cli.main(["check", "--config", f"folders=[{folder}]"]) == 0
+    assert "tables of yours: my_table\nfigures of yours: my_curves, my_sweep\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

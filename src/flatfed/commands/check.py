@@ -42,6 +42,10 @@ def run(options: argparse.Namespace) -> None:
     declared = ("datasets", "protocols", "splits", "algorithms", "tables", "figures")
     print(f"{len(experiment.errata.entries)} errata")
     print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
+    for kind in ("tables", "figures"):
+        entries = getattr(experiment.catalog, kind).items()
+        if own := [name for name, entry in entries if not entry.file.startswith("config/")]:
+            print(f"{kind} of yours: {', '.join(own)}")
     runs: set[str] = set()
     for table, columns in experiment.existing(scale, experiment.requested).tables.items():
         of_table = numbers.numbers(experiment, scale, table, columns)
