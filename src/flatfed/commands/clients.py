@@ -1,8 +1,9 @@
 r"""``flatfed clients``.
 
-Writes a CSV: the accuracy (a fraction) of the final model on test images that are drawn for each client in proportion
-to the classes of its training images. The last lines summarise the clients: mean, worst_tenth (mean of the tenth of the
-clients with the lowest accuracies, rounded up), median, deviation (population). The draw depends on the run's seed.
+Writes a CSV: the accuracy (a fraction) of the final model on test images that are drawn for each client, with
+replacement, in proportion to the classes of its training images. The last lines summarise the clients: mean,
+worst_tenth (mean of the tenth of the clients with the lowest accuracies, rounded up), median, deviation (population).
+The draw depends on the run's seed.
 
 example:
   python -m flatfed clients results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
