@@ -77,8 +77,8 @@ def with_intervals(lines: pd.DataFrame) -> pd.DataFrame:
         latest = part[part["last_round"] == part["last_round"].max()]
         if (count := len(latest)) > 1 and latest["difference"].notna().all():
             means = latest[["mine_value", "baseline_value", "difference"]].astype(float).mean()
-            half = t.ppf((1 + CONFIDENCE) / 2, count - 1) * latest["difference"].std() / math.sqrt(count)
-            half = half if count >= LEAST else math.nan
+            quantile = t.ppf((1 + CONFIDENCE) / 2, count - 1) if count >= LEAST else math.nan
+            half = quantile * latest["difference"].std() / math.sqrt(count)
             ends = {"low": means["difference"] - half, "high": means["difference"] + half}
             runs = {"mine_run": "", "baseline_run": ""}
             parts.append(latest.iloc[:1].assign(seeds=";".join(latest["seeds"]), **means, **ends, **runs))
