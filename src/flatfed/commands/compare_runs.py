@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from flatfed.commands import arguments, configuration, kinds, run_folders, table_of_runs
+from flatfed.commands import arguments, configuration, run_folders, table_of_runs
 from flatfed.commands.arguments import argument, required
 from flatfed.config.figure import FigureDocument, Smooth
 from flatfed.engine import versions
@@ -42,8 +42,8 @@ from flatfed.tables.readings import RunReading, read_all, rounding
 ARGUMENTS = [
     argument("mine", str, "your method, the id of an algorithm", metavar="MINE"),
     argument("baselines", str, "the methods to compare with", nargs="+", metavar="BASELINE"),
-    required("--runs", kinds.folder, "folders with runs of these methods", nargs="+", metavar="FOLDER"),
-    argument("--out", kinds.folder, "folder for compare.txt, compare.csv and curves.png (default: print the text)"),
+    required("--runs", arguments.folder, "folders with runs of these methods", nargs="+", metavar="FOLDER"),
+    argument("--out", arguments.folder, "folder for compare.txt, compare.csv and curves.png (default: print the text)"),
     arguments.CONFIG,
 ]
 

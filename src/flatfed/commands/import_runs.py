@@ -21,7 +21,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from flatfed.commands import arguments, configuration, kinds, run_folders
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, Held
@@ -32,7 +32,7 @@ from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 from flatfed.tables.readings import read_all
 
 ARGUMENTS = [
-    argument("folders", kinds.folder, "run folder, or folder with runs", nargs="+", metavar="FOLDER"),
+    argument("folders", arguments.folder, "run folder, or folder with runs", nargs="+", metavar="FOLDER"),
     flag("--replace", "replace existing runs"),
     flag("--other-code", "accept runs of other source code"),
     arguments.CONFIG,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.plan import at_scale
@@ -27,10 +27,10 @@ from flatfed.tables.formats import markdown
 
 ARGUMENTS = [
     *arguments.ids("table"),
-    argument("--runs", kinds.folder, "folder of runs (default: results/)"),
+    argument("--runs", arguments.folder, "folder of runs (default: results/)"),
     flag("--so-far", "with --runs: also unfinished runs"),
     flag("--all", "all columns"),
-    argument("--out", kinds.folder, "folder for csv, md, tex and html (default: print Markdown)"),
+    argument("--out", arguments.folder, "folder for csv, md, tex and html (default: print Markdown)"),
     *arguments.JOB,
     arguments.SEAL,
 ]

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from flatfed import gpus
-from flatfed.commands import kinds, run_folders
+from flatfed.commands import arguments, run_folders
 from flatfed.commands.arguments import argument, required
 from flatfed.data import manifest as manifests
 from flatfed.engine import versions
@@ -32,11 +32,11 @@ CLOCK = "seconds"
 FIELDS = ("executor", "device", "threads", "libraries", "host")
 
 ARGUMENTS = [
-    argument("run", kinds.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
-    required("--out", kinds.folder, "folder for the rerun"),
-    argument("--rounds", kinds.count, "rerun only the first N rounds"),
-    argument("--dataset", kinds.folder, "its dataset (default: resources/<name>)"),
-    argument("--weights", kinds.file, "pre-trained weights (default: in resources)"),
+    argument("run", arguments.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
+    required("--out", arguments.folder, "folder for the rerun"),
+    argument("--rounds", arguments.count, "rerun only the first N rounds"),
+    argument("--dataset", arguments.folder, "its dataset (default: resources/<name>)"),
+    argument("--weights", arguments.file, "pre-trained weights (default: in resources)"),
     argument("--device", ("cpu", "cuda"), "the device (default: the run's)"),
 ]
 
