@@ -46,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prefix = "flatfed" if command is None else f"flatfed {command}"
     try:
         options = parser([] if command is None else [command]).parse_args(words)
-        _register_user_files()
+        from flatfed import algorithms, models
+
+        for files in (algorithms.FILES, models.FILES):
+            files.look_in_environment()
         return _file(options.command).run(options) or 0
     except FlatFedError as error:
         print(f"{prefix}: {error}", file=sys.stderr)
@@ -101,11 +104,3 @@ def _remedy(error: MemoryError | OSError) -> str | None:
         return f"not enough memory ({str(error) or type(error).__name__})"
     named = error.filename is not None or error.errno in WITHOUT_A_NAME
     return os_error_message(error) if named and error.errno in REMEDIES else None
-
-
-def _register_user_files() -> None:
-    """Register the user's algorithms and models from environment variables."""
-    from flatfed import algorithms, models
-
-    for files in (algorithms.FILES, models.FILES):
-        files.look_in_environment()

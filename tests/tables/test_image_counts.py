@@ -12,7 +12,6 @@ from flatfed import plan
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.files import write_json
 from flatfed.plan import run_specs, set_ups
 from flatfed.runs.paths import Paths
 from flatfed.tables.image_counts import doubts, with_counts
@@ -119,7 +118,7 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
 
     assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
     for source, expected in (("npz", [one, other]), ("torchvision", [other])):
-        write_json(path, {**about, "source": {"source": source}, "digest": one, "bytes": 0})
+        manifests.write(path, manifests.Manifest(**about, source={"source": source}, digest=one, bytes=0))
         for text, digest in zip(notes(one, other), expected, strict=True):
             assert f"their digest {digest[:12]} is unknown" in text
 

@@ -55,23 +55,18 @@ def run(options: argparse.Namespace) -> None:
     if options.runs:
         (table, messages), read = of_runs(options), []
     else:
-        (table, read), messages = _of_results(options), []
+        experiment = configuration.load(options.config)
+        scale = options.scale or experiment.scale_of([options.table])
+        columns = None if options.all else experiment.requested.tables.get(options.table)
+        spec = at_scale.table(experiment, scale, options.table, columns)
+        configuration.check_digest(options, spec)
+        table, messages, read = blocks.typeset(spec), [], inputs(spec.numbers)
     if options.out:
         configuration.seal(options, write.make(table, options.out), read)
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:
         print(message, file=sys.stderr)
-
-
-def _of_results(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]]:
-    """Return the table, and the files that it reads."""
-    experiment = configuration.load(options.config)
-    scale = options.scale or experiment.scale_of([options.table])
-    columns = None if options.all else experiment.requested.tables.get(options.table)
-    spec = at_scale.table(experiment, scale, options.table, columns)
-    configuration.check_digest(options, spec)
-    return blocks.typeset(spec), inputs(spec.numbers)
 
 
 def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]]:

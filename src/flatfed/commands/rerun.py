@@ -29,8 +29,6 @@ from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
 CLOCK = "seconds"
 
-FIELDS = ("executor", "device", "threads", "libraries", "host")
-
 ARGUMENTS = [
     argument("run", arguments.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
     required("--out", arguments.folder, "folder for the rerun"),
@@ -46,12 +44,11 @@ def run(options: argparse.Namespace) -> int:
 
     :raises DataError: ``--out`` contains a run, or the record is damaged or has other data or too few rounds.
     """
-    record = run_folders.read_with_metrics(options.run, *FIELDS)
+    record = run_folders.read_with_metrics(options.run, "executor", "device", "threads", "libraries", "host")
     metrics, partition = options.run / record.metrics, options.out / "partition.npz"
     config = record.config
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
-    weights = config.model.weights
-    weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
+    weights = options.weights or (Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None)
     device = gpus.demanded(options.device or record.device)
     same = options.out.resolve() in (options.run.resolve(), metrics.resolve().parent)
     if same or (options.out / RECORD).exists():
@@ -134,8 +131,8 @@ def changes(record: RunRecord, device: str) -> list[str]:
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
-    here = {"libraries": now["libraries"], "device": device}
-    here["versions"] = versions.of_run(record.config, [record.versions or {}])
+    present = versions.of_run(record.config, [record.versions or {}])
+    here = {"libraries": now["libraries"], "device": device, "versions": present}
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}

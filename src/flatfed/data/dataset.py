@@ -18,7 +18,7 @@ from flatfed.data import manifest as manifests
 from flatfed.data.keys import DatasetSpecification
 from flatfed.data.manifest import Manifest
 from flatfed.errors import DataError
-from flatfed.files import HASHED, digest_arrays, write_json, write_whole
+from flatfed.files import HASHED, digest_arrays, write_whole
 
 BLOCK = 1 << 26  # bytes of images per write
 PAUSE = 10.0  # seconds between progress lines
@@ -154,7 +154,7 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
         digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),
     )
-    write_json(folder / manifests.NAME, manifest.as_json())
+    manifests.write(folder / manifests.NAME, manifest)
     remarks = sum((getattr(part.images, "remarks", Counter()) for part in (train, test)), Counter())
     hashes = np.array([hash(image.tobytes()) for image in images])
     remarks["several labels"] = _repeated(hashes, labels)

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from flatfed.config.json_document import JsonDocument
-from flatfed.files import read_json
+from flatfed.files import read_json, write_json
 
 NAME = "dataset.json"
 #: Keys of a source that are paths of one machine.
@@ -36,6 +36,11 @@ class Manifest(JsonDocument):
     source: dict[str, Any]
     digest: str
     bytes: int
+
+
+def write(path: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Write ``manifest`` to ``path``, atomically."""
+    write_json(path, manifest.as_json())
 
 
 def read(path: str | os.PathLike[str]) -> Manifest:
