@@ -8,32 +8,15 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any
 
 from flatfed import __version__
 from flatfed.commands import CALLED_BY_SNAKEMAKE, COMMANDS, FOR_YOU
-from flatfed.commands.arguments import is_setting
+from flatfed.commands.arguments import Parser
 from flatfed.engine.job.interruption import Stopped
-from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, os_error_message, suggestion
+from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, os_error_message
 
 #: Exit statuses.
 REFUSED, INTERRUPTED = 2, 130
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest choice, and accepts several values after --config as Snakemake does."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words: list[str] = []
-        for word in sys.argv[1:] if args is None else args:
-            continues = len(words) > 1 and words[-2] == "--config" and is_setting(word)
-            words += ["--config", word] if continues else [word]
-        return super().parse_known_args(words, namespace)
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
-            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {suggestion(value, action.choices)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Arguments of sub-commands: functions that declare them, readers of their values, and arguments of several commands.
+"""Arguments of sub-commands: their parser, functions that declare them, readers of their values, and shared ones.
 
 The readers have messages for wrong values.
 """
@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import functools
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,11 +18,28 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from flatfed import gpus
 from flatfed.config.values import LAST_SEED, Count, Natural
-from flatfed.errors import DataError
+from flatfed.errors import DataError, suggestion
 from flatfed.files import check_place
 from flatfed.runs import record as records
 from flatfed.runs.paths import SCALES
 from flatfed.runs.run_config import RunConfig
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests the nearest choice, and accepts several values after --config as Snakemake does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words: list[str] = []
+        for word in sys.argv[1:] if args is None else args:
+            continues = len(words) > 1 and words[-2] == "--config" and _is_setting(word)
+            words += ["--config", word] if continues else [word]
+        return super().parse_known_args(words, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
+            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {suggestion(value, action.choices)}")
+
 
 #: Name and keywords for ``add_argument``.
 Argument = tuple[str, dict[str, Any]]
@@ -105,7 +123,7 @@ def ending(*suffixes: str) -> Callable[[str], Path]:
 
 def setting(text: str) -> str:
     """Read KEY=VALUE or the path of a YAML file."""
-    if not is_setting(text) and not Path(text).is_file():
+    if not _is_setting(text) and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"{text!r} is neither KEY=VALUE nor a YAML file")
     return text
 
@@ -116,7 +134,7 @@ def is_value(text: str) -> bool:
     return bool(equals) and key.isidentifier()
 
 
-def is_setting(text: str) -> bool:
+def _is_setting(text: str) -> bool:
     return is_value(text) or Path(text).suffix in (".yaml", ".yml")
 
 

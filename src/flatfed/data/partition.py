@@ -21,7 +21,7 @@ from flatfed.data import keys
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
-from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
+from flatfed.files import UNREADABLE, digest_arrays, write_whole
 
 REMEDY = "delete it to rebuild it"
 
@@ -166,7 +166,6 @@ def make(content: Mapping[str, Any], dataset: str | os.PathLike[str], out: str |
     :raises DataError: the specification is wrong, impossible or of another dataset, or a file is unusable or altered.
     """
     spec = keys.check_partition(content)
-    check_place(out)
     data = datasets.load(dataset)
     if data.name != spec.dataset:
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec.dataset!r}")

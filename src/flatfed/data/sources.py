@@ -15,13 +15,12 @@ from flatfed.data import keys, order
 from flatfed.data.dataset import Images, Part
 from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
-from flatfed.files import UNREADABLE, check_place, download_folder
+from flatfed.files import UNREADABLE, download_folder
 
 
 def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     """Write the dataset folder ``out`` of a specification, JSON; DataError if it is wrong or the images do not fit."""
     spec = keys.check_dataset(content)
-    check_place(out, folder=True)
     where = f"dataset {spec.name!r}: source.order"
     image_order = order.read(spec.source.order, where) if spec.source.order else None
     images = SOURCES[spec.source.source](spec)
