@@ -50,8 +50,7 @@ def run(options: argparse.Namespace) -> int:
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
     weights = options.weights or (Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None)
     device = gpus.demanded(options.device or record.device)
-    same = options.out.resolve() in (options.run.resolve(), metrics.resolve().parent)
-    if same or (options.out / RECORD).exists():
+    if options.out.resolve() == options.run.resolve() or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
