@@ -14,7 +14,7 @@ import pandas as pd
 from jinja2 import Template
 from matplotlib import pyplot
 
-from flatfed.commands import run_folders, table_of_runs
+from flatfed.commands import make_table, run_folders
 from flatfed.plan.quantity import Reading
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
@@ -90,7 +90,7 @@ class Results:
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
         for name in TABLES:
             options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
-            for column, row, cell in table_of_runs.make(options)[0].labelled_cells:
+            for column, row, cell in make_table.of_runs(options)[0].labelled_cells:
                 NAMES.setdefault(row.id, row.label)
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.target is None else round(100 * cell.target)

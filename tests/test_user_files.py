@@ -154,7 +154,6 @@ ALGORITHM = "from flatfed.algorithms.fedavg import FedAvg\nclass Perceptron(FedA
         ("def build", "def make", "defines no function build(shape, classes, ...)"),
         ('Whole(64, "hidden units", minimum=1)', "64", "option 'width' is not declared; expected a Number, Choice or"),
         ("return nn", "nn", "build returns a NoneType, not a torch.nn.Module"),
-        ("nn.ReLU()", "nn.BatchNorm1d(width)", "layer '2' (BatchNorm1d) keeps buffers"),
         ("nn.ReLU()", "nn.Dropout(0.1)", "layer '2' (Dropout) draws from torch's own generator"),
         ("prod(shape)", "17", "for images (1, 8, 8) and 10 classes: RuntimeError: "),
         ("width, classes", "width, 7", "its output for 2 images has shape (2, 7), not (2, 10)"),

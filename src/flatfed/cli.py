@@ -11,7 +11,7 @@ from types import ModuleType
 
 from flatfed import __version__
 from flatfed.commands import CALLED_BY_SNAKEMAKE, COMMANDS, FOR_YOU
-from flatfed.commands.kinds import Parser
+from flatfed.commands.arguments import Parser
 from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, os_error_message
 
@@ -29,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prefix = "flatfed" if command is None else f"flatfed {command}"
     try:
         options = parser([] if command is None else [command]).parse_args(words)
-        _register_user_files()
+        from flatfed import algorithms, models
+
+        for files in (algorithms.FILES, models.FILES):
+            files.look_in_environment()
         return _file(options.command).run(options) or 0
     except FlatFedError as error:
         print(f"{prefix}: {error}", file=sys.stderr)
@@ -84,11 +87,3 @@ def _remedy(error: MemoryError | OSError) -> str | None:
         return f"not enough memory ({str(error) or type(error).__name__})"
     named = error.filename is not None or error.errno in WITHOUT_A_NAME
     return os_error_message(error) if named and error.errno in REMEDIES else None
-
-
-def _register_user_files() -> None:
-    """Register the user's algorithms and models from environment variables."""
-    from flatfed import algorithms, models
-
-    for files in (algorithms.FILES, models.FILES):
-        files.look_in_environment()

@@ -11,7 +11,7 @@ import pytest
 
 import made
 from flatfed.commands import plan as planning
-from flatfed.commands import plan_measured, run_folders
+from flatfed.commands import run_folders
 from flatfed.plan import run_specs
 from flatfed.runs.record import RunRecord
 from shipped import EXP
@@ -27,7 +27,7 @@ def plan(tmp_path, monkeypatch, call):
     The current folder has a configuration of two columns of one table at paper scale on the CPU, nothing published.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_measured, "PUBLISHED", tmp_path / "published")
+    monkeypatch.setattr(planning, "PUBLISHED", tmp_path / "published")
     text = f"scale: paper\ndevice: cpu\ntables:\n  - {{table: fedsmoo2023_T1, columns: [{COLUMNS}]}}\nfigures: []\n"
     Path("config.yaml").write_text(text)
     forecasts, forecast = [], planning.forecast
@@ -70,8 +70,8 @@ def test_the_nearest_measurements_of_a_run():
         rows = []
         for past, pace, published in measured:
             about = RunRecord(config=past.config, rounds_done=2, seconds=2 * pace, **digests)
-            rows.append(plan_measured.measurement(about, published))
-        return plan_measured.nearest(one, pd.DataFrame(rows))["seconds"].mean()
+            rows.append(planning.measurement(about, published))
+        return planning.nearest(one, pd.DataFrame(rows))["seconds"].mean()
 
     here, published = False, True
     fedavg, fedsam = (run("fedavg"), 1.0, here), (run("fedsam"), 2.0, published)

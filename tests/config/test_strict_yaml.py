@@ -15,7 +15,7 @@ from flatfed.cli import parser
 from flatfed.commands import configuration
 from flatfed.config import strict_yaml
 from flatfed.config.datasets import DATASETS
-from flatfed.data import digits
+from flatfed.data import sources
 from flatfed.errors import ConfigError
 from repository import ROOT
 
@@ -97,7 +97,7 @@ def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
     entry |= {"classes": 2, "shape": [1, 8, 8], "train": 1, "test": 1, "mean": [0.5], "std": [0.5]}
     with pytest.raises(ConfigError, match=r"d\.domains\[1\]: \"blured\" .*did you mean 'blurred'") as caught:
         DATASETS.check({"d": entry}, "file")
-    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(digits.STYLES)
+    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(sources.STYLES)
 
 
 def test_editors_find_the_schemas_of_the_documents(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from flatfed.data import keys
 from flatfed.data import partition as partitions
-from flatfed.data.domains import leave_one_out
+from flatfed.data.partition import leave_one_out
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import compatibility
 from shipped import EXP

@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import analysed_run, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import argument, required
 
 ARGUMENTS = [
-    *analysed_run.ARGUMENTS,
-    required("--out", kinds.ending(".csv"), "file to write", metavar="CSV"),
-    argument("--images", kinds.count, "test images of each client, or all if there are fewer", default=1000),
+    *arguments.ANALYSIS,
+    required("--out", arguments.ending(".csv"), "file to write", metavar="CSV"),
+    argument("--images", arguments.count, "test images of each client, or all if there are fewer", default=1000),
 ]
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the accuracies."""
-    with analysed_run.inputs(options) as inputs:
+    with arguments.analysis_inputs(options) as inputs:
         from flatfed.analysis.client_accuracy import client_accuracy
 
         client_accuracy(options.run, inputs, options.out, options.images)

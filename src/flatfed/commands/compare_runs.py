@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from flatfed.commands import arguments, configuration, kinds, run_folders, table_of_runs
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.commands.arguments import argument, required
 from flatfed.config.figure import FigureDocument, Smooth
 from flatfed.engine import versions
@@ -42,8 +42,8 @@ from flatfed.tables.readings import RunReading, read_all, rounding
 ARGUMENTS = [
     argument("mine", str, "your method, the id of an algorithm", metavar="MINE"),
     argument("baselines", str, "the methods to compare with", nargs="+", metavar="BASELINE"),
-    required("--runs", kinds.folder, "folders with runs of these methods", nargs="+", metavar="FOLDER"),
-    argument("--out", kinds.folder, "folder for compare.txt, compare.csv and curves.png (default: print the text)"),
+    required("--runs", arguments.folder, "folders with runs of these methods", nargs="+", metavar="FOLDER"),
+    argument("--out", arguments.folder, "folder for compare.txt, compare.csv and curves.png (default: print the text)"),
     arguments.CONFIG,
 ]
 
@@ -91,13 +91,13 @@ def _runs(
 
     The scale is the paper's if the first method has a run at it. Its runs decide the data. A method has one precision.
     """
-    records, refused = table_of_runs.read(folders, so_far=True)
+    records, refused = run_folders.records_in(folders, so_far=True)
     records = {path: record for path, record in records.items() if record.config.algorithm in methods}
     scales = [record.config.scale for record in records.values() if record.config.algorithm == methods[0]]
     paths = [path for path, record in records.items() if record.config.scale == min(scales, default="")]
     paths.sort(key=lambda path: records[path].config.algorithm != methods[0])
     ids = {path: run_folders.plain(records[path].config.ids) for path in paths}
-    selected, left_out = table_of_runs.select({path: records[path] for path in paths}, experiment, {*ids.values()})
+    selected, left_out = run_folders.select({path: records[path] for path in paths}, experiment, {*ids.values()})
     runs: dict[RunIds, Run] = {}
     used: dict[str, str] = {}
     for run in selected.values():

@@ -13,7 +13,7 @@ import yaml
 
 from flatfed import plan
 from flatfed.commands import run_folders
-from flatfed.commands.kinds import is_value
+from flatfed.commands.arguments import is_value
 from flatfed.config import strict_yaml
 from flatfed.errors import ConfigError, os_error_message
 from flatfed.files import digest_json, read_json, seal_outputs, write_json

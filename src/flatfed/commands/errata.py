@@ -13,7 +13,7 @@ import argparse
 from itertools import groupby
 from pathlib import Path
 
-from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument
 from flatfed.files import write_whole
 from flatfed.plan.contradictions import Errata
@@ -21,7 +21,7 @@ from flatfed.runs.paths import DEFAULT
 from flatfed.tables.formats import html
 
 ARGUMENTS = [
-    argument("--out", kinds.ending(".html"), "the page", metavar="FILE", default=Path(DEFAULT.errata)),
+    argument("--out", arguments.ending(".html"), "the page", metavar="FILE", default=Path(DEFAULT.errata)),
     arguments.SEAL,
 ]
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import required
 
 ARGUMENTS = [
-    required("--spec", kinds.json_or_file, "dataset specification: JSON or a JSON file"),
+    required("--spec", arguments.json_or_file, "dataset specification: JSON or a JSON file"),
     arguments.OUT_FOLDER,
 ]
 

@@ -22,30 +22,30 @@ from __future__ import annotations
 import argparse
 from dataclasses import fields
 
-from flatfed.commands import analysed_run, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import argument, flag, required
 
 ARGUMENTS = [
-    *analysed_run.ARGUMENTS,
-    required("--out", kinds.ending(".json"), "file to write", metavar="JSON"),
-    argument("--images", kinds.images, "random training images, or all", default=4096),
-    argument("--top", kinds.count, "eigenvalues", default=5),
-    argument("--products", kinds.count, "limit of products for the eigenvalues", default=600),
-    argument("--vectors", kinds.several, "limit of random vectors for each trace", default=256),
-    argument("--parts", kinds.several, "parts of the images, for the sampling error", default=8),
-    argument("--block", kinds.count, "vectors per graph", default=4),
-    argument("--micro-batch", kinds.count, "images per graph", default=128),
-    argument("--residual", kinds.share, "largest residual / eigenvalue", default=0.01),
-    argument("--trace-error", kinds.share, "largest standard error / trace", default=0.05),
+    *arguments.ANALYSIS,
+    required("--out", arguments.ending(".json"), "file to write", metavar="JSON"),
+    argument("--images", arguments.images, "random training images, or all", default=4096),
+    argument("--top", arguments.count, "eigenvalues", default=5),
+    argument("--products", arguments.count, "limit of products for the eigenvalues", default=600),
+    argument("--vectors", arguments.several, "limit of random vectors for each trace", default=256),
+    argument("--parts", arguments.several, "parts of the images, for the sampling error", default=8),
+    argument("--block", arguments.count, "vectors per graph", default=4),
+    argument("--micro-batch", arguments.count, "images per graph", default=128),
+    argument("--residual", arguments.share, "largest residual / eigenvalue", default=0.01),
+    argument("--trace-error", arguments.share, "largest standard error / trace", default=0.05),
     argument("--precision", ("float32", "float64"), "of all products", default="float32"),
-    argument("--seed", kinds.seed, "draws images and vectors", default=0),
+    argument("--seed", arguments.seed, "draws images and vectors", default=0),
     flag("--without-pyhessian", "skip PyHessian, in half the time", dest="pyhessian", action="store_false"),
 ]
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the estimates."""
-    with analysed_run.inputs(options) as inputs:
+    with arguments.analysis_inputs(options) as inputs:
         from flatfed.analysis.hessian.measure import hessian
         from flatfed.analysis.hessian.summary import HessianSettings
 

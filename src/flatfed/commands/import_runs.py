@@ -1,8 +1,9 @@
 """``flatfed import``.
 
 Checks that the runs are finished and match the description, data, partition and code here. If all do, copies them into
-results/. Existing other runs are listed and kept, with exit status 2. Runs without a model, such as published ones, are
-trained again for an analysis; `table --runs` reads them in place.
+results/. Existing other runs are listed and kept, with exit status 2. Runs of algorithms that config.yaml does not name
+are listed and left out. Runs without a model, such as published ones, are trained again for an analysis; `table --runs`
+reads them in place.
 
 example:
   python -m flatfed import from-gpu-host/results/preview/runs
@@ -20,7 +21,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from flatfed.commands import arguments, configuration, kinds, run_folders
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, Held
@@ -31,7 +32,7 @@ from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 from flatfed.tables.readings import read_all
 
 ARGUMENTS = [
-    argument("folders", kinds.folder, "run folder, or folder with runs", nargs="+", metavar="FOLDER"),
+    argument("folders", arguments.folder, "run folder, or folder with runs", nargs="+", metavar="FOLDER"),
     flag("--replace", "replace existing runs"),
     flag("--other-code", "accept runs of other source code"),
     arguments.CONFIG,
@@ -39,17 +40,22 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Copy all runs; DataError if there is none, one fails a check (no copies), or another run is in its place."""
+    """Copy all runs of known algorithms; print a line for each other run.
+
+    :raises DataError: there is no run to copy, one fails a check (no copies), or another run is in its place.
+    """
     folders = [folder for top in options.folders for folder in run_folders.find(top)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    runs = read_all(partial(check, configuration.load(options.config), options.other_code), folders)
-    if missing := dict.fromkeys(run.partition for run, _ in runs if not Path(run.partition).exists()):
+    read = read_all(partial(check, configuration.load(options.config), options.other_code), folders)
+    if not (runs := [checked for checked in read if checked]):
+        raise DataError(f"none of {len(folders)} runs can be copied: config.yaml names none of their algorithms")
+    if missing := dict.fromkeys(run.partition for _, run, _ in runs if not Path(run.partition).exists()):
         alternative = "`python -m flatfed table TABLE --runs FOLDER` needs none"
         command = shlex.join(["snakemake", "--cores", "1", *missing])
         raise DataError(f"{len(missing)} partitions are missing ({alternative}); make them first: {command}")
     accepted, conflicts = [], []
-    for folder, (run, record) in zip(folders, runs, strict=True):
+    for folder, run, record in runs:
         target = Path(run.path)
         try:
             if options.replace or not target.exists():
@@ -69,14 +75,19 @@ def run(options: argparse.Namespace) -> None:
         raise DataError("\n".join([*conflicts, summary]))
 
 
-def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Run, RunRecord]:
-    """Return the run in ``folder``, checked as far as its partition exists.
+def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Path, Run, RunRecord] | None:
+    """Return the run in ``folder``, checked as far as its partition exists; None, with a message, if it is left out.
 
     :raises DataError: it is damaged, unfinished, another run, or of other data or, unless ``other_code``, versions.
     """
     file, record = folder / RECORD, run_folders.read_with_metrics(folder)
     if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
+    name, algorithms = record.config.algorithm, experiment.catalog.algorithms
+    if name not in algorithms and not algorithms.error(name):
+        remedy = "add it to config/algorithms.yaml, or its folder to `folders` of config.yaml, and import again"
+        print(f"{folder}: left out: unknown algorithm {name!r}: {remedy}", file=sys.stderr)
+        return None
     run = run_specs.run(experiment, **vars(record.config.ids))
     if different := identity.deciding_differences(record.config, run.config):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
@@ -86,7 +97,7 @@ def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Run, 
         identity.check_data(str(file), record, run.partition)
     if not other_code and (changes := versions.changes(record.config, record.versions)):
         raise DataError(f"{file}: other versions of the code: {changes}; --other-code accepts it")
-    return run, record
+    return folder, run, record
 
 
 def is_same(target: Path, record: RunRecord) -> bool:

@@ -13,11 +13,11 @@ import argparse
 import shutil
 from pathlib import Path
 
-from flatfed.commands import configuration, kinds
+from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument
 from flatfed.errors import DataError
 
-ARGUMENTS = [argument("folder", kinds.folder, "the new folder", metavar="FOLDER")]
+ARGUMENTS = [argument("folder", arguments.folder, "the new folder", metavar="FOLDER")]
 
 TEMPLATE = Path("docs/my-paper")
 

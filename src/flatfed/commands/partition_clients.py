@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import required
 
 ARGUMENTS = [
-    required("--spec", kinds.json_or_file, "partition specification: JSON or a JSON file"),
+    required("--spec", arguments.json_or_file, "partition specification: JSON or a JSON file"),
     arguments.DATASET,
-    required("--out", kinds.file, "file to write", metavar="NPZ"),
+    required("--out", arguments.file, "file to write", metavar="NPZ"),
 ]
 
 

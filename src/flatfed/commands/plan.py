@@ -19,17 +19,26 @@ import functools
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from flatfed import gpus
-from flatfed.commands import arguments, configuration, plan_measured, run_folders
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine.memory.sizes import in_units
+from flatfed.errors import DataError
+from flatfed.files import digest_json
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.lookup import Entries
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
+from flatfed.runs.record import RunRecord
+from flatfed.runs.run_config import RunConfig
+from flatfed.tables.readings import chip
+
+PUBLISHED = configuration.HOME / "results/published"
 
 #: Columns of numbers of runs, and of all numbers of runs: their sum or, as jobs share no memory, the largest.
 COUNTS = ("runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
@@ -66,11 +75,11 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     lines = list(needs(experiment, scale, requested(experiment, scale, options)))
     runs = {path: run for *_, of_line, _ in lines for path, run in of_line.items()}
     analysed = {path for *_, of_line in lines for path in of_line}
-    measured, left_out = plan_measured.measured(experiment, scale, device)
+    measured, left_out = measurements(experiment, scale, device)
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
-    near = {run.row: plan_measured.nearest(run, measured) for run in runs.values()}
+    near = {run.row: nearest(run, measured) for run in runs.values()}
     kept = runs if experiment.request.keep_models == "all" else analysed
     costs = [run_costs(run, path in analysed, path in kept, near[run.row]) for path, run in runs.items()]
     by_run = pd.DataFrame(costs, list(runs), list(COSTS), dtype=float)
@@ -108,23 +117,23 @@ def run_costs(run: Run, analysed: bool, keeps_model: bool, near: pd.DataFrame) -
 
 def _disk(run: Run, model: bool) -> int:
     """Return the bytes of a finished run's folder, with or without its ``model``."""
-    config = run.config
-    rest = round(LINE * config.rounds / config.evaluation.every) + RECORD
-    if not model:
-        return rest
-    data, options = config.dataset, json.dumps(config.model.options, sort_keys=True)
-    return rest + FLOAT * _parameters(config.model.name, options, tuple(data.shape), data.classes)
+    config, data = run.config, run.config.dataset
+    built = [config.model.name, data.shape, data.classes, config.model.options]
+    parameters = _parameters(json.dumps(built, sort_keys=True)) if model else 0
+    return round(LINE * config.rounds / config.evaluation.every) + RECORD + FLOAT * parameters
 
 
 @functools.cache
-def _parameters(name: str, options: str, shape: tuple[int, ...], classes: int) -> int:
+def _parameters(model: str) -> int:
+    """Return the number of parameters of a ``model``: name, shape of an image, classes and options as JSON."""
     import torch
 
     from flatfed import models
 
+    name, shape, classes, options = json.loads(model)
     with torch.device("meta"):
-        model = models.build(name, shape, classes, json.loads(options))
-        return sum(parameter.numel() for parameter in model.parameters())
+        module = models.build(name, tuple(shape), classes, options)
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -> Requested:
@@ -137,3 +146,51 @@ def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -
         lookup.check("table or figure", name, both, "plan")
     with_columns = experiment.with_columns(name for name in names if name in tables)
     return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])
+
+
+def measurement(record: RunRecord, published: bool) -> dict[str, Any]:
+    """Return seconds per round, peak memory in bytes, and what :func:`nearest` compares."""
+    return {
+        "speed": _speed_settings(record.config),
+        "algorithm": record.config.update.name,
+        "split": record.config.split,
+        "here": not published,
+        "seconds": record.seconds / record.rounds_done,
+        "memory": record.peak_memory_bytes,
+        "GPU memory": record.peak_device_memory_bytes,
+        "machine": (chip(record) or "unnamed machine") + (" (published)" if published else ""),
+    }
+
+
+def measurements(experiment: Experiment, scale: str, device: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the measurements at a ``scale`` on a ``device``, and a line for each damaged record."""
+    rows, left_out = [], []
+    here = run_folders.find(Path(experiment.paths.results, scale, "runs"))
+    for folder in [*here, *run_folders.find(PUBLISHED, so_far=True)]:
+        published = PUBLISHED in folder.parents
+        try:
+            record = run_folders.read(folder, "seconds", "device", "host")
+        except DataError as problem:
+            left_out.append(f"{problem}; left out" + ("" if published else ". Delete it to train it again"))
+            continue
+        timed = record.diverged_at is None and record.rounds_done and record.seconds  # NaN may be slow
+        if timed and (record.device, record.config.scale) == (device, scale):
+            rows.append(measurement(record, published))
+    return pd.DataFrame(rows), left_out
+
+
+def nearest(run: Run, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements of the protocol of ``run``: of its algorithm, here, or of its split, in this order."""
+    if measured.empty:
+        return measured
+    of_protocol = measured[measured["speed"] == _speed_settings(run.config)]
+    same = (of_protocol["algorithm"] == run.config.update.name, of_protocol["here"], of_protocol["split"] == run.split)
+    similarity = 4 * same[0] + 2 * same[1] + same[2]
+    return of_protocol[similarity == similarity.max()]
+
+
+def _speed_settings(config: RunConfig) -> str:
+    """Return the digest of the protocol and the settings that determine its speed."""
+    keys = {"protocol", "model", "batch_size", "local_epochs", "precision"}
+    keys |= {"local_steps"} if config.local_epochs is None else set()  # a centralised run has both
+    return digest_json(config.model_dump(include=keys))

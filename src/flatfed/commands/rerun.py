@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from flatfed import gpus
-from flatfed.commands import kinds, run_folders
+from flatfed.commands import arguments, run_folders
 from flatfed.commands.arguments import argument, required
 from flatfed.data import manifest as manifests
 from flatfed.engine import versions
@@ -29,14 +29,12 @@ from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
 CLOCK = "seconds"
 
-FIELDS = ("executor", "device", "threads", "libraries", "host")
-
 ARGUMENTS = [
-    argument("run", kinds.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
-    required("--out", kinds.folder, "folder for the rerun"),
-    argument("--rounds", kinds.count, "rerun only the first N rounds"),
-    argument("--dataset", kinds.folder, "its dataset (default: resources/<name>)"),
-    argument("--weights", kinds.file, "pre-trained weights (default: in resources)"),
+    argument("run", arguments.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
+    required("--out", arguments.folder, "folder for the rerun"),
+    argument("--rounds", arguments.count, "rerun only the first N rounds"),
+    argument("--dataset", arguments.folder, "its dataset (default: resources/<name>)"),
+    argument("--weights", arguments.file, "pre-trained weights (default: in resources)"),
     argument("--device", ("cpu", "cuda"), "the device (default: the run's)"),
 ]
 
@@ -46,15 +44,13 @@ def run(options: argparse.Namespace) -> int:
 
     :raises DataError: ``--out`` contains a run, or the record is damaged or has other data or too few rounds.
     """
-    record = run_folders.read_with_metrics(options.run, *FIELDS)
+    record = run_folders.read_with_metrics(options.run, "executor", "device", "threads", "libraries", "host")
     metrics, partition = options.run / record.metrics, options.out / "partition.npz"
     config = record.config
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
-    weights = config.model.weights
-    weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
+    weights = options.weights or (Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None)
     device = gpus.demanded(options.device or record.device)
-    same = options.out.resolve() in (options.run.resolve(), metrics.resolve().parent)
-    if same or (options.out / RECORD).exists():
+    if options.out.resolve() == options.run.resolve() or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
@@ -134,8 +130,8 @@ def changes(record: RunRecord, device: str) -> list[str]:
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
-    here = {"libraries": now["libraries"], "device": device}
-    here["versions"] = versions.of_run(record.config, [record.versions or {}])
+    present = versions.of_run(record.config, [record.versions or {}])
+    here = {"libraries": now["libraries"], "device": device, "versions": present}
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}

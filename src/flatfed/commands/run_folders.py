@@ -1,18 +1,19 @@
-"""Folders of runs: their records, the metrics next to them, and the state of a run."""
+"""Folders of runs: their records, the metrics next to them, the runs that are requested, and the state of a run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from flatfed.errors import DataError
-from flatfed.plan import Experiment
+from flatfed.errors import ConfigError, DataError
+from flatfed.plan import Experiment, run_specs
 from flatfed.runs import identity
-from flatfed.runs import record as records
-from flatfed.runs.paths import RunIds
-from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
+from flatfed.runs import record as run_record
+from flatfed.runs.paths import RunIds, analyses_beside, without_label
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again, read_finished
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_history
 
@@ -35,7 +36,7 @@ def read(folder: Path, *fields: str) -> RunRecord:
     """
     finished, so_far = folder / RECORD, folder / RECORD_SO_FAR
     file = so_far if so_far.exists() and not finished.exists() else finished
-    record = records.read_finished(folder) if file == finished else records.read(file)
+    record = read_finished(folder) if file == finished else run_record.read(file)
     record.require(fields, file)
     return record
 
@@ -61,11 +62,64 @@ def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Exp
     :raises DataError: a record is damaged.
     """
     folders = [folder for top in experiment.request.published for folder in find(Path(top))]
-    ended = [(record.config.ids, folder) for folder in folders if (record := records.read_finished(folder)).ended][::-1]
+    ended = [(record.config.ids, folder) for folder in folders if (record := read_finished(folder)).ended][::-1]
     runs = {experiment.paths.run(ids): str(at) for ids, at in [*((plain(ids), at) for ids, at in ended), *ended]}
     again = runs if "train" in trained else {*map(os.path.dirname, trained)}
     missing = (path for path in runs if path not in again and not Path(path, RECORD).exists())
     return replace(experiment, published={path: runs[path] for path in missing})
+
+
+def records_in(tops: Iterable[Path], so_far: bool) -> tuple[dict[str, RunRecord], dict[str, str]]:
+    """Return the records by run folder, finished and long ones first, and the reasons for refused runs."""
+    records, refused = {}, {}
+    for folder in (folder for top in tops for folder in find(top, so_far)):
+        try:
+            records[str(folder)] = read_again(partial(read_with_metrics, folder), so_far)
+        except DataError as problem:
+            refused[str(folder)] = str(problem)
+    return dict(sorted(records.items(), key=lambda item: rank(item[1])[:2])), refused
+
+
+def rank(record: RunRecord) -> tuple[bool, int, str]:
+    """Return the place of a run: finished ones first, then long ones, then early ones."""
+    return not record.ended, -record.rounds_done, record.finished or ""
+
+
+def select(
+    records: Mapping[str, RunRecord], experiment: Experiment, requested: Collection[RunIds]
+) -> tuple[dict[RunIds, Run], dict[str, str]]:
+    """Return the first runs that are requested, also in bfloat16, and the reasons for the others.
+
+    The runs have one dataset and, for each split and seed, one partition.
+    """
+    runs, left_out, digests = {}, {}, {}
+    for folder, record in records.items():
+        ids = record.config.ids
+        if not {ids, plain(ids)} & requested:
+            continue
+        try:
+            run = run_specs.run(experiment, **vars(ids))
+        except ConfigError as problem:
+            left_out[folder] = str(problem)
+            continue
+        data = {
+            ("dataset_digest", record.config.dataset.name): record.dataset_digest,
+            ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
+        }
+        others = [key for key, digest in data.items() if digests.get(key, digest) != digest]
+        if different := identity.deciding_differences(record.config, run.config):
+            left_out[folder] = f"not the requested run: {'; '.join(different)}"
+        elif others:
+            key = others[0]
+            differs = f"{key[0]} is {data[key][:12]}, of the shown runs {digests[key][:12]}"
+            left_out[folder] = f"trained on other data: {differs}"
+        elif ids in runs:
+            other = runs[ids].path
+            left_out[folder] = f"not used: {record.rounds_done} rounds, {other} is shown: {records[other].rounds_done}"
+        else:
+            digests |= data
+            runs[ids] = replace(run, path=folder, analysis_folder=analyses_beside(folder), partition=None)
+    return runs, left_out
 
 
 def state(run: Run, analysed: bool = False) -> str:
@@ -75,7 +129,7 @@ def state(run: Run, analysed: bool = False) -> str:
     except a published one, which has its analyses.
     """
     try:
-        record = records.read(run.record)
+        record = run_record.read(run.record)
     except FileNotFoundError:
         folder = Path(run.path)
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"

@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from flatfed.commands import kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import argument
 from flatfed.config import algorithm, datasets, erratum, figure, protocol, request, split, table
 from flatfed.files import write_json
 
-ARGUMENTS = [argument("--out", kinds.folder, "the folder", metavar="FOLDER", default=Path("config/.schema"))]
+ARGUMENTS = [argument("--out", arguments.folder, "the folder", metavar="FOLDER", default=Path("config/.schema"))]
 
 SCHEMAS = {
     "algorithms": algorithm.ALGORITHMS,

@@ -16,23 +16,23 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import analysed_run, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import argument, required
 
 ARGUMENTS = [
-    *analysed_run.ARGUMENTS,
-    required("--out", kinds.ending(".npz"), "file to write", metavar="NPZ"),
-    argument("--grid", kinds.count, "points per direction, odd", default=51),
+    *arguments.ANALYSIS,
+    required("--out", arguments.ending(".npz"), "file to write", metavar="NPZ"),
+    argument("--grid", arguments.count, "points per direction, odd", default=51),
     argument("--range", float, "largest |x| and |y|, in filter norms", default=1.0),
     argument("--set", ("train", "test"), "the images", default="train"),
-    argument("--images", kinds.images, "number of random images, or all", default=4096),
-    argument("--seed", kinds.seed, "draws directions and images", default=0),
+    argument("--images", arguments.images, "number of random images, or all", default=4096),
+    argument("--seed", arguments.seed, "draws directions and images", default=0),
 ]
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the surface."""
-    with analysed_run.inputs(options) as inputs:
+    with arguments.analysis_inputs(options) as inputs:
         from flatfed.analysis.landscape import loss_surface
 
         settings = loss_surface.SurfaceSettings(options.grid, options.range, options.set, options.images, options.seed)

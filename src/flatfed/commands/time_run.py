@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from flatfed import gpus
-from flatfed.commands import arguments, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import argument
 from flatfed.errors import FlatFedError
 from flatfed.runs import record as records
@@ -35,8 +35,8 @@ ARGUMENTS = [
     arguments.PARTITION,
     arguments.WEIGHTS,
     arguments.OUT,
-    argument("--rounds", kinds.count, "measured rounds", default=5),
-    argument("--warm-up", kinds.count, "rounds before them", default=1),
+    argument("--rounds", arguments.count, "measured rounds", default=5),
+    argument("--warm-up", arguments.count, "rounds before them", default=1),
     *arguments.DEVICE,
 ]
 

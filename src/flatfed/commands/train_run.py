@@ -19,7 +19,7 @@ import os
 import time
 
 from flatfed import algorithms, gpus, models
-from flatfed.commands import arguments, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import required
 from flatfed.engine.job import interruption
 from flatfed.runs import lock
@@ -29,7 +29,7 @@ ARGUMENTS = [
     arguments.DATASET,
     arguments.PARTITION,
     arguments.WEIGHTS,
-    required("--out", kinds.folder, "run folder to write"),
+    required("--out", arguments.folder, "run folder to write"),
     *arguments.DEVICE,
 ]
 

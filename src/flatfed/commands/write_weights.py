@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments, kinds
+from flatfed.commands import arguments
 from flatfed.commands.arguments import argument
 
 ARGUMENTS = [
     argument("--name", str, "name of the weights", required=True),
-    argument("--checkpoint", kinds.file, "torchvision's file (default: downloaded)"),
+    argument("--checkpoint", arguments.file, "torchvision's file (default: downloaded)"),
     arguments.OUT,
 ]
 

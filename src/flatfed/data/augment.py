@@ -43,20 +43,6 @@ def batch(images: Tensor, mean: Tensor, std: Tensor, draws: Tensor | None, schem
     shift = (mean / std)[:, None, None]
     if draws is None or scheme == "none":
         return images.to(dtype).mul_(scale).sub_(shift)
-    return _crop_flip(images, draws, scale, shift, dtype)
-
-
-def channels_last(images: Tensor) -> Tensor:
-    """Return ``images`` (B, C, H, W) in channels-last order, in which convolutions are faster on a CPU."""
-    import torch
-
-    images = images.contiguous(memory_format=torch.channels_last)
-    _, channels, height, width = images.shape
-    # torch treats one channel as channels-first unless the strides say otherwise.
-    return images.as_strided(images.shape, (height * width, 1, width, 1)) if channels == 1 else images
-
-
-def _crop_flip(images: Tensor, draws: Tensor, scale: Tensor, shift: Tensor, dtype: torch.dtype) -> Tensor:
     import torch
 
     height, width = images.shape[-2:]
@@ -72,3 +58,13 @@ def _crop_flip(images: Tensor, draws: Tensor, scale: Tensor, shift: Tensor, dtyp
     position = position.flatten(-2)[..., None, :].expand(*images.shape[:-2], height * width)
     pixels = images.flatten(-2).gather(-1, position).unflatten(-1, (height, width))
     return pixels.to(dtype).mul_(scale).sub_(shift).mul_(inside[..., None, :, :])
+
+
+def channels_last(images: Tensor) -> Tensor:
+    """Return ``images`` (B, C, H, W) in channels-last order, in which convolutions are faster on a CPU."""
+    import torch
+
+    images = images.contiguous(memory_format=torch.channels_last)
+    _, channels, height, width = images.shape
+    # torch treats one channel as channels-first unless the strides say otherwise.
+    return images.as_strided(images.shape, (height * width, 1, width, 1)) if channels == 1 else images

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +18,10 @@ import numpy as np
 
 from flatfed.data import dataset as datasets
 from flatfed.data import keys
-from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
-from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
+from flatfed.files import UNREADABLE, digest_arrays, write_whole
 
 REMEDY = "delete it to rebuild it"
 
@@ -59,6 +58,43 @@ def assign(labels: np.ndarray, spec: keys.PartitionSpecification) -> list[np.nda
     if spec.images_of:
         return [np.concatenate(assign(labels, keys.PartitionSpecification(**spec.pooled)))]
     return SCHEMES[spec.scheme](labels, spec)
+
+
+def leave_one_out(
+    numbers: np.ndarray | None, names: Sequence[str], spec: keys.PartitionSpecification
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return every client's training positions, and those of one domain as test set (FedLESAM section 6.1).
+
+    ``numbers`` (n,): index of every image's domain in ``names``. ``clients_per_domain`` clients share each other
+    domain evenly and at random, in the same way for every ``held_out``.
+
+    :raises DataError: ``spec`` does not fit the domains.
+    """
+    key, dataset = "partition: clients_per_domain", f"dataset {spec.dataset!r}"
+    if numbers is None:
+        raise DataError(f"partition: scheme: domain, but {dataset} lists no `domains` in config/datasets.yaml")
+    if spec.sampler == "official":
+        raise DataError("partition: sampler: the official code of FedLESAM has no domains; allowed here: keyed")
+    held_out, per_domain = spec.held_out, spec.clients_per_domain
+    if held_out >= len(names):
+        domains = f"its {len(names)} domains, from 0: {', '.join(names)}"
+        raise DataError(f"partition: held_out: {held_out} is no domain of {dataset}; {domains}")
+    if len(names) < 2:
+        raise DataError(f"partition: {dataset} has only the domain {names[0]!r}; none is left to train")
+    clients = per_domain * (len(names) - 1)
+    if spec.clients not in (None, clients):
+        raise DataError(f"{key}: {per_domain}, for {len(names) - 1} domains: clients: {clients}, not {spec.clients}")
+    rng, parts = stream(spec.seed, "partition"), []
+    for number, name in enumerate(names):
+        members = rng.permutation(np.flatnonzero(numbers == number))
+        if not len(members):
+            raise DataError(f"partition: domain {name!r} of {dataset} holds no image")
+        if number == held_out:
+            continue
+        if len(members) < per_domain:
+            raise DataError(f"{key}: {per_domain}, but domain {name!r} of {dataset} has {len(members)} images")
+        parts += np.array_split(members, per_domain)
+    return parts, np.flatnonzero(numbers == held_out)
 
 
 def draw_client_test(
@@ -130,7 +166,6 @@ def make(content: Mapping[str, Any], dataset: str | os.PathLike[str], out: str |
     :raises DataError: the specification is wrong, impossible or of another dataset, or a file is unusable or altered.
     """
     spec = keys.check_partition(content)
-    check_place(out)
     data = datasets.load(dataset)
     if data.name != spec.dataset:
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec.dataset!r}")

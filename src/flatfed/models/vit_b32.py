@@ -101,6 +101,4 @@ class ViT(nn.Module):
         return True
 
 
-def build(shape: tuple[int, int, int], classes: int, **options: int) -> ViT:
-    """Return the transformer; see :mod:`flatfed.models` for the options."""
-    return ViT(shape, classes, **options)
+build = ViT
