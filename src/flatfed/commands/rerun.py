@@ -50,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
     weights = options.weights or (Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None)
     device = gpus.demanded(options.device or record.device)
-    if options.out.resolve() == options.run.resolve() or (options.out / RECORD).exists():
+    results = (options.out / name for name in (RECORD, METRICS))
+    if options.out.resolve() == options.run.resolve() or any(file.exists() for file in results):
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
