@@ -111,7 +111,7 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
     row, digests = _weights(run / records.MODEL, record, model)
-    resident = Resident.of(data, config.dataset, "none", device, dtype)
+    resident = Resident(data, config.dataset, "none", device, dtype)
     return TrainedModel(run, record, model, layout, row.to(device, dtype), resident, partition, digests)
 
 

@@ -25,7 +25,7 @@ import pandas as pd
 from flatfed import gpus
 from flatfed.commands import arguments, configuration, plan_measured, run_folders
 from flatfed.commands.arguments import argument, flag
-from flatfed.engine.memory.sizes import in_units
+from flatfed.engine.job.progress import in_units
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.lookup import Entries
 from flatfed.plan.number import by_cell, runs_of

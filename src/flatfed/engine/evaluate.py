@@ -75,6 +75,12 @@ class Evaluation:
             positions[images] = np.arange(len(images))
             self.unseen_parts = [positions[client] for client in client_images]
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of metrics.csv that every run has."""
+        names = f"round learning_rate train_loss {self.unseen}_loss {self.unseen}_accuracy clients consistency"
+        return [*names.split(), "download_bytes", "upload_bytes", "seconds"]
+
     def __call__(self, row: Tensor) -> dict[str, float]:
         """Return columns of metrics.csv for ``row`` (parameters,): losses in nats, accuracies as fractions.
 

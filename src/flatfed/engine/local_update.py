@@ -11,10 +11,10 @@ from torch.utils._pytree import tree_map
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context, no_draws
-from flatfed.engine import hooks
+from flatfed.engine import dropout, hooks
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.executors import Batch, Executor
-from flatfed.engine.feed import Feed
+from flatfed.engine.resident import Resident
 
 MOMENTUM = "sgd_momentum"  # the scratch vector of momentum
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
@@ -34,7 +34,7 @@ class LocalUpdate:
 
     algorithm: Algorithm
     executor: Executor
-    feed: Feed
+    data: Resident
     weight_decay: float
     clip_norm: float | None
     pause: Callable[[], None]
@@ -46,17 +46,24 @@ class LocalUpdate:
         The sums stay on the device, so nothing waits for it.
         """
         ctx = replace(ctx, uniform=no_draws, round=round_number(ctx, w.device), _narrowed={})
-        inputs = self.feed.inputs(plan, w.device)
-        total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
+        inputs = self.data.inputs(plan)
+        total = torch.zeros(len(w), dtype=self.data.dtype, device=w.device)
         for step in range(plan.length):
             self.pause()
             rows = plan.rows(step)
             if ctx.step is not None:
                 ctx.step.fill_(step)
             width = None if self.executor.full_width else int(plan.width[step])
-            batch = self.feed.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
+            batch = self.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))
         return total
+
+    def batch(self, inputs: dict[str, Tensor], width: int | None = None) -> Batch:
+        """Return the batch of a step's ``inputs``, each (rows, B, ...), narrowed to ``width`` images."""
+        keys, sites = inputs.get("keys"), self.executor.model.dropout
+        index, labels, weight, *draws = (values[:, :width] for name, values in inputs.items() if name != "keys")
+        masks = [] if keys is None else dropout.masks(keys, sites, index.shape[1], self.data.dtype)
+        return Batch(self.data.batch(index, *draws), labels, weight, masks)
 
     def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
         """Run one local step of all rows, in the order of the official code; return the first losses (rows,)."""

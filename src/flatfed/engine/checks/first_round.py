@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from flatfed.engine import executors
-from flatfed.engine.memory.shortage import is_shortage
+from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import ConfigError, FlatFedError
 

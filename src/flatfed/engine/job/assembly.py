@@ -7,20 +7,19 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from flatfed import algorithms
+from flatfed.algorithms import Algorithm
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
-from flatfed.engine.checks import requirements
-from flatfed.engine.feed import Feed
+from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
+from flatfed.engine.job import memory
 from flatfed.engine.local_update import LocalUpdate
-from flatfed.engine.memory import home
-from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
 from flatfed.engine.sampling import most_participants
-from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.speed.fused_update import FusedUpdate
@@ -37,7 +36,7 @@ def simulation(
     device: torch.device,
     executor: str,
     *,
-    algorithm: algorithms.Algorithm | None = None,
+    algorithm: Algorithm | None = None,
     pretrained_file: str | os.PathLike[str] | None = None,
     pause: Callable[[], None] = lambda: None,
     full_model: bool = False,
@@ -56,9 +55,9 @@ def simulation(
     weights = live.weights(*initial_model(config, pretrained_file), *options)
     private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
-    requirements.check(algorithm, config, clients, private, weights.initial[: weights.layout.tensor_size])
+    check_requirements(algorithm, config, clients, weights.initial[: weights.layout.tensor_size])
 
-    data = Resident.of(dataset, config.dataset, config.augmentation, device, dtype)
+    data = Resident(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
     losses = algorithm.loss, config.label_smoothing or 0.0
@@ -70,7 +69,7 @@ def simulation(
         )
     decay, clip = float(config.weight_decay), config.clip_norm
     local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
-        algorithm, gradients, Feed(data, weights.model), decay, clip, pause, config.momentum or 0.0
+        algorithm, gradients, data, decay, clip, pause, config.momentum or 0.0
     )
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
@@ -78,10 +77,38 @@ def simulation(
         local_update = Recorded(local_update, record, min(most, config.rows or most))
 
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
-    choose = partial(home.choose, device=device, requested=config.state)
-    parts = config, partition, algorithm, weights, gradients, data, local_update
-    result = simulation_class(*parts, choose, pause)
+    choose = partial(memory.choose_home, device=device, requested=config.state)
+    result = simulation_class(config, partition, weights, local_update, choose)
     if gradients.records_steps and device.type == "cuda":  # recorded evaluations share the steps' memory
         evaluate = result.evaluate
         evaluate.score = RecordedScore(evaluate.score, record, [evaluate.images, evaluate.train])
     return result
+
+
+def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, weights: Tensor) -> None:
+    """Refuse ``algorithm`` with ``clients`` clients and initial ``weights`` (parameters,).
+
+    bfloat16 may round the weights by at most four times the perturbation's norm. Up to there, the gradient's change on
+    ResNet-18 keeps a cosine of 0.97 with float32's (benchmarks/perturbation.py).
+    """
+    name, split = type(algorithm).__name__, config.split
+    if algorithm.central and clients > 1:
+        raise ConfigError(f"algorithm {name} needs all data on one client, but split {split!r} has {clients} clients")
+    if algorithm.decentralised and config.topology is None:
+        raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
+    if algorithm.decentralised and algorithm.remembers:
+        raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
+    if config.momentum and "momentum" in algorithm.parameters():
+        raise ConfigError(f"algorithm {name}: momentum: the run sets it, and the algorithm has a parameter of its own")
+    if config.label_smoothing and type(algorithm).second_model is not Algorithm.second_model:
+        raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
+    state = algorithm.client_state or algorithm.server_state or algorithm.scratch or algorithm.filled_scratch()
+    minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4 if config.precision == "bfloat16" else 0.0
+    if 0 < algorithm.radius < minimum:
+        raise ConfigError(
+            f"algorithm {name}: its perturbation has the norm {algorithm.radius:.2g}, which is lost where bfloat16 "
+            f"rounds the weights of {config.model.name}; allowed: precision: float32, or a perturbation of norm 0 or "
+            f"from {minimum:.2g} up"
+        )
+    if state and algorithm.private_size(tuple(config.dataset.shape)):
+        raise ConfigError(f"algorithm {name}: private coordinates exclude client, server and scratch vectors")

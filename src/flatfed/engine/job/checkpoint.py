@@ -22,7 +22,7 @@ from torch import Tensor
 
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.inputs import Identity
-from flatfed.engine.memory.shortage import is_shortage
+from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
 from flatfed.runs.identity import difference_texts

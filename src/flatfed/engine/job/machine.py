@@ -11,7 +11,7 @@ import safetensors
 import torch
 
 import flatfed
-from flatfed.engine.memory.available import reuse_memory
+from flatfed.engine.job.memory import reuse_memory
 from flatfed.engine.precision import set_tensor_floats
 from flatfed.errors import FlatFedError
 from flatfed.runs import host, source_code

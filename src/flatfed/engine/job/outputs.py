@@ -17,7 +17,6 @@ from safetensors.torch import save
 
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.inputs import Identity
-from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import remove_parts, write_whole
@@ -138,7 +137,7 @@ class Outputs(Callback):
         with write_whole(self.out / name, "w") as file:
             # A line lacks the nodes' columns if no node of the round has images for them.
             names = list(dict.fromkeys(name for line in self.lines for name in line))
-            names = names or columns(simulation.evaluate.unseen)
+            names = names or simulation.evaluate.columns
             writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.lines)

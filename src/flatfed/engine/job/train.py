@@ -23,14 +23,13 @@ from flatfed.engine import precision, versions
 from flatfed.engine.callbacks import Callback, of_user
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
-from flatfed.engine.job import assembly, interruption
+from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
 from flatfed.engine.job.inputs import Identity, load_data
 from flatfed.engine.job.machine import machine, pick_device, set_up
 from flatfed.engine.job.outputs import Outputs, now
 from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter
-from flatfed.engine.memory import shortage
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, Shortage
@@ -127,7 +126,7 @@ class Job:
                 if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
                     return False
-                with shortage.explained(self.device, "after the last round", self.remedies):
+                with memory.explained(self.device, "after the last round", self.remedies):
                     for callback in self.callbacks:
                         callback.finish(simulation)
             except (interruption.Stopped, Shortage) as stopped:
@@ -144,7 +143,7 @@ class Job:
         checks = first_round.checked(simulation)
         while outputs.diverged_at is None and (simulation.round < goal or simulation.pending is not None):
             starts = simulation.pending is None  # otherwise only the evaluation of the last round is missing
-            with shortage.explained(self.device, f"round {simulation.round + starts}", self.remedies):
+            with memory.explained(self.device, f"round {simulation.round + starts}", self.remedies):
                 if starts:
                     clients = simulation.sample()
                     for callback in callbacks:
@@ -156,7 +155,7 @@ class Job:
                 print(f"{self.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
                 outputs.diverged_at = simulation.round
                 break
-            with shortage.explained(self.device, f"after round {simulation.round}", self.remedies):
+            with memory.explained(self.device, f"after round {simulation.round}", self.remedies):
                 for callback in callbacks:
                     callback.after_round(simulation, line)
 
@@ -166,10 +165,10 @@ class Job:
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
             raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
-        with shortage.explained(self.device, "before the first round", shortage.remedies(self.device)):
+        with memory.explained(self.device, "before the first round", memory.remedies(self.device)):
             self.simulation = simulation = self.assemble(executor)
         home = simulation.state.home if simulation.state.store else None
-        self.remedies = shortage.remedies(self.device, simulation.block(len(simulation.sample())), home)
+        self.remedies = memory.remedies(self.device, simulation.block(len(simulation.sample())), home)
         self.callbacks = [self.outputs, *of_user(), self.checkpoint]
         if self.config.probe:
             probe = Probe(self.config.probe, simulation)
@@ -181,7 +180,7 @@ class Job:
         """Restore the checkpoint; return whether there was one."""
         if self.checkpoint.executor is not None:
             try:
-                with shortage.explained(self.device, "while resuming", self.remedies):
+                with memory.explained(self.device, "while resuming", self.remedies):
                     self.checkpoint.restore(self.simulation)
                 return True
             except Damaged as reason:

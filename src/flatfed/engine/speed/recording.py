@@ -72,7 +72,7 @@ class Recorded:
         self.steps: dict[int, Work] = {}
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        n, inputs = len(w), self.plain.feed.inputs(plan, w.device)
+        n, inputs = len(w), self.plain.data.inputs(plan)
         self._reserve(w, inputs, ctx)
         # A recorder may run the steps, so load the rows afterwards.
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
@@ -96,7 +96,7 @@ class Recorded:
         return self.total[:n].clone()
 
     def _step(self, rows: int) -> None:
-        batch = self.plain.feed.batch({name: buffer[:rows] for name, buffer in self.inputs.items()})
+        batch = self.plain.batch({name: buffer[:rows] for name, buffer in self.inputs.items()})
         self.total[:rows].add_(self.plain.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
