@@ -79,7 +79,7 @@ def test_the_error_of_products_is_that_of_sequential(model, precision):
 
     def gradient(executor: str, precision: str) -> torch.Tensor:
         kind, dtype = executors.EXECUTORS[executor], STATE_DTYPES[precision]
-        settings = torch.device("cuda"), dtype, False, kind.row_layers
+        settings = torch.device("cuda"), dtype, False, kind.records_steps
         rows = live.weights(copy.deepcopy(network), initial, algorithm, shape, *settings)
         layers = kind(rows.model, rows.layout, layer_dtype=torch.bfloat16 if precision == "bfloat16" else None)
         full = initial + changes

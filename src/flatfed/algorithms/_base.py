@@ -107,10 +107,6 @@ class Algorithm:
         """Return whether the class itself declares ``whole_rows``."""
         return bool(vars(type(self)).get("whole_rows"))
 
-    def filled_scratch(self) -> tuple[str, ...]:
-        vectors = {"previous": self.remembers, "full_gradient": self.full_passes}
-        return tuple(name for name, used in vectors.items() if used)
-
     def stored_vectors(self) -> int:
         """Return how many vectors of the model's size a client stores."""
         return round(1 + len(self.client_state) + self.remembers + max(0, self.communication[0] - 1))

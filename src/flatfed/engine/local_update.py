@@ -53,7 +53,7 @@ class LocalUpdate:
             rows = plan.rows(step)
             if ctx.step is not None:
                 ctx.step.fill_(step)
-            width = None if self.executor.full_width else int(plan.width[step])
+            width = None if self.executor.together else int(plan.width[step])
             batch = self.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))
         return total
@@ -93,7 +93,7 @@ class LocalUpdate:
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return losses (rows,) and gradients (rows, parameters); a row's do not depend on the number of rows."""
-        if self.executor.block == 1 or len(w) > 1 or w.device.type != "cpu":
+        if not self.executor.together or len(w) > 1 or w.device.type != "cpu":
             return self.executor(w, batch)
         # For a single row, libraries use other kernels on a CPU, which round differently.
         twice = Batch(*tree_map(lambda values: torch.cat([values, values]), batch.parts))

@@ -39,12 +39,6 @@ def check_units(config: RunConfig, device: torch.device) -> None:
     )
 
 
-def set_tensor_floats() -> None:
-    """Multiply float32 in TF32 on a GPU, as the official code does."""
-    for switch in SWITCHES:
-        switch.fp32_precision = "tf32"
-
-
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Compute float32 products in full precision: TF32 would lose half the digits of averages and Hessian products."""

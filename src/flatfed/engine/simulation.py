@@ -264,7 +264,7 @@ class Simulation(ABC):
 
     def block(self, n: int) -> int:
         """Return how many of ``n`` clients train at a time."""
-        return min(self.executor.block or n, self.config.rows or n, n)
+        return min(n, self.config.rows or n) if self.executor.together else 1
 
     def progress(self) -> dict[str, Any]:
         """Return all that a resumed run needs besides its vectors, as JSON."""

@@ -22,8 +22,7 @@ from flatfed.engine.resident import Resident
 from flatfed.engine.sampling import most_participants
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
-from flatfed.engine.speed.fused_update import FusedUpdate
-from flatfed.engine.speed.recording import CudaGraphs, Recorded, RecordedScore
+from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.runs.run_config import RunConfig
@@ -51,7 +50,7 @@ def simulation(
     algorithm = algorithm or algorithms.build(config.update.name, config.update.params)
     dtype = STATE_DTYPES[precision]
     kind = executors.executor_class(executor)
-    options = algorithm, shape, device, dtype, full_model, kind.row_layers
+    options = algorithm, shape, device, dtype, full_model, kind.records_steps
     weights = live.weights(*initial_model(config, pretrained_file), *options)
     private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
@@ -68,7 +67,7 @@ def simulation(
             "recorded step cannot gather; use sequential or stacked"
         )
     decay, clip = float(config.weight_decay), config.clip_norm
-    local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
+    local_update = (FusedUpdate if kind.records_steps else LocalUpdate)(
         algorithm, gradients, data, decay, clip, pause, config.momentum or 0.0
     )
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
@@ -102,7 +101,8 @@ def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, we
         raise ConfigError(f"algorithm {name}: momentum: the run sets it, and the algorithm has a parameter of its own")
     if config.label_smoothing and type(algorithm).second_model is not Algorithm.second_model:
         raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
-    state = algorithm.client_state or algorithm.server_state or algorithm.scratch or algorithm.filled_scratch()
+    vectors = algorithm.client_state, algorithm.server_state, algorithm.scratch
+    state = any(vectors) or algorithm.remembers or algorithm.full_passes
     minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4 if config.precision == "bfloat16" else 0.0
     if 0 < algorithm.radius < minimum:
         raise ConfigError(

@@ -76,8 +76,6 @@ class Checkpoint(Callback):
         """
         try:
             manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-            if "content" in manifest:
-                raise Damaged("an earlier version of FlatFed wrote it")
             if differences := self._differences(manifest, config):
                 raise Damaged(f"it is of another run: {differences}")
             self.manifest = manifest

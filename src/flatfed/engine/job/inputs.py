@@ -32,17 +32,6 @@ def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets
     With ``validation``, that share of the partition is held out and the test images are removed.
     """
     data, members = datasets.load(dataset), partitions.load(partition)
-    _check(config, data, members, str(dataset), str(partition))
-    datasets.verify(dataset)
-    partitions.check(members, data, str(partition))
-    if config.validation is not None:
-        members = partitions.hold_out(members, data.labels, config.validation, config.seed)
-    return data, members
-
-
-def _check(
-    config: RunConfig, data: datasets.Dataset, members: partitions.Partition, dataset: str, partition: str
-) -> None:
     expected, shape = config.dataset, list(data.images.shape[1:])
     for what, found in (("shape", shape), ("classes", data.classes)):
         if found != (requested := getattr(expected, what)):
@@ -50,7 +39,7 @@ def _check(
             raise DataError(f"{dataset}: {what} {found}, but {run}")
     if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
         raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
-    check_partition(partition, members.spec, config)
+    check_partition(str(partition), members.spec, config)
     clients = len(members.offsets) - 1
     if clients != config.partition.clients:
         raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
@@ -60,3 +49,8 @@ def _check(
             f"{partition}: made from other data than {dataset} (digests {digest[:12]} and {data.digest[:12]}); make "
             "the partition again"
         )
+    datasets.verify(dataset)
+    partitions.check(members, data, str(partition))
+    if config.validation is not None:
+        members = partitions.hold_out(members, data.labels, config.validation, config.seed)
+    return data, members

@@ -12,7 +12,7 @@ import torch
 
 import flatfed
 from flatfed.engine.job.memory import reuse_memory
-from flatfed.engine.precision import set_tensor_floats
+from flatfed.engine.precision import SWITCHES
 from flatfed.errors import FlatFedError
 from flatfed.runs import host, source_code
 
@@ -45,7 +45,8 @@ def set_up(threads: int) -> None:
     # Otherwise cuBLAS can change its algorithm between calls of several streams.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     reuse_memory()
-    set_tensor_floats()
+    for switch in SWITCHES:
+        switch.fp32_precision = "tf32"
     torch.backends.cudnn.deterministic = True
 
 

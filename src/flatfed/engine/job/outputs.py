@@ -85,10 +85,6 @@ class Outputs(Callback):
         for name in (RECORD_SO_FAR, LINES_SO_FAR):
             (self.out / name).unlink(missing_ok=True)
 
-    def finished(self) -> bool:
-        """Return whether ``out`` has the finished run with this identity."""
-        return (record := self._complete()) is not None and not self._differences(record)
-
     def finished_since(self, time: float, config: RunConfig) -> bool:
         """Return whether ``out`` has a run with this identity and deciding settings that finished after ``time``."""
         record = self._complete()
@@ -119,7 +115,8 @@ class Outputs(Callback):
         """
         if not (self.out / RECORD).exists():
             return
-        if self.finished() and records.read(self.out / RECORD).sessions[:1] == self.sessions[:1]:
+        record = self._complete()
+        if record and not self._differences(record) and record.sessions[:1] == self.sessions[:1]:
             return
         staged, kept = self.out / f"{PREVIOUS}.part", self.out / PREVIOUS
         shutil.rmtree(staged, ignore_errors=True)

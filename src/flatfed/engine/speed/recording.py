@@ -1,4 +1,6 @@
-"""Recorded local steps and evaluations: on a GPU, CUDA graphs launch all kernels of a step at once.
+"""Recorded local steps and evaluations, with a fused end of a step.
+
+On a GPU, CUDA graphs launch all kernels of a step at once.
 
 A recording uses fixed memory, so a block of rows is copied into buffers, trained there and copied back. Each number of
 rows that train together has a recording. Batches have their full size; padding has weight 0.
@@ -13,10 +15,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.evaluate import Score
-from flatfed.engine.local_update import LocalUpdate, round_number
+from flatfed.engine.local_update import CLIP_EPSILON, LocalUpdate, round_number
+from flatfed.engine.speed.acceleration import kernels_for
 from flatfed.errors import FlatFedError
 
 Work = Callable[[], None]
@@ -57,6 +61,24 @@ class CudaGraphs:
         main.wait_stream(self.stream)
         self.graphs.add(graph)
         return graph.replay
+
+
+class FusedUpdate(LocalUpdate):
+    """Clips, decays and moves the rows in one pass on a GPU if the algorithm's ``update`` is FedAvg's."""
+
+    def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
+        # Private coordinates are neither clipped nor decayed.
+        # Not the class's update: an instance may set its own, and a probe wraps the algorithm.
+        update = getattr(self.algorithm.update, "__func__", None)
+        plain = w.shape[1] == size and update is Algorithm.update and not self.momentum
+        if not kernels or not plain:
+            super().descend(w, d, ctx)
+            return
+        factors = w.new_ones(len(w))
+        if self.clip_norm is not None:
+            factors = (self.clip_norm / (d.norm(dim=1) + CLIP_EPSILON)).clamp_(max=1.0)
+        kernels.descend(w, d, factors, ctx.lr, self.weight_decay + self.algorithm.proximal)
 
 
 class Recorded:
