@@ -8,7 +8,7 @@ from __future__ import annotations
 
 STEP = "engine/local_update"
 
-NO_CLIP = (STEP, "if self.clip_norm is not None:", "if False:", "the clip is skipped")
+NO_CLIP = (STEP, "if self.config.clip_norm is not None:", "if False:", "the clip is skipped")
 CLIP_ALL = (STEP, "EPSILON)).clamp_(max=1.0)", "EPSILON))", "short gradients are stretched to the clip's norm")
 NO_DECAY = (STEP, "weight_decay + self.algorithm.", "algorithm.", "weight decay is dropped")
 NO_PROXIMAL = (STEP, " + self.algorithm.proximal", "", "the quadratic half of the proximal term is dropped")
@@ -126,7 +126,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("mimelite", "g.mul_(self.alpha).add_", "g.add_", "the fresh gradient is not weighted"),
         ("engine/simulation", "(received, members)", "(0.9 * received, members)", "full gradient at another model"),
         ("mimelite", 'uploads["gradient"].mean(', 'uploads["gradient"].sum(', "full gradients are summed"),
-        ("engine/executors", "1 / len(images)", "1 / len(part)", "the full gradient adds up means of pieces"),
+        ("engine/simulation", "1 / len(images)", "1 / len(part)", "the full gradient adds up means of pieces"),
     ),
     "fedrobust": (
         NO_CLIP,

@@ -19,7 +19,6 @@ from torch.nn.functional import log_softmax
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.engine import second_stream
-from flatfed.engine.resident import Resident
 from flatfed.errors import ConfigError, unknown
 
 Transform = Callable[[Tensor, Tensor], Tensor]
@@ -179,27 +178,3 @@ def executor_class(name: str) -> type[Executor]:
     if name not in EXECUTORS:
         raise ConfigError(unknown("executor", name, EXECUTORS, "executor"))
     return EXECUTORS[name]
-
-
-@dataclass
-class FullGradient:
-    """Computes gradients in batches of ``batch_size`` images; ``pause`` is called before each and may raise."""
-
-    executor: Executor
-    data: Resident
-    batch_size: int
-    pause: Callable[[], None]
-
-    def __call__(self, w: Tensor, members: list[Tensor]) -> Tensor:
-        """Return the gradients (rows, parameters) of the mean loss on the images ``members``, (n_i,) per row.
-
-        Without augmentation and dropout.
-        """
-        data, gradients = self.data, torch.zeros_like(w)
-        for row, images in enumerate(members):
-            for part in images.split(self.batch_size):
-                self.pause()
-                weights = torch.full((1, len(part)), 1 / len(images), dtype=data.dtype, device=w.device)
-                batch = Batch(data.batch(part)[None], data.labels[part][None], weights, [])
-                gradients[row] += self.executor(w[row : row + 1], batch)[1][0]
-        return gradients

@@ -15,6 +15,7 @@ from flatfed.engine import dropout, hooks
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.resident import Resident
+from flatfed.runs.run_config import RunConfig
 
 MOMENTUM = "sgd_momentum"  # the scratch vector of momentum
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
@@ -35,10 +36,8 @@ class LocalUpdate:
     algorithm: Algorithm
     executor: Executor
     data: Resident
-    weight_decay: float
-    clip_norm: float | None
+    config: RunConfig
     pause: Callable[[], None]
-    momentum: float = 0.0
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Run the local steps of ``w`` (rows, parameters) in place; return the sums (rows,) of each step's first loss.
@@ -103,14 +102,14 @@ class LocalUpdate:
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         """Clip the direction ``d``, add decay and momentum, and move ``w``, all in place."""
         shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
-        if self.clip_norm is not None:
+        if self.config.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
-            shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
-        shrink = self.weight_decay + self.algorithm.proximal
+            shared.mul_((self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
+        shrink = self.config.weight_decay + self.algorithm.proximal
         if shrink:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
-        if self.momentum:
-            shared.copy_(ctx.scratch[MOMENTUM].mul_(self.momentum).add_(shared))
+        if self.config.momentum:
+            shared.copy_(ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared))
         moved = hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w)
         if moved is not w:
             w.copy_(moved)

@@ -20,18 +20,17 @@ SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # for float3
 
 
 def bfloat16_units(config: RunConfig, device: torch.device) -> list[str] | None:
-    """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision."""
+    """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision.
+
+    :raises FlatFedError: a CPU without (known) units, unless the run sets ``emulate_bfloat16``.
+    """
     if config.precision != "bfloat16":
         return None
     if device.type != "cpu":
         return ["a GPU"]
-    return [name for name in host.BFLOAT16 if name in host.instructions()]
-
-
-def check_units(config: RunConfig, device: torch.device) -> None:
-    """Refuse bfloat16 on a CPU without (known) units for it, unless ``emulate_bfloat16`` is set."""
-    if bfloat16_units(config, device) != [] or config.emulate_bfloat16:
-        return
+    units = [name for name in host.BFLOAT16 if name in host.instructions()]
+    if units or config.emulate_bfloat16:
+        return units
     reason = "has no units for it" if host.instructions() else "does not report whether it has units for it"
     raise FlatFedError(
         f"precision: bfloat16: {host.processor()} {reason} ({', '.join(host.BFLOAT16)}) and would emulate it slowly. "

@@ -176,8 +176,8 @@ def _run_copies(
 def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float) -> Tensor:
     """Return the gradient (1, parameters) of the training loss with ``changes`` of its executor."""
     private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
-    of_loss = replace(simulation.full_gradient, executor=replace(simulation.executor, **changes))
-    return of_loss(torch.cat([w, private], dim=1), [images])[:, : simulation.layout.size]
+    executor = replace(simulation.executor, **changes)
+    return simulation.full_gradient(torch.cat([w, private], dim=1), [images], executor)[:, : simulation.layout.size]
 
 
 def _direction(rows: Tensor) -> Tensor:

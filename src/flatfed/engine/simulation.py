@@ -18,11 +18,10 @@ from flatfed.data.streams import stream
 from flatfed.engine import batches, hooks
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.costs import Clock, Cost
-from flatfed.engine.evaluate import Evaluation
-from flatfed.engine.executors import FullGradient
+from flatfed.engine.evaluate import Evaluation, Score
+from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.local_update import MOMENTUM, LocalUpdate
 from flatfed.engine.resident import to_device
-from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
 from flatfed.runs.run_config import RunConfig
@@ -85,9 +84,8 @@ class Simulation(ABC):
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
-        sets, size = config.evaluation.sets, config.evaluation.batch_size
-        self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, plain.pause)
-        self.full_gradient = FullGradient(self.executor, self.data, size, plain.pause)
+        score = Score(self.model, self.layout, self.data, config.evaluation.batch_size, plain.pause)
+        self.evaluate = Evaluation(score, partition, config.evaluation.sets)
         self.schedule = batches.Schedule(config.batch_size, config.local_epochs, config.local_steps)
         self.private = self.algorithm.private_size(tuple(config.dataset.shape))
 
@@ -135,7 +133,7 @@ class Simulation(ABC):
 
     def sample(self, ahead: int = 0) -> np.ndarray:
         """Return the clients of the round that is ``ahead``, those with most local steps first."""
-        clients = active_clients(self.config.sampling, self.client_count, self.seed, self.round + ahead)
+        clients = batches.active_clients(self.config.sampling, self.client_count, self.seed, self.round + ahead)
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
@@ -169,6 +167,20 @@ class Simulation(ABC):
         ctx = replace(ctx, scratch=scratch)
         hooks.write(self.algorithm.start, self.algorithm.start(w, ctx), ctx.scratch, "scratch")
         return w, ctx
+
+    def full_gradient(self, w: Tensor, members: list[Tensor], executor: Executor | None = None) -> Tensor:
+        """Return the gradients (rows, parameters) of the mean loss on the images ``members``, (n_i,) per row.
+
+        Without augmentation and dropout; ``executor`` replaces the run's.
+        """
+        data, gradients = self.data, torch.zeros_like(w)
+        for row, images in enumerate(members):
+            for part in images.split(self.config.evaluation.batch_size):
+                self.local_update.plain.pause()
+                weights = torch.full((1, len(part)), 1 / len(images), dtype=data.dtype, device=w.device)
+                batch = Batch(data.batch(part)[None], data.labels[part][None], weights, [])
+                gradients[row] += (executor or self.executor)(w[row : row + 1], batch)[1][0]
+        return gradients
 
     @abstractmethod
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:

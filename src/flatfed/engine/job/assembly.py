@@ -15,11 +15,11 @@ from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
 from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
+from flatfed.engine.batches import most_participants
 from flatfed.engine.job import memory
 from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
-from flatfed.engine.sampling import most_participants
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
@@ -66,10 +66,8 @@ def simulation(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
         )
-    decay, clip = float(config.weight_decay), config.clip_norm
-    local_update = (FusedUpdate if kind.records_steps else LocalUpdate)(
-        algorithm, gradients, data, decay, clip, pause, config.momentum or 0.0
-    )
+    update_class = FusedUpdate if kind.records_steps else LocalUpdate
+    local_update = update_class(algorithm, gradients, data, config, pause)
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
         most = most_participants(config.sampling, clients, config.seed, config.rounds)

@@ -109,7 +109,7 @@ class Outputs(Callback):
             os.utime(self.out / name)
 
     def _keep_previous(self) -> None:
-        """Link the finished run in ``out`` into ``.previous``, unless it is this run.
+        """Copy the finished run in ``out`` into ``.previous``, unless it is this run.
 
         With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
@@ -123,10 +123,7 @@ class Outputs(Callback):
         staged.mkdir()
         for name in FILES:
             if (self.out / name).exists():
-                try:
-                    os.link(self.out / name, staged / name)
-                except OSError:  # the file system has no links
-                    shutil.copy2(self.out / name, staged / name)
+                shutil.copy2(self.out / name, staged / name)
         shutil.rmtree(kept, ignore_errors=True)
         staged.rename(kept)
 

@@ -72,7 +72,7 @@ def train(
         raise DataError(f"model.weights of the run is {named!r}, but {argument}")
     torch_device = pick_device(device)
     set_up(threads)
-    precision.check_units(config, torch_device)
+    units = precision.bfloat16_units(config, torch_device)
     data, members = load_data(config, dataset, partition)
     recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
@@ -87,7 +87,7 @@ def train(
         print(f"{config.ids.name}: finished already", file=sys.stderr)
         outputs.touch()
         return True
-    checkpoint = Checkpoint(Path(out), identity, config, precision.bfloat16_units(config, torch_device))
+    checkpoint = Checkpoint(Path(out), identity, config, units)
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
     assemble = partial(assembly.simulation, config, data, members, torch_device, **options)
     return Job(config, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
@@ -106,8 +106,6 @@ class Job:
     def __post_init__(self):
         self.label = self.config.ids.name
         self._begin()
-        resumed = self._resume()
-        self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
     def run(self, session: dict[str, Any], stop_after: int | None) -> bool:
         """Train to the end, or until ``stop_after`` rounds; return whether the run is finished."""
@@ -160,7 +158,7 @@ class Job:
                     callback.after_round(simulation, line)
 
     def _begin(self) -> None:
-        """Make the simulation before its first round, and its callbacks."""
+        """Make the simulation and its callbacks, and restore the checkpoint, if there is one."""
         executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
@@ -175,20 +173,18 @@ class Job:
             self.callbacks.insert(0, probe)
             self.outputs.probes = probe.measures
         self.checkpoint.callbacks = self.callbacks
-
-    def _resume(self) -> bool:
-        """Restore the checkpoint; return whether there was one."""
-        if self.checkpoint.executor is not None:
-            try:
-                with memory.explained(self.device, "while resuming", self.remedies):
-                    self.checkpoint.restore(self.simulation)
-                return True
-            except Damaged as reason:
-                self.checkpoint.set_aside(reason)
-                self.simulation, self.callbacks = None, []  # frees the memory for another one
-                self._begin()
-        self.outputs.forget_so_far()
-        return False
+        if self.checkpoint.executor is None:
+            self.start = "from the start"
+            self.outputs.forget_so_far()
+            return
+        try:
+            with memory.explained(self.device, "while resuming", self.remedies):
+                self.checkpoint.restore(simulation)
+            self.start = f"from round {simulation.round} of its checkpoint"
+        except Damaged as reason:
+            self.checkpoint.set_aside(reason)
+            self.simulation, self.callbacks, simulation = None, [], None  # frees the memory for another one
+            self._begin()
 
     def _write_state(self) -> int:
         size = self.checkpoint.write(self.simulation)

@@ -71,14 +71,14 @@ class FusedUpdate(LocalUpdate):
         # Private coordinates are neither clipped nor decayed.
         # Not the class's update: an instance may set its own, and a probe wraps the algorithm.
         update = getattr(self.algorithm.update, "__func__", None)
-        plain = w.shape[1] == size and update is Algorithm.update and not self.momentum
+        plain = w.shape[1] == size and update is Algorithm.update and not self.config.momentum
         if not kernels or not plain:
             super().descend(w, d, ctx)
             return
         factors = w.new_ones(len(w))
-        if self.clip_norm is not None:
-            factors = (self.clip_norm / (d.norm(dim=1) + CLIP_EPSILON)).clamp_(max=1.0)
-        kernels.descend(w, d, factors, ctx.lr, self.weight_decay + self.algorithm.proximal)
+        if self.config.clip_norm is not None:
+            factors = (self.config.clip_norm / (d.norm(dim=1) + CLIP_EPSILON)).clamp_(max=1.0)
+        kernels.descend(w, d, factors, ctx.lr, self.config.weight_decay + self.algorithm.proximal)
 
 
 class Recorded:
