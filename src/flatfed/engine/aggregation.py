@@ -43,9 +43,6 @@ class PeerSimulation(Simulation):
         self.algorithm.begin(models, self._context_of_all())
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
-    def state_sizes(self) -> dict[str, int]:
-        return {**super().state_sizes(), "model": self.layout.size}
-
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         return replace(super().context(clients, rows), received=rows["model"])
 

@@ -92,8 +92,10 @@ class ClientState:
                         self.store[name][client] = row
                 for name, value in before.items():
                     server[name].copy_(value)
-            self._forget()
             raise
+        finally:
+            self._before.clear()
+            self._unwritten.clear()
 
     @contextmanager
     def writable_rows(self, clients: np.ndarray) -> Iterator[dict[str, Tensor]]:
@@ -123,7 +125,6 @@ class ClientState:
         self.touched[changed] = self.changed[changed] = True
         self.active = len(self.touched[changed])
         self.consistent = True
-        self._forget()
 
     def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
         """Return name -> rows (n, size) of ``clients`` on the device; rows of one client may be views of the store."""
@@ -164,10 +165,6 @@ class ClientState:
                 continue  # a view of the store
             for name, values in self.store.items():
                 values[to_device(clients, values.device)] = rows[name]
-        self._unwritten.clear()
-
-    def _forget(self) -> None:
-        self._before.clear()
         self._unwritten.clear()
 
     @property

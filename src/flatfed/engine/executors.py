@@ -21,9 +21,6 @@ from flatfed.data import augment
 from flatfed.engine import second_stream
 from flatfed.errors import ConfigError, unknown
 
-Transform = Callable[[Tensor, Tensor], Tensor]
-OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-
 
 @dataclass
 class Batch:
@@ -62,9 +59,9 @@ class Executor(ABC):
 
     model: nn.Module
     layout: Layout
-    transform: Transform | None = None
+    transform: Callable[[Tensor, Tensor], Tensor] | None = None
     layer_dtype: torch.dtype | None = None
-    own_loss: OwnLoss | None = None
+    own_loss: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
     label_smoothing: float = 0.0
 
     @abstractmethod

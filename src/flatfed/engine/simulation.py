@@ -92,7 +92,11 @@ class Simulation(ABC):
         self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server |= {name: torch.zeros_like(self.server["w"]) for name in self.algorithm.server_state}
         self.server |= {name: self.server["w"].new_zeros(1, 1) for name in self.algorithm.server_scalars}
-        sizes = self.state_sizes()
+        sizes = {name: self.layout.size for name in self.algorithm.client_state}
+        if self.private:
+            sizes["private"] = self.private
+        if self.algorithm.decentralised:
+            sizes["model"] = self.layout.size
         row_size = sum(sizes.values()) + self.layout.size * self.algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
         received = Received(self.client_count, self.device, memory) if self.algorithm.remembers else None
@@ -288,8 +292,3 @@ class Simulation(ABC):
         self.round, self.mixed, self.pending = (progress[name] for name in ("round", "mixed", "pending"))
         self.clock.seconds.update(progress["seconds"])
         self.cost.counts.update(progress["counts"])
-
-    def state_sizes(self) -> dict[str, int]:
-        """Return name -> length of each client's vectors."""
-        sizes = {name: self.layout.size for name in self.algorithm.client_state}
-        return sizes | ({"private": self.private} if self.private else {})

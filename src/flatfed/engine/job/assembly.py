@@ -1,18 +1,19 @@
-"""A simulation with its wrappers and the checks before the first round."""
+"""A run's data, its simulation with all wrappers, and the checks before the first round."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from flatfed import algorithms
 from flatfed.algorithms import Algorithm
-from flatfed.data.dataset import Dataset
-from flatfed.data.partition import Partition
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
 from flatfed.engine import executors
 from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
 from flatfed.engine.batches import most_participants
@@ -24,14 +25,45 @@ from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, DataError
+from flatfed.runs.identity import check_partition
 from flatfed.runs.run_config import RunConfig
+
+
+def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets.Dataset, partitions.Partition]:
+    """Return dataset and partition, checked against the run's settings, the dataset's digest and each other.
+
+    With ``validation``, that share of the partition is held out and the test images are removed.
+    """
+    data, members = datasets.load(dataset), partitions.load(partition)
+    expected, shape = config.dataset, list(data.images.shape[1:])
+    for what, found in (("shape", shape), ("classes", data.classes)):
+        if found != (requested := getattr(expected, what)):
+            run = f"dataset {expected.name!r} of the run has {requested}"
+            raise DataError(f"{dataset}: {what} {found}, but {run}")
+    if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
+        raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
+    check_partition(str(partition), members.spec, config)
+    clients = len(members.offsets) - 1
+    if clients != config.partition.clients:
+        raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
+    digest = members.spec.get("dataset_digest", data.digest)
+    if digest != data.digest:
+        raise DataError(
+            f"{partition}: made from other data than {dataset} (digests {digest[:12]} and {data.digest[:12]}); make "
+            "the partition again"
+        )
+    datasets.verify(dataset)
+    partitions.check(members, data, str(partition))
+    if config.validation is not None:
+        members = partitions.hold_out(members, data.labels, config.validation, config.seed)
+    return data, members
 
 
 def simulation(
     config: RunConfig,
-    dataset: Dataset,
-    partition: Partition,
+    dataset: datasets.Dataset,
+    partition: partitions.Partition,
     device: torch.device,
     executor: str,
     *,

@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from flatfed.engine.callbacks import Callback
-from flatfed.engine.job.inputs import Identity
 from flatfed.engine.job.memory import is_shortage
+from flatfed.engine.job.outputs import Identity
 from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
 from flatfed.runs.identity import difference_texts

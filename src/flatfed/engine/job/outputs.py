@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import torch
 from safetensors.torch import save
 
 from flatfed.engine.callbacks import Callback
-from flatfed.engine.job.inputs import Identity
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import remove_parts, write_whole
@@ -27,6 +27,20 @@ from flatfed.runs.run_config import RunConfig
 
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 PULSE = 30.0  # most seconds between two writings of the lines so far, if rounds are shorter
+
+
+@dataclass(frozen=True)
+class Identity:
+    """All inputs of a run: SHA-256 digests and versions of the code.
+
+    ``weights_digest``: of pre-trained weights, if any.
+    """
+
+    description_digest: str
+    partition_digest: str
+    dataset_digest: str
+    versions: dict[str, int | str]
+    weights_digest: str | None = None
 
 
 class Outputs(Callback):

@@ -25,9 +25,8 @@ from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
-from flatfed.engine.job.inputs import Identity, load_data
 from flatfed.engine.job.machine import machine, pick_device, set_up
-from flatfed.engine.job.outputs import Outputs, now
+from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter
 from flatfed.engine.probe import Probe
@@ -73,7 +72,7 @@ def train(
     torch_device = pick_device(device)
     set_up(threads)
     units = precision.bfloat16_units(config, torch_device)
-    data, members = load_data(config, dataset, partition)
+    data, members = assembly.load_data(config, dataset, partition)
     recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
         description_digest=digest_json(config.as_json()),
