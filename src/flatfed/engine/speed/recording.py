@@ -69,7 +69,7 @@ class FusedUpdate(LocalUpdate):
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
         # Private coordinates are neither clipped nor decayed.
-        # Not the class's update: an instance may set its own, and a probe wraps the algorithm.
+        # Not the class's update: an instance may set its own.
         update = getattr(self.algorithm.update, "__func__", None)
         plain = w.shape[1] == size and update is Algorithm.update and not self.config.momentum
         if not kernels or not plain:
