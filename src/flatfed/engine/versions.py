@@ -31,19 +31,19 @@ def of_run(config: RunConfig, recorded: Iterable[Versions] = ()) -> Versions:
     """
     from flatfed.data.schemes import VERSIONS
 
-    algorithm, model = config.update.name, config.model.name
+    names = {"algorithm": config.update.name, "model": config.model.name}
     now = {
         "engine": ENGINE,
-        "algorithm": of_algorithm(algorithm),
-        "model": of_model(model),
+        "algorithm": of_algorithm(names["algorithm"]),
+        "model": of_model(names["model"]),
         "partition": VERSIONS[config.partition.scheme],
     }
-    files = ("algorithm", algorithms.FILES, algorithm), ("model", models.FILES, model)
-    digests = [(key, room, name, digest) for key, room, name in files if (digest := room.digest(name))]
+    folders = {"algorithm": algorithms.FILES, "model": models.FILES}
+    digests = {key: digest for key, files in folders.items() if (digest := files.digest(names[key]))}
     found = list(recorded) if digests else []
-    for key, room, name, digest in digests:
+    for key, digest in digests.items():
         if others := {versions.get(key) for versions in found} - {now[key]}:
-            earlier = now[key].replace(digest, room.earlier_digest(name))
+            earlier = now[key].replace(digest, folders[key].earlier_digest(names[key]))
             now[key] = earlier if earlier in others else now[key]
     return now
 

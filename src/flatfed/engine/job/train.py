@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 
-from flatfed.engine import precision, versions
+from flatfed.engine import versions
 from flatfed.engine.callbacks import Callback, of_user
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
-from flatfed.engine.job.machine import machine, pick_device, set_up
+from flatfed.engine.job.machine import bfloat16_units, machine, pick_device, set_up
 from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter
@@ -71,7 +71,7 @@ def train(
         raise DataError(f"model.weights of the run is {named!r}, but {argument}")
     torch_device = pick_device(device)
     set_up(threads)
-    units = precision.bfloat16_units(config, torch_device)
+    units = bfloat16_units(config, torch_device)
     data, members = assembly.load_data(config, dataset, partition)
     recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
