@@ -35,7 +35,7 @@ from flatfed import algorithms
 from flatfed.algorithms._layout import Layout
 from flatfed.data import dataset, partition
 from flatfed.engine import weights
-from flatfed.engine.sampling import active_clients
+from flatfed.engine.batches import active_clients
 from flatfed.errors import DataError
 from flatfed.runs.run_config import DatasetSettings, RunConfig
 

@@ -16,8 +16,8 @@ from yardsticks import AUTOCAST, KINDS, YARDSTICKS
 
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
+from flatfed.engine.batches import active_clients
 from flatfed.engine.job import assembly
-from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
 from flatfed.runs.run_config import RunConfig
 

@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models
 from flatfed.analysis.hessian.vector_products import HessianProducts
-from flatfed.engine.memory.available import reuse_memory
+from flatfed.engine.job.memory import reuse_memory
 from flatfed.engine.speed import products
 
 SHAPE, MICRO_BATCH, BLOCK = (3, 32, 32), 128, 4

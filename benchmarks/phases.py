@@ -44,7 +44,7 @@ class PhaseClock:
             call = {"__call__": self._clocked(kind.__call__, GRADIENT)}
             run.executor.__class__ = type(kind.__name__, (kind,), call)
             run.data.batch = self._clocked(run.data.batch, PLAN)
-            run.local_update.feed.batch = self._clocked(run.local_update.feed.batch, PLAN)
+            run.local_update.batch = self._clocked(run.local_update.batch, PLAN)
         for owner, name, phase in (
             (run.local_update, "run", GRADIENT if recorded else ARITHMETIC),
             (run, "plan", PLAN),

@@ -232,7 +232,7 @@ def call(end: float, *words: Any) -> str | None:
 
 def print_round(options: argparse.Namespace) -> None:
     """Print the seconds of a round: of its training and its evaluation, means over the second and the third round."""
-    from flatfed.engine.job import assembly, inputs, machine
+    from flatfed.engine.job import assembly, machine
     from flatfed.runs.run_config import RunConfig
 
     run = json.loads(PLAN.read_text())["runs"][options.index]
@@ -244,7 +244,7 @@ def print_round(options: argparse.Namespace) -> None:
     config = config.changed(evaluation=evaluation, sampling=sampling)
     machine.set_up(threads=1)
     device, clock = machine.pick_device(options.device), []
-    data = inputs.load_data(config, DATA, KIT / run["partition"])
+    data = assembly.load_data(config, DATA, KIT / run["partition"])
     simulation = assembly.simulation(config, *data, device, getattr(config.executor, device.type))
     for _ in range(3):
         simulation.advance()

@@ -136,7 +136,7 @@ class Trial:
 
         def gradient(executor: str, precision: str) -> Tensor:
             kind, dtype = EXECUTORS[executor], STATE_DTYPES[precision]
-            settings = workload.shape, self.device, dtype, False, kind.row_layers
+            settings = workload.shape, self.device, dtype, False, kind.records_steps
             weights = live.weights(network, initial, algorithm, *settings)
             full = initial + noise
             if isinstance(weights, live.LiveWeights):  # rows keep the initial values of weights without gradient

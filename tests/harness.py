@@ -28,7 +28,7 @@ from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, interruption
-from flatfed.engine.job.inputs import Identity, load_data
+from flatfed.engine.job.outputs import Identity
 from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
@@ -226,7 +226,7 @@ class Reference:
 def evaluated(run: Path, data: Path, partition: Path) -> dict[str, float]:
     """Return the scores of the model that the finished run in folder ``run`` ended with, computed on the CPU."""
     config = records.read_finished(run).config
-    found = assembly.simulation(config, *load_data(config, data, partition), torch.device("cpu"), "sequential")
+    found = assembly.simulation(config, *assembly.load_data(config, data, partition), torch.device("cpu"), "sequential")
     taps, tensors = getattr(found.weights, "taps", None), load_file(run / records.MODEL)
     names = found.layout.names if taps is None else taps.full.names
     row = torch.cat([tensors[name].reshape(-1) for name in names]).to(found.weights.initial)

@@ -79,10 +79,10 @@ def test_a_step_uses_its_clients_masks(tmp_path, executor):
     """The losses of two clients of unequal size against the model written out, with the masks of their keys."""
     write_problem(tmp_path, [5, 3])
     run = simulation(tmp_path, description("fedavg", model=DROPOUT, batch_size=5), executor)
-    order, feed = batches.longest_first(np.arange(2), run.sizes, run.schedule), run.local_update.plain.feed
+    order, update = batches.longest_first(np.arange(2), run.sizes, run.schedule), run.local_update.plain
     plan = run.plan(order)
     assert plan.keys.shape == (2, plan.length, 2, 2)
-    batch = feed.batch({name: values[:, 1] for name, values in feed.inputs(plan, run.device).items()})
+    batch = update.batch({name: values[:, 1] for name, values in run.data.inputs(plan).items()})
     w = run.server["w"].expand(2, -1).contiguous()
     losses, _ = run.executor(w, batch)
     p = run.layout.views(w[0])

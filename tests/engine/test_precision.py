@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from flatfed.engine import precision
 from flatfed.engine.executors import EXECUTORS
+from flatfed.engine.job.machine import bfloat16_units
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs import host
 from flatfed.runs.record import read_finished
@@ -66,11 +66,11 @@ TWO = (["amx_bf16", "avx512_bf16"], "amx_bf16 and avx512_bf16")
 def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, capsys, first, then):
     """Keys that change no number may change under way."""
     run, settings = (tmp_path, "scaffold", "run"), {"precision": "bfloat16", "emulate_bfloat16": True}
-    monkeypatch.setattr(precision, "bfloat16_units", lambda config, device: first[0])
+    monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: first[0])
     for every in (1, 2):
         interrupted_job(monkeypatch, *run, checkpoint_every=every, **settings)
     assert "from round 3 of its checkpoint" in capsys.readouterr().err
-    monkeypatch.setattr(precision, "bfloat16_units", lambda config, device: then[0])
+    monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: then[0])
     assert read_finished(job(*run, **settings)).precision == "bfloat16"
     output = capsys.readouterr().err
     assert f"bfloat16 was multiplied by {first[1]}, here by {then[1]}" in output and "from the start" in output
@@ -94,8 +94,8 @@ def test_units_of_a_gpu_of_a_cpu_and_of_other_precisions(monkeypatch):
     monkeypatch.setattr(host, "instructions", lambda: ("avx512f", "avx512_bf16"))
     low, full = (RunConfig(**description("fedavg", precision=name)) for name in ("bfloat16", "float32"))
     for device, (units, _) in (("cuda", GPU), ("cpu", CPU)):
-        assert precision.bfloat16_units(low, torch.device(device)) == units
-        assert precision.bfloat16_units(full, torch.device(device)) is None
+        assert bfloat16_units(low, torch.device(device)) == units
+        assert bfloat16_units(full, torch.device(device)) is None
 
 
 def test_a_perturbation_below_the_rounding_of_the_weights_is_refused(tmp_path):

@@ -7,8 +7,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
+from flatfed.engine.batches import active_clients
 from flatfed.engine.probe import Probe
-from flatfed.engine.sampling import active_clients
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import SamplingSettings
 from harness import Reference, description, job, lines, needs, simulation, write_problem

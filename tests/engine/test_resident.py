@@ -1,11 +1,12 @@
 """Images during a training: on the device, or memory-mapped on the host if they would not fit."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from flatfed.engine import batches
-from flatfed.engine.feed import Feed
 from flatfed.engine.resident import Resident, placed
 
 CPU, META = torch.device("cpu"), torch.device("meta")  # the second: a device without memory of its own
@@ -28,24 +29,25 @@ def test_images_stay_on_the_host_if_they_take_over_half_of_a_gpus_free_memory(ma
     assert images.data_ptr() == mapped.ctypes.data, "nothing was read into memory"
 
 
-def resident(mapped, device):
-    """Return images on the host of a training on ``device``."""
-    mean, std = (torch.full((3,), value, device=device) for value in (0.4, 0.2))
-    labels = torch.zeros(10, dtype=torch.int64, device=device)
-    return Resident(placed(mapped, CPU), labels, mean, std, torch.float32, "none")
+@pytest.fixture
+def resident(mapped, monkeypatch):
+    """Return a function that puts images on the host for a training on ``device``."""
+    monkeypatch.setattr("flatfed.engine.resident.placed", lambda images, _: placed(images, CPU))
+    data, settings = (SimpleNamespace(images=mapped, labels=np.zeros(10, int)), SimpleNamespace(mean=[0.4], std=[0.2]))
+    return lambda device: Resident(data, settings, "none", device, torch.float32)
 
 
-def test_batches_of_images_on_the_host_are_sent_to_the_device(mapped):
+def test_batches_of_images_on_the_host_are_sent_to_the_device(mapped, resident):
     index = torch.tensor([[3, 0], [9, 3]])
-    assert resident(mapped, META).batch(index).device == META
+    assert resident(META).batch(index).device == META
     expected = (torch.from_numpy(np.asarray(mapped))[index] / 255 - 0.4) / 0.2
-    assert torch.allclose(resident(mapped, CPU).batch(index), expected, atol=1e-6)
+    assert torch.allclose(resident(CPU).batch(index), expected, atol=1e-6)
 
 
-def test_the_index_of_images_on_the_host_stays_there(mapped):
+def test_the_index_of_images_on_the_host_stays_there(resident):
     """On the device, every step would wait for it to come back."""
-    feed, schedule = Feed(resident(mapped, META), None), batches.Schedule(4, 1)
+    schedule = batches.Schedule(4, 1)
     plan = batches.plan(np.arange(1), [np.arange(7)], schedule, seed=1, round_=0, augmentation="crop_flip_half")
-    inputs = feed.inputs(plan, META)
+    inputs = resident(META).inputs(plan)
     assert np.array_equal(inputs.pop("index"), plan.index)
     assert all(values.device == META for values in inputs.values())

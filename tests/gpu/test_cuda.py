@@ -1,6 +1,7 @@
 """On a GPU: the same numbers as on the CPU in float64, the same bytes again, resumed runs. Skipped without one."""
 
 import copy
+import gc
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from flatfed.data import partition as partitions
 from flatfed.engine import executors
 from flatfed.engine.job import assembly, checkpoint
 from flatfed.engine.job.machine import set_up
-from flatfed.engine.memory import shortage
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
@@ -79,7 +79,7 @@ def test_the_error_of_products_is_that_of_sequential(model, precision):
 
     def gradient(executor: str, precision: str) -> torch.Tensor:
         kind, dtype = executors.EXECUTORS[executor], STATE_DTYPES[precision]
-        settings = torch.device("cuda"), dtype, False, kind.row_layers
+        settings = torch.device("cuda"), dtype, False, kind.records_steps
         rows = live.weights(copy.deepcopy(network), initial, algorithm, shape, *settings)
         layers = kind(rows.model, rows.layout, layer_dtype=torch.bfloat16 if precision == "bfloat16" else None)
         full = initial + changes
@@ -155,7 +155,7 @@ def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, executor):
     spec |= {"dataset": {**spec["dataset"], "shape": [1, 64, 64]}}
     expected = weights(on_gpu(tmp_path, spec, "stacked"), 2)
     run = on_gpu(tmp_path, spec, executor)
-    shortage.release()
+    torch.cuda.empty_cache()
     taken = torch.cuda.memory_reserved() + (200 << 20)
     torch.cuda.set_per_process_memory_fraction(taken / torch.cuda.mem_get_info()[1])
     try:
@@ -163,7 +163,8 @@ def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, executor):
             run.advance()
         assert run.state.consistent and run.round == 0
         del run
-        shortage.release()
+        gc.collect()
+        torch.cuda.empty_cache()
         found = weights(on_gpu(tmp_path, {**spec, "rows": 2}, executor), 2)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 STEP = "engine/local_update"
 
-NO_CLIP = (STEP, "if self.clip_norm is not None:", "if False:", "the clip is skipped")
+NO_CLIP = (STEP, "if self.config.clip_norm is not None:", "if False:", "the clip is skipped")
 CLIP_ALL = (STEP, "EPSILON)).clamp_(max=1.0)", "EPSILON))", "short gradients are stretched to the clip's norm")
 NO_DECAY = (STEP, "weight_decay + self.algorithm.", "algorithm.", "weight decay is dropped")
 NO_PROXIMAL = (STEP, " + self.algorithm.proximal", "", "the quadratic half of the proximal term is dropped")
@@ -55,16 +55,18 @@ LESAM_NONE = ("_lesam", 'return ctx.scratch["e"]', "return None", "no perturbati
 LESAM_SERVER = ("_lesam", ' = -ctx.server["step"]', ' = ctx.server["step"]', "the server's step without its minus")
 LESAM_STEP = ("_lesam", 'changed["w"]', 'uploads["w"].mean(dim=0, keepdim=True)', "clients' mean for the server's step")
 LESAM_FIRST = ("_lesam", 'self.first == "unperturbed"', "True", "Alg. 1's first round does not begin from w_old = 0")
-LESAM_STALE = ("engine/received", "[clients] = ", "[clients[self.rounds[clients] < 0]] = ", "a first model is kept")
-LESAM_EVERYBODY = ("engine/received", "clients] = ", ":] = ", "clients remember models that they never received")
+KEPT = "engine/client_state"
+LESAM_STALE = (KEPT, "[clients] = round_", "[clients[self.rounds[clients] < 0]] = round_", "a first model is kept")
+LESAM_EVERYBODY = (KEPT, "clients] = round_", ":] = round_", "clients remember models that they never received")
 
 GOSSIP_NONE = ("_rows", "columns.copy_(mixing @ columns)", "pass", "nodes do not mix")
 GOSSIP_TRANSPOSED = ("_rows", "(mixing @ columns)", "(mixing.T @ columns)", "W is transposed")
 GOSSIP_STEP = ("_base", "gossip(models, mixing(0))", "gossip(models, mixing(1))", "another graph's W")
 GOSSIP_TWICE = ("_base", "(models, mixing(0))", "(models, mixing(0) @ mixing(0))", "one gossip step too many")
-GOSSIP_ROUND = ("engine/peers", ".mixing(self.round, step)", ".mixing(0, step)", "the graph does not change with time")
-GOSSIP_FIRST = ("engine/peers", "self.algorithm.mix_first and not self.", "not self.", "nodes mix before they train")
-TRAINED_LOST = ("engine/peers", 'rows["model"].copy_(uploads["w"])', "pass", "stacked nodes forget what they learnt")
+PEERS = "engine/aggregation"
+GOSSIP_ROUND = (PEERS, ".mixing(self.round, step)", ".mixing(0, step)", "the graph does not change with time")
+GOSSIP_FIRST = (PEERS, "self.algorithm.mix_first and not self.", "not self.", "nodes mix before they train")
+TRAINED_LOST = (PEERS, 'rows["model"].copy_(uploads["w"])', "pass", "stacked nodes forget what they learnt")
 
 SERVED = (NO_CLIP, CLIP_ALL, NO_DECAY, UPHILL)
 SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, ALONG_SUM, ALONG_INVERSE)
@@ -124,7 +126,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("mimelite", "g.mul_(self.alpha).add_", "g.add_", "the fresh gradient is not weighted"),
         ("engine/simulation", "(received, members)", "(0.9 * received, members)", "full gradient at another model"),
         ("mimelite", 'uploads["gradient"].mean(', 'uploads["gradient"].sum(', "full gradients are summed"),
-        ("engine/full_gradient", "1 / len(images)", "1 / len(part)", "the full gradient adds up means of pieces"),
+        ("engine/simulation", "1 / len(images)", "1 / len(part)", "the full gradient adds up means of pieces"),
     ),
     "fedrobust": (
         NO_CLIP,

@@ -88,7 +88,7 @@ def quadratic(
     transform = run.algorithm.transform if run.private else None
     run.executor = {"sequential": Sequential, "stacked": Stacked}[executor](run.model, run.layout, transform)
     run.executor.curvature = torch.tensor(curvature, dtype=torch.float64)
-    run.local_update.executor = run.full_gradient.executor = run.executor
+    run.local_update.executor = run.executor
     return run
 
 

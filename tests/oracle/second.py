@@ -25,7 +25,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, MultiStepLR
 
 from flatfed import algorithms
-from flatfed.engine.sampling import active_clients
+from flatfed.engine.batches import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.runs.run_config import SamplingSettings, TopologySettings
 from harness import Reference

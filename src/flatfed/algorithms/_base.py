@@ -36,15 +36,6 @@ VECTOR_KINDS = {
 }
 
 
-def check_state(kind: str, names: Any, where: str) -> None:
-    """Refuse ``names`` of a ``kind`` of vectors that are no names, or that the engine uses."""
-    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{where}: {kind} is {names!r}; expected: a tuple of names")
-    for name in names:
-        if name in VECTOR_KINDS[kind]:
-            raise ConfigError(f"{where}: {kind} may not have {name!r}, which the engine uses")
-
-
 class Algorithm:
     """Base of all algorithms; hyper-parameters are class attributes of type Number, Whole or Choice.
 
@@ -106,10 +97,6 @@ class Algorithm:
     def keeps_rows_whole(self) -> bool:
         """Return whether the class itself declares ``whole_rows``."""
         return bool(vars(type(self)).get("whole_rows"))
-
-    def filled_scratch(self) -> tuple[str, ...]:
-        vectors = {"previous": self.remembers, "full_gradient": self.full_passes}
-        return tuple(name for name, used in vectors.items() if used)
 
     def stored_vectors(self) -> int:
         """Return how many vectors of the model's size a client stores."""
@@ -198,11 +185,19 @@ class Algorithm:
 
 
 def _joined(kind: type, state: str) -> tuple[str, ...]:
-    """Return the names of vectors that ``kind`` and its bases declare, those of base classes first."""
+    """Return the names of vectors that ``kind`` and its bases declare, those of base classes first.
+
+    :raises ConfigError: declarations that are no names, that the engine uses, or that two bases share by chance.
+    """
     names: dict[str, None] = {}
     for base in reversed(kind.__mro__):
-        check_state(state, vars(base).get(state, ()), f"algorithm {base.__name__}")
-        names.update(dict.fromkeys(vars(base).get(state, ())))
+        declared = vars(base).get(state, ())
+        if not isinstance(declared, tuple) or not all(isinstance(name, str) for name in declared):
+            raise ConfigError(f"algorithm {base.__name__}: {state} is {declared!r}; expected: a tuple of names")
+        for name in declared:
+            if name in VECTOR_KINDS[state]:
+                raise ConfigError(f"algorithm {base.__name__}: {state} may not have {name!r}, which the engine uses")
+        names.update(dict.fromkeys(declared))
     repeated = vars(kind).get(state, ())
     for left, right in combinations(kind.__bases__, 2):
         shared = set(getattr(left, state, ())) & set(getattr(right, state, ())) - set(repeated)

@@ -14,7 +14,7 @@ from flatfed.analysis import trained_model
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.partition import draw_client_test
 from flatfed.engine.evaluate import Score
-from flatfed.engine.memory import shortage
+from flatfed.engine.job import memory
 from flatfed.errors import FlatFedError
 from flatfed.files import write_whole
 
@@ -38,7 +38,7 @@ def client_accuracy(run: Path, inputs: AnalysisInputs, out: Path, count: int) ->
     drawn = draw_client_test(labels, parts, test, count, record.config.seed)
     score = Score(trained.model, trained.layout, trained.data, BATCH, lambda: None)
     right = np.zeros(len(labels))
-    with shortage.explained(device, f"clients of {run}", shortage.remedies(device)):
+    with memory.explained(device, f"clients of {run}", memory.remedies(device)):
         right[test] = score(trained.row, torch.from_numpy(test).to(device))[1].cpu().numpy()
     accuracies = np.array([right[images].mean() for images in drawn])
     worst = np.sort(accuracies)[: math.ceil(len(accuracies) / 10)]

@@ -19,7 +19,7 @@ from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
-from flatfed.engine.job.inputs import load_data
+from flatfed.engine.job.assembly import load_data
 from flatfed.engine.job.machine import pick_device, set_up
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
@@ -111,7 +111,7 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
     row, digests = _weights(run / records.MODEL, record, model)
-    resident = Resident.of(data, config.dataset, "none", device, dtype)
+    resident = Resident(data, config.dataset, "none", device, dtype)
     return TrainedModel(run, record, model, layout, row.to(device, dtype), resident, partition, digests)
 
 

@@ -27,7 +27,7 @@ import pandas as pd
 from flatfed import gpus
 from flatfed.commands import arguments, configuration, run_folders
 from flatfed.commands.arguments import argument, flag
-from flatfed.engine.memory.sizes import in_units
+from flatfed.engine.job.progress import in_units
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup

@@ -1,17 +1,45 @@
-"""The vectors that clients keep between rounds."""
+"""The vectors that clients keep between rounds, and the models that they received last."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed.engine.received import Received
-from flatfed.engine.transfer import to_device
+from flatfed.engine.resident import to_device
+
+
+class Received:
+    """The models that clients received last: a round number per client and one snapshot per round.
+
+    ``rounds`` (clients,): each client's last round, -1 before its first. ``snapshots``: round -> (1, size), on the
+    device only if ``home`` is; unused ones are dropped.
+    """
+
+    def __init__(self, clients: int, device: torch.device, home: str):
+        self.rounds = np.full(clients, -1, dtype=np.int64)
+        self.snapshots: dict[int, Tensor] = {}
+        self.device = device
+        self.memory = device if home == "device" else torch.device("cpu")
+
+    def gather(self, clients: np.ndarray, w: Tensor) -> Tensor:
+        """Return the last models (n, size) of ``clients``, 0 before their first round; ``w`` (1, size)."""
+        zero, rounds = torch.zeros_like(w), self.rounds[clients].tolist()
+        return torch.cat([self.snapshots[r].to(self.device) if r >= 0 else zero for r in rounds])
+
+    def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
+        self.snapshots[round_] = w.to(self.memory)
+        self.rounds[clients] = round_
+        for old in set(self.snapshots) - set(self.rounds.tolist()):
+            del self.snapshots[old]
+
+    def load(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
+        self.rounds[:] = rounds
+        self.snapshots = {round_: snapshot(round_).to(self.memory) for round_ in sorted(set(rounds) - {-1})}
 
 
 class ClientState:
@@ -64,8 +92,10 @@ class ClientState:
                         self.store[name][client] = row
                 for name, value in before.items():
                     server[name].copy_(value)
-            self._forget()
             raise
+        finally:
+            self._before.clear()
+            self._unwritten.clear()
 
     @contextmanager
     def writable_rows(self, clients: np.ndarray) -> Iterator[dict[str, Tensor]]:
@@ -95,7 +125,6 @@ class ClientState:
         self.touched[changed] = self.changed[changed] = True
         self.active = len(self.touched[changed])
         self.consistent = True
-        self._forget()
 
     def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
         """Return name -> rows (n, size) of ``clients`` on the device; rows of one client may be views of the store."""
@@ -136,10 +165,6 @@ class ClientState:
                 continue  # a view of the store
             for name, values in self.store.items():
                 values[to_device(clients, values.device)] = rows[name]
-        self._unwritten.clear()
-
-    def _forget(self) -> None:
-        self._before.clear()
         self._unwritten.clear()
 
     @property

@@ -44,36 +44,33 @@ class Score:
 
 
 class Evaluation:
-    """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.
+    """Evaluates flat rows by ``score``, without augmentation or dropout.
 
     ``sets``: ``test``; ``train``: all clients' images, with repetitions; ``clients``: each client's training images
     and, if the partition has them, test or validation images; ``nodes``: each node's model (:meth:`nodes`);
     ``validation``: held-out training images instead of the test images. ``unseen``: "test" or "validation".
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        layout: Layout,
-        data: Resident,
-        partition: Partition,
-        sets: list[str],
-        batch_size: int,
-        pause: Callable[[], None],
-    ):
-        self.score, self.batch_size, self.sets = Score(model, layout, data, batch_size, pause), batch_size, sets
+    def __init__(self, score: Score, partition: Partition, sets: list[str]):
+        self.score, self.sets, labels = score, sets, score.data.labels
         self.unseen = "validation" if "validation" in sets else "test"
         validates = self.unseen == "validation"
         images = partition.validation if validates else partition.test
-        self.images = torch.from_numpy(images).to(data.labels.device)
-        self.train = torch.from_numpy(partition.indices).to(data.labels.device)
+        self.images = torch.from_numpy(images).to(labels.device)
+        self.train = torch.from_numpy(partition.indices).to(labels.device)
         self.train_parts = np.split(np.arange(len(partition.indices)), partition.offsets[1:-1])
         self.unseen_parts = None
         client_images = partition.client_validation if validates else partition.client_test
         if client_images is not None:
-            positions = np.full(len(data.labels), -1)
+            positions = np.full(len(labels), -1)
             positions[images] = np.arange(len(images))
             self.unseen_parts = [positions[client] for client in client_images]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of metrics.csv that every run has."""
+        names = f"round learning_rate train_loss {self.unseen}_loss {self.unseen}_accuracy clients consistency"
+        return [*names.split(), "download_bytes", "upload_bytes", "seconds"]
 
     def __call__(self, row: Tensor) -> dict[str, float]:
         """Return columns of metrics.csv for ``row`` (parameters,): losses in nats, accuracies as fractions.

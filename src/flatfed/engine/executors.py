@@ -21,9 +21,6 @@ from flatfed.data import augment
 from flatfed.engine import second_stream
 from flatfed.errors import ConfigError, unknown
 
-Transform = Callable[[Tensor, Tensor], Tensor]
-OwnLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-
 
 @dataclass
 class Batch:
@@ -48,25 +45,23 @@ class Batch:
 
 @dataclass(eq=False)
 class Executor(ABC):
-    """Computes losses and gradients; ``block`` rows train together (None: all rows of a round).
+    """Computes losses and gradients.
 
-    ``full_width``: pads a batch to the full size, otherwise to the widest of the rows. ``records_steps``: replays local
-    steps. ``row_layers``: its model has the layers of :mod:`flatfed.engine.speed.row_layers`. ``layer_dtype``: None for
-    the dtype of the rows. ``own_loss``: the hook of an algorithm with a second model. ``label_smoothing``: as in
-    torch's cross-entropy.
+    ``together``: all rows of a round train together on batches of the full size, otherwise one row after the other on
+    batches of its own size. ``records_steps``: replays local steps, of a model with the layers of
+    :mod:`flatfed.engine.speed.live`. ``layer_dtype``: None for the dtype of the rows. ``own_loss``: the hook of an
+    algorithm with a second model. ``label_smoothing``: as in torch's cross-entropy.
     """
 
     name: ClassVar[str]
-    block: ClassVar[int | None]
-    full_width: ClassVar[bool] = False
+    together: ClassVar[bool]
     records_steps: ClassVar[bool] = False
-    row_layers: ClassVar[bool] = False
 
     model: nn.Module
     layout: Layout
-    transform: Transform | None = None
+    transform: Callable[[Tensor, Tensor], Tensor] | None = None
     layer_dtype: torch.dtype | None = None
-    own_loss: OwnLoss | None = None
+    own_loss: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
     label_smoothing: float = 0.0
 
     @abstractmethod
@@ -107,7 +102,7 @@ class Sequential(Executor):
     """One client after another: least memory; fastest on a CPU for large models."""
 
     name = "sequential"
-    block = 1
+    together = False
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         losses, gradients = torch.empty(len(w), dtype=w.dtype, device=w.device), torch.empty_like(w)
@@ -137,18 +132,18 @@ class Stacked(Executor):
     """All active clients at once by vmap: fastest on a CPU for models that leave it idle."""
 
     name = "stacked"
-    block = None
-    full_width = True
+    together = True
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         # The gradient of the sum contains the gradient of each row. (torch.func.grad loads the compiler.)
         leaf = w.detach().requires_grad_()
-        losses = vmap(self._row_loss)(leaf, *batch.parts)
+
+        def loss(row: Tensor, *parts: Any) -> Tensor:
+            return self.loss(self.layout.views(self.cast(row)), row[self.layout.size :], Batch(*parts))
+
+        losses = vmap(loss)(leaf, *batch.parts)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradients
-
-    def _row_loss(self, row: Tensor, *batch: Any) -> Tensor:
-        return self.loss(self.layout.views(self.cast(row)), row[self.layout.size :], Batch(*batch))
 
 
 class Products(Stacked):
@@ -156,7 +151,6 @@ class Products(Stacked):
 
     name = "products"
     records_steps = True
-    row_layers = True
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         layout = self.layout

@@ -11,10 +11,11 @@ from torch.utils._pytree import tree_map
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context, no_draws
-from flatfed.engine import hooks
+from flatfed.engine import dropout, hooks
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.executors import Batch, Executor
-from flatfed.engine.feed import Feed
+from flatfed.engine.resident import Resident
+from flatfed.runs.run_config import RunConfig
 
 MOMENTUM = "sgd_momentum"  # the scratch vector of momentum
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
@@ -34,11 +35,9 @@ class LocalUpdate:
 
     algorithm: Algorithm
     executor: Executor
-    feed: Feed
-    weight_decay: float
-    clip_norm: float | None
+    data: Resident
+    config: RunConfig
     pause: Callable[[], None]
-    momentum: float = 0.0
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Run the local steps of ``w`` (rows, parameters) in place; return the sums (rows,) of each step's first loss.
@@ -46,17 +45,24 @@ class LocalUpdate:
         The sums stay on the device, so nothing waits for it.
         """
         ctx = replace(ctx, uniform=no_draws, round=round_number(ctx, w.device), _narrowed={})
-        inputs = self.feed.inputs(plan, w.device)
-        total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
+        inputs = self.data.inputs(plan)
+        total = torch.zeros(len(w), dtype=self.data.dtype, device=w.device)
         for step in range(plan.length):
             self.pause()
             rows = plan.rows(step)
             if ctx.step is not None:
                 ctx.step.fill_(step)
-            width = None if self.executor.full_width else int(plan.width[step])
-            batch = self.feed.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
+            width = None if self.executor.together else int(plan.width[step])
+            batch = self.batch({name: values[:rows, step] for name, values in inputs.items()}, width)
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))
         return total
+
+    def batch(self, inputs: dict[str, Tensor], width: int | None = None) -> Batch:
+        """Return the batch of a step's ``inputs``, each (rows, B, ...), narrowed to ``width`` images."""
+        keys, sites = inputs.get("keys"), self.executor.model.dropout
+        index, labels, weight, *draws = (values[:, :width] for name, values in inputs.items() if name != "keys")
+        masks = [] if keys is None else dropout.masks(keys, sites, index.shape[1], self.data.dtype)
+        return Batch(self.data.batch(index, *draws), labels, weight, masks)
 
     def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
         """Run one local step of all rows, in the order of the official code; return the first losses (rows,)."""
@@ -86,7 +92,7 @@ class LocalUpdate:
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return losses (rows,) and gradients (rows, parameters); a row's do not depend on the number of rows."""
-        if self.executor.block == 1 or len(w) > 1 or w.device.type != "cpu":
+        if not self.executor.together or len(w) > 1 or w.device.type != "cpu":
             return self.executor(w, batch)
         # For a single row, libraries use other kernels on a CPU, which round differently.
         twice = Batch(*tree_map(lambda values: torch.cat([values, values]), batch.parts))
@@ -96,14 +102,14 @@ class LocalUpdate:
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
         """Clip the direction ``d``, add decay and momentum, and move ``w``, all in place."""
         shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
-        if self.clip_norm is not None:
+        if self.config.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
-            shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
-        shrink = self.weight_decay + self.algorithm.proximal
+            shared.mul_((self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
+        shrink = self.config.weight_decay + self.algorithm.proximal
         if shrink:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
-        if self.momentum:
-            shared.copy_(ctx.scratch[MOMENTUM].mul_(self.momentum).add_(shared))
+        if self.config.momentum:
+            shared.copy_(ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared))
         moved = hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w)
         if moved is not w:
             w.copy_(moved)

@@ -11,38 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-from flatfed.errors import FlatFedError
-from flatfed.runs import host
-from flatfed.runs.run_config import RunConfig
-
 STATE_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # for float32 products on a GPU
-
-
-def bfloat16_units(config: RunConfig, device: torch.device) -> list[str] | None:
-    """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision."""
-    if config.precision != "bfloat16":
-        return None
-    if device.type != "cpu":
-        return ["a GPU"]
-    return [name for name in host.BFLOAT16 if name in host.instructions()]
-
-
-def check_units(config: RunConfig, device: torch.device) -> None:
-    """Refuse bfloat16 on a CPU without (known) units for it, unless ``emulate_bfloat16`` is set."""
-    if bfloat16_units(config, device) != [] or config.emulate_bfloat16:
-        return
-    reason = "has no units for it" if host.instructions() else "does not report whether it has units for it"
-    raise FlatFedError(
-        f"precision: bfloat16: {host.processor()} {reason} ({', '.join(host.BFLOAT16)}) and would emulate it slowly. "
-        "Train in float32, or on another CPU or a GPU; `emulate_bfloat16: true` in the protocol trains here anyway"
-    )
-
-
-def set_tensor_floats() -> None:
-    """Multiply float32 in TF32 on a GPU, as the official code does."""
-    for switch in SWITCHES:
-        switch.fp32_precision = "tf32"
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,24 +22,6 @@ from flatfed.engine.callbacks import Callback
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 from flatfed.runs.run_config import ProbeSettings
-
-if TYPE_CHECKING:
-    from flatfed.algorithms._context import Context, Gradient
-
-
-class ObservedPerturbation:
-    """An ``algorithm`` that passes its perturbations to ``observe``."""
-
-    def __init__(self, algorithm: Algorithm, observe: Callable[[Tensor | None], None]):
-        self.algorithm, self.observe = algorithm, observe
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.algorithm, name)
-
-    def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
-        e = self.algorithm.perturbation(w, gradient, ctx)
-        self.observe(e)
-        return e
 
 
 class Probe(Callback):
@@ -162,22 +145,24 @@ def _run_copies(
     """
     size, rows = simulation.layout.size, simulation.state.gather(clients)
     w, ctx = simulation.begin_clients(clients, {name: values.clone() for name, values in rows.items()})
-    plan, numbers = simulation.plan(clients), itertools.count()
+    plan, numbers, plain = simulation.plan(clients), itertools.count(), simulation.local_update.plain
+    observed = copy.copy(plain.algorithm)
 
-    def observe_next(e: Tensor | None) -> None:
-        step = next(numbers)
+    def perturbation(*arguments: Any) -> Tensor | None:
+        e, step = plain.algorithm.perturbation(*arguments), next(numbers)
         observe(step, w[:, :size], w.new_zeros(plan.rows(step), size) if e is None else e[:, :size])
+        return e
 
-    plain = simulation.local_update.plain
-    replace(plain, algorithm=ObservedPerturbation(plain.algorithm, observe_next)).run(w, plan, ctx)
+    observed.perturbation = perturbation
+    replace(plain, algorithm=observed).run(w, plan, ctx)
     return w[:, :size], plan.length
 
 
 def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float) -> Tensor:
     """Return the gradient (1, parameters) of the training loss with ``changes`` of its executor."""
     private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
-    of_loss = replace(simulation.full_gradient, executor=replace(simulation.executor, **changes))
-    return of_loss(torch.cat([w, private], dim=1), [images])[:, : simulation.layout.size]
+    executor = replace(simulation.executor, **changes)
+    return simulation.full_gradient(torch.cat([w, private], dim=1), [images], executor)[:, : simulation.layout.size]
 
 
 def _direction(rows: Tensor) -> Tensor:

@@ -12,24 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine import batches, hooks
-from flatfed.engine.client_state import ClientState
-from flatfed.engine.clock import Clock
-from flatfed.engine.counts import Cost
-from flatfed.engine.evaluate import Evaluation
-from flatfed.engine.executors import Executor
-from flatfed.engine.full_gradient import FullGradient
-from flatfed.engine.lines import columns
+from flatfed.engine.client_state import ClientState, Received
+from flatfed.engine.costs import Clock, Cost
+from flatfed.engine.evaluate import Evaluation, Score
+from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.local_update import MOMENTUM, LocalUpdate
-from flatfed.engine.received import Received
-from flatfed.engine.resident import Resident
-from flatfed.engine.sampling import active_clients
+from flatfed.engine.resident import to_device
 from flatfed.engine.topology import Topology
-from flatfed.engine.transfer import to_device
 from flatfed.engine.weights import Weights
 from flatfed.runs.run_config import RunConfig
 
@@ -70,8 +63,7 @@ class Simulation(ABC):
 
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
     ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
-    evaluation. ``home``: returns the memory for a number of bytes of client state. ``pause``: called before local steps
-    and evaluation batches; may raise.
+    evaluation. ``home``: returns the memory for a number of bytes of client state.
     """
 
     topology: Topology | None = None
@@ -80,40 +72,40 @@ class Simulation(ABC):
         self,
         config: RunConfig,
         partition: Partition,
-        algorithm: Algorithm,
         weights: Weights,
-        executor: Executor,
-        data: Resident,
         local_update: LocalUpdate,
         home: Callable[[int], str],
-        pause: Callable[[], None],
     ):
-        self.config, self.algorithm, self.weights = config, algorithm, weights
-        self.executor, self.data, self.local_update = executor, data, local_update
+        plain = local_update.plain
+        self.config, self.weights, self.local_update = config, weights, local_update
+        self.algorithm, self.executor, self.data = plain.algorithm, plain.executor, plain.data
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = config.seed
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
-        sets, size = config.evaluation.sets, config.evaluation.batch_size
-        self.evaluate = Evaluation(self.model, self.layout, data, partition, sets, size, pause)
-        self.full_gradient = FullGradient(executor, data, size, pause)
+        score = Score(self.model, self.layout, self.data, config.evaluation.batch_size, plain.pause)
+        self.evaluate = Evaluation(score, partition, config.evaluation.sets)
         self.schedule = batches.Schedule(config.batch_size, config.local_epochs, config.local_steps)
-        self.private = algorithm.private_size(tuple(config.dataset.shape))
+        self.private = self.algorithm.private_size(tuple(config.dataset.shape))
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
-        self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
-        self.server |= {name: self.server["w"].new_zeros(1, 1) for name in algorithm.server_scalars}
-        sizes = self.state_sizes()
-        row_size = sum(sizes.values()) + self.layout.size * algorithm.remembers
+        self.server |= {name: torch.zeros_like(self.server["w"]) for name in self.algorithm.server_state}
+        self.server |= {name: self.server["w"].new_zeros(1, 1) for name in self.algorithm.server_scalars}
+        sizes = {name: self.layout.size for name in self.algorithm.client_state}
+        if self.private:
+            sizes["private"] = self.private
+        if self.algorithm.decentralised:
+            sizes["model"] = self.layout.size
+        row_size = sum(sizes.values()) + self.layout.size * self.algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
-        received = Received(self.client_count, self.device, memory) if algorithm.remembers else None
-        options = self.dtype, self.device, memory, algorithm.decentralised
+        received = Received(self.client_count, self.device, memory) if self.algorithm.remembers else None
+        options = self.dtype, self.device, memory, self.algorithm.decentralised
         self.state = ClientState(sizes, self.client_count, *options, received)
         self.round, self.mixed = 0, False
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, float] | None = None
-        self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
+        self.cost = Cost(self.algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(self.device)
 
     def advance(self) -> dict[str, float] | None:
@@ -145,7 +137,7 @@ class Simulation(ABC):
 
     def sample(self, ahead: int = 0) -> np.ndarray:
         """Return the clients of the round that is ``ahead``, those with most local steps first."""
-        clients = active_clients(self.config.sampling, self.client_count, self.seed, self.round + ahead)
+        clients = batches.active_clients(self.config.sampling, self.client_count, self.seed, self.round + ahead)
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
@@ -179,6 +171,20 @@ class Simulation(ABC):
         ctx = replace(ctx, scratch=scratch)
         hooks.write(self.algorithm.start, self.algorithm.start(w, ctx), ctx.scratch, "scratch")
         return w, ctx
+
+    def full_gradient(self, w: Tensor, members: list[Tensor], executor: Executor | None = None) -> Tensor:
+        """Return the gradients (rows, parameters) of the mean loss on the images ``members``, (n_i,) per row.
+
+        Without augmentation and dropout; ``executor`` replaces the run's.
+        """
+        data, gradients = self.data, torch.zeros_like(w)
+        for row, images in enumerate(members):
+            for part in images.split(self.config.evaluation.batch_size):
+                self.local_update.plain.pause()
+                weights = torch.full((1, len(part)), 1 / len(images), dtype=data.dtype, device=w.device)
+                batch = Batch(data.batch(part)[None], data.labels[part][None], weights, [])
+                gradients[row] += (executor or self.executor)(w[row : row + 1], batch)[1][0]
+        return gradients
 
     @abstractmethod
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
@@ -240,7 +246,7 @@ class Simulation(ABC):
             scores = self.evaluate(shown)
         traffic = {f"{direction}_bytes": self.cost.counts[direction] for direction in ("download", "upload")}
         values = {**scores, **line, **traffic, "seconds": round(self.clock.seconds["training"], 3)}
-        return {name: values[name] for name in columns(self.evaluate.unseen)} | values
+        return {name: values[name] for name in self.evaluate.columns} | values
 
     def learning_rate(self) -> float:
         """Return the learning rate of the coming round."""
@@ -274,7 +280,7 @@ class Simulation(ABC):
 
     def block(self, n: int) -> int:
         """Return how many of ``n`` clients train at a time."""
-        return min(self.executor.block or n, self.config.rows or n, n)
+        return min(n, self.config.rows or n) if self.executor.together else 1
 
     def progress(self) -> dict[str, Any]:
         """Return all that a resumed run needs besides its vectors, as JSON."""
@@ -286,8 +292,3 @@ class Simulation(ABC):
         self.round, self.mixed, self.pending = (progress[name] for name in ("round", "mixed", "pending"))
         self.clock.seconds.update(progress["seconds"])
         self.cost.counts.update(progress["counts"])
-
-    def state_sizes(self) -> dict[str, int]:
-        """Return name -> length of each client's vectors."""
-        sizes = {name: self.layout.size for name in self.algorithm.client_state}
-        return sizes | ({"private": self.private} if self.private else {})

@@ -34,7 +34,6 @@ OTHER = {
     "other parameters": ({"learning_rate": 0.05}, {}, "it is of another run: learning_rate is 0.05, here 0.2"),
     "other code": ({}, {"versions": {"engine": 0}}, "it is of another run: another versions"),
     "other data": ({}, {"dataset_digest": "0"}, "it is of another run: another dataset"),
-    "of an earlier version": ({}, {}, "an earlier version of FlatFed wrote it"),
 }
 SAMPLE = ("a file is cut short", "a vector is missing", "garbage", *OTHER)
 

@@ -10,7 +10,7 @@ from torch.nn.functional import conv2d, group_norm, pad
 
 from flatfed.engine.job import assembly
 from flatfed.engine.speed import convolution_kernels, norm_kernels, row_convolution, row_norm, taps, update_kernel
-from flatfed.engine.speed.fused_update import FusedUpdate
+from flatfed.engine.speed.recording import FusedUpdate
 from harness import description, needs, simulation, write_problem
 
 ROWS, IMAGES = 2, 3

@@ -46,7 +46,7 @@ def test_replayed_steps_are_the_steps(tmp_path, case):
     """Those of dropout and augmentation, too."""
     name, changes = case
     # Their directions are a tenth of a gradient, and momentum.
-    clip = {"clip_norm": 0.15} if name in ("fedcm", "mimelite", "mofedsam") else {}
+    clip = {"clip_norm": 0.15} if name in ("fedcm", "fedwmsam", "mimelite", "mofedsam") else {}
     spec, norms = spec_of(name, **clip, **changes), []
     plain = simulation(tmp_path, spec, "sequential")
     descend = plain.local_update.descend

@@ -14,8 +14,8 @@ from flatfed import algorithms, models
 from flatfed.algorithms._layout import Layout
 from flatfed.engine.executors import Batch, Products, Sequential
 from flatfed.engine.speed import live
+from flatfed.engine.speed.live import with_row_layers
 from flatfed.engine.speed.row_convolution import RowConv2d
-from flatfed.engine.speed.row_layers import convert
 from flatfed.engine.speed.row_norm import RowGroupNorm
 from samples import sampled
 
@@ -101,7 +101,7 @@ def test_a_gradient_of_all_rows_is_that_of_each(case):
 
 
 def test_a_convolution_of_a_single_image():
-    layer, image = convert(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1)))[0], torch.randn(3, 5, 6)
+    layer, image = with_row_layers(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1)))[0], torch.randn(3, 5, 6)
     assert isinstance(layer, RowConv2d) and torch.equal(layer(image), layer(image[None])[0])
 
 

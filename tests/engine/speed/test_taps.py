@@ -111,4 +111,4 @@ def test_files_hold_the_full_model(tmp_path, deep):
 def test_a_convolution_that_sees_nothing_but_padding_stays_whole():
     model = nn.Sequential(nn.Conv2d(1, 1, 1, (1, 3), (0, 4)))  # one pixel wide: no output lies on it
     assert taps.image_sizes(model, (1, 2, 1)) == {"0": (2, 1)}
-    assert taps.cropped(model, (1, 2, 1)) is None
+    assert taps.live_taps(model, (1, 2, 1), initial(model)) is None

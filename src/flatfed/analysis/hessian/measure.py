@@ -23,9 +23,9 @@ from flatfed.analysis.hessian.summary import HessianSettings
 from flatfed.analysis.hessian.vector_products import HessianProducts, remedies
 from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
 from flatfed.data.streams import stream
+from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
-from flatfed.engine.memory import shortage
 from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
@@ -45,7 +45,7 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
     :raises Shortage: not enough memory.
     """
     device = pick_device(inputs.device)
-    with shortage.explained(device, f"Hessian of {run}", remedies(device)):
+    with memory.explained(device, f"Hessian of {run}", remedies(device)):
         trained = trained_model.load(run, inputs, settings.precision)
         index, parts = _images(trained, settings)
         about = _about(trained, len(index), parts, settings)

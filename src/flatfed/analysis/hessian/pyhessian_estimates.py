@@ -21,7 +21,7 @@ from torch import Tensor
 from flatfed.analysis.hessian.estimates import MIN_SAMPLES, mean
 from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.data.streams import torch_seed
-from flatfed.engine.memory import shortage
+from flatfed.engine.job import memory
 from flatfed.errors import FlatFedError
 from flatfed.runs.curvature import PyHessian
 
@@ -52,9 +52,9 @@ def estimate(products: HessianProducts, seed: int, key: int, *, tolerance: float
     try:
         value, vector, samples = _raw(hessian, products, torch_seed(seed, "directions", key), error, most)
     except (RuntimeError, MemoryError) as problem:
-        if not shortage.is_shortage(problem):
+        if not memory.is_shortage(problem):
             raise
-        raise Unfit(f"not enough memory{shortage.requested(problem)}") from None
+        raise Unfit(f"not enough memory{memory.requested(problem)}") from None
     row = torch.cat([part.detach().reshape(-1) for part in vector])
     row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
     residual = float((products(row[None])[0] - value * row).norm())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from flatfed.engine.memory import available
+from flatfed.engine.job import memory
 from flatfed.errors import FlatFedError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> the mean over the batch, a 0-d tensor
@@ -85,7 +85,7 @@ class HessianProducts:
     def _graphs(self, batches: Iterable[Batch], vectors: Tensor) -> tuple[Tensor, int]:
         """Return H v of ``vectors`` on shared graphs, and the number of images."""
         # Freed memory stays reserved: without this, before and after, vectors and graphs would each keep some.
-        available.trim_memory()
+        memory.trim_memory()
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
             loss = self.loss(self.model(inputs), targets)
@@ -104,5 +104,5 @@ class HessianProducts:
                 for part, product in zip(total[number].split(self.sizes), products, strict=True):
                     part.add_(product.reshape(-1), alpha=len(inputs))
             count += len(inputs)
-        available.trim_memory()
+        memory.trim_memory()
         return total.div_(count), count

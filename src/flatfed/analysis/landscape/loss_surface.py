@@ -22,9 +22,9 @@ from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import directions, landscape_file
 from flatfed.analysis.landscape.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
 from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
+from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
-from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 from flatfed.files import digest_arrays
 
@@ -85,7 +85,7 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
         raise FlatFedError(f"grid: {grid} points: expected an odd number from 3, so that the model is one of them")
     if not 0 < settings.range < math.inf:
         raise FlatFedError(f"range: {settings.range}: expected a finite number, more than 0")
-    with shortage.explained(pick_device(inputs.device), f"surface of {run}", REMEDIES):
+    with memory.explained(pick_device(inputs.device), f"surface of {run}", REMEDIES):
         trained = trained_model.load(run, inputs)
         row, name = trained.row, trained.record.name
         index = trained.draw_images(settings.set, settings.images, settings.seed)

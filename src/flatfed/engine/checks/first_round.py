@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from flatfed.engine import executors
-from flatfed.engine.memory.shortage import is_shortage
+from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import ConfigError, FlatFedError
 
@@ -31,7 +31,7 @@ def checked(run: Simulation) -> Iterator[None]:
         if isinstance(error, FlatFedError) or is_shortage(error) or executors.__file__ not in files:
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        supporter = "`executor: sequential`, in the protocol," if executor.block != 1 else "No other executor"
+        supporter = "`executor: sequential`, in the protocol," if executor.together else "No other executor"
         refusal = f"executor {executor.name} cannot run model {model}: {reason}"
         raise ConfigError(f"{refusal}. {supporter} supports more models") from error
     after = random_states(run.device)

@@ -1,43 +1,73 @@
-"""A simulation with its wrappers and the checks before the first round."""
+"""A run's data, its simulation with all wrappers, and the checks before the first round."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from flatfed import algorithms
-from flatfed.data.dataset import Dataset
-from flatfed.data.partition import Partition
+from flatfed.algorithms import Algorithm
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
 from flatfed.engine import executors
-from flatfed.engine.checks import requirements
-from flatfed.engine.feed import Feed
+from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
+from flatfed.engine.batches import most_participants
+from flatfed.engine.job import memory
 from flatfed.engine.local_update import LocalUpdate
-from flatfed.engine.memory import home
-from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import Resident
-from flatfed.engine.sampling import most_participants
-from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
-from flatfed.engine.speed.fused_update import FusedUpdate
-from flatfed.engine.speed.recording import CudaGraphs, Recorded, RecordedScore
+from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, DataError
+from flatfed.runs.identity import check_partition
 from flatfed.runs.run_config import RunConfig
+
+
+def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets.Dataset, partitions.Partition]:
+    """Return dataset and partition, checked against the run's settings, the dataset's digest and each other.
+
+    With ``validation``, that share of the partition is held out and the test images are removed.
+    """
+    data, members = datasets.load(dataset), partitions.load(partition)
+    expected, shape = config.dataset, list(data.images.shape[1:])
+    for what, found in (("shape", shape), ("classes", data.classes)):
+        if found != (requested := getattr(expected, what)):
+            run = f"dataset {expected.name!r} of the run has {requested}"
+            raise DataError(f"{dataset}: {what} {found}, but {run}")
+    if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
+        raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
+    check_partition(str(partition), members.spec, config)
+    clients = len(members.offsets) - 1
+    if clients != config.partition.clients:
+        raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
+    digest = members.spec.get("dataset_digest", data.digest)
+    if digest != data.digest:
+        raise DataError(
+            f"{partition}: made from other data than {dataset} (digests {digest[:12]} and {data.digest[:12]}); make "
+            "the partition again"
+        )
+    datasets.verify(dataset)
+    partitions.check(members, data, str(partition))
+    if config.validation is not None:
+        members = partitions.hold_out(members, data.labels, config.validation, config.seed)
+    return data, members
 
 
 def simulation(
     config: RunConfig,
-    dataset: Dataset,
-    partition: Partition,
+    dataset: datasets.Dataset,
+    partition: partitions.Partition,
     device: torch.device,
     executor: str,
     *,
-    algorithm: algorithms.Algorithm | None = None,
+    algorithm: Algorithm | None = None,
     pretrained_file: str | os.PathLike[str] | None = None,
     pause: Callable[[], None] = lambda: None,
     full_model: bool = False,
@@ -52,13 +82,13 @@ def simulation(
     algorithm = algorithm or algorithms.build(config.update.name, config.update.params)
     dtype = STATE_DTYPES[precision]
     kind = executors.executor_class(executor)
-    options = algorithm, shape, device, dtype, full_model, kind.row_layers
+    options = algorithm, shape, device, dtype, full_model, kind.records_steps
     weights = live.weights(*initial_model(config, pretrained_file), *options)
     private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
-    requirements.check(algorithm, config, clients, private, weights.initial[: weights.layout.tensor_size])
+    check_requirements(algorithm, config, clients, weights.initial[: weights.layout.tensor_size])
 
-    data = Resident.of(dataset, config.dataset, config.augmentation, device, dtype)
+    data = Resident(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
     losses = algorithm.loss, config.label_smoothing or 0.0
@@ -68,20 +98,47 @@ def simulation(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
         )
-    decay, clip = float(config.weight_decay), config.clip_norm
-    local_update = (FusedUpdate if kind.row_layers else LocalUpdate)(
-        algorithm, gradients, Feed(data, weights.model), decay, clip, pause, config.momentum or 0.0
-    )
+    update_class = FusedUpdate if kind.records_steps else LocalUpdate
+    local_update = update_class(algorithm, gradients, data, config, pause)
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
         most = most_participants(config.sampling, clients, config.seed, config.rounds)
         local_update = Recorded(local_update, record, min(most, config.rows or most))
 
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
-    choose = partial(home.choose, device=device, requested=config.state)
-    parts = config, partition, algorithm, weights, gradients, data, local_update
-    result = simulation_class(*parts, choose, pause)
+    choose = partial(memory.choose_home, device=device, requested=config.state)
+    result = simulation_class(config, partition, weights, local_update, choose)
     if gradients.records_steps and device.type == "cuda":  # recorded evaluations share the steps' memory
         evaluate = result.evaluate
         evaluate.score = RecordedScore(evaluate.score, record, [evaluate.images, evaluate.train])
     return result
+
+
+def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, weights: Tensor) -> None:
+    """Refuse ``algorithm`` with ``clients`` clients and initial ``weights`` (parameters,).
+
+    bfloat16 may round the weights by at most four times the perturbation's norm. Up to there, the gradient's change on
+    ResNet-18 keeps a cosine of 0.97 with float32's (benchmarks/perturbation.py).
+    """
+    name, split = type(algorithm).__name__, config.split
+    if algorithm.central and clients > 1:
+        raise ConfigError(f"algorithm {name} needs all data on one client, but split {split!r} has {clients} clients")
+    if algorithm.decentralised and config.topology is None:
+        raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
+    if algorithm.decentralised and algorithm.remembers:
+        raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
+    if config.momentum and "momentum" in algorithm.parameters():
+        raise ConfigError(f"algorithm {name}: momentum: the run sets it, and the algorithm has a parameter of its own")
+    if config.label_smoothing and type(algorithm).second_model is not Algorithm.second_model:
+        raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
+    vectors = algorithm.client_state, algorithm.server_state, algorithm.scratch
+    state = any(vectors) or algorithm.remembers or algorithm.full_passes
+    minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4 if config.precision == "bfloat16" else 0.0
+    if 0 < algorithm.radius < minimum:
+        raise ConfigError(
+            f"algorithm {name}: its perturbation has the norm {algorithm.radius:.2g}, which is lost where bfloat16 "
+            f"rounds the weights of {config.model.name}; allowed: precision: float32, or a perturbation of norm 0 or "
+            f"from {minimum:.2g} up"
+        )
+    if state and algorithm.private_size(tuple(config.dataset.shape)):
+        raise ConfigError(f"algorithm {name}: private coordinates exclude client, server and scratch vectors")

@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from flatfed.engine.callbacks import Callback
-from flatfed.engine.job.inputs import Identity
-from flatfed.engine.memory.shortage import is_shortage
+from flatfed.engine.job.memory import is_shortage
+from flatfed.engine.job.outputs import Identity
 from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
 from flatfed.runs.identity import difference_texts
@@ -76,8 +76,6 @@ class Checkpoint(Callback):
         """
         try:
             manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-            if "content" in manifest:
-                raise Damaged("an earlier version of FlatFed wrote it")
             if differences := self._differences(manifest, config):
                 raise Damaged(f"it is of another run: {differences}")
             self.manifest = manifest

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -38,11 +37,8 @@ def check() -> None:
 def signals_noted() -> Iterator[None]:
     """Note the first of ``SIGNALS`` for :func:`check`; a later one ends the process at once.
 
-    An ignored SIGHUP (``nohup``) stays ignored. Does nothing outside the main thread, to which handlers belong.
+    An ignored SIGHUP (``nohup``) stays ignored.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     first = 0.0
 
     def note(number: int, _: Any) -> None:

@@ -11,10 +11,11 @@ import safetensors
 import torch
 
 import flatfed
-from flatfed.engine.memory.available import reuse_memory
-from flatfed.engine.precision import set_tensor_floats
+from flatfed.engine.job.memory import reuse_memory
+from flatfed.engine.precision import SWITCHES
 from flatfed.errors import FlatFedError
 from flatfed.runs import host, source_code
+from flatfed.runs.run_config import RunConfig
 
 
 def pick_device(name: str) -> torch.device:
@@ -39,13 +40,33 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def bfloat16_units(config: RunConfig, device: torch.device) -> list[str] | None:
+    """Return the hardware for bfloat16, on a CPU its instruction sets; None for a run in another precision.
+
+    :raises FlatFedError: a CPU without (known) units, unless the run sets ``emulate_bfloat16``.
+    """
+    if config.precision != "bfloat16":
+        return None
+    if device.type != "cpu":
+        return ["a GPU"]
+    units = [name for name in host.BFLOAT16 if name in host.instructions()]
+    if units or config.emulate_bfloat16:
+        return units
+    reason = "has no units for it" if host.instructions() else "does not report whether it has units for it"
+    raise FlatFedError(
+        f"precision: bfloat16: {host.processor()} {reason} ({', '.join(host.BFLOAT16)}) and would emulate it slowly. "
+        "Train in float32, or on another CPU or a GPU; `emulate_bfloat16: true` in the protocol trains here anyway"
+    )
+
+
 def set_up(threads: int) -> None:
     """Configure torch as the official code does (TF32 on, cuDNN deterministic), and reuse memory."""
     torch.set_num_threads(threads)
     # Otherwise cuBLAS can change its algorithm between calls of several streams.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     reuse_memory()
-    set_tensor_floats()
+    for switch in SWITCHES:
+        switch.fp32_precision = "tf32"
     torch.backends.cudnn.deterministic = True
 
 

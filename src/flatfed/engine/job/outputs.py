@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ import torch
 from safetensors.torch import save
 
 from flatfed.engine.callbacks import Callback
-from flatfed.engine.job.inputs import Identity
-from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import remove_parts, write_whole
@@ -28,6 +27,20 @@ from flatfed.runs.run_config import RunConfig
 
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 PULSE = 30.0  # most seconds between two writings of the lines so far, if rounds are shorter
+
+
+@dataclass(frozen=True)
+class Identity:
+    """All inputs of a run: SHA-256 digests and versions of the code.
+
+    ``weights_digest``: of pre-trained weights, if any.
+    """
+
+    description_digest: str
+    partition_digest: str
+    dataset_digest: str
+    versions: dict[str, int | str]
+    weights_digest: str | None = None
 
 
 class Outputs(Callback):
@@ -86,10 +99,6 @@ class Outputs(Callback):
         for name in (RECORD_SO_FAR, LINES_SO_FAR):
             (self.out / name).unlink(missing_ok=True)
 
-    def finished(self) -> bool:
-        """Return whether ``out`` has the finished run with this identity."""
-        return (record := self._complete()) is not None and not self._differences(record)
-
     def finished_since(self, time: float, config: RunConfig) -> bool:
         """Return whether ``out`` has a run with this identity and deciding settings that finished after ``time``."""
         record = self._complete()
@@ -114,23 +123,21 @@ class Outputs(Callback):
             os.utime(self.out / name)
 
     def _keep_previous(self) -> None:
-        """Link the finished run in ``out`` into ``.previous``, unless it is this run.
+        """Copy the finished run in ``out`` into ``.previous``, unless it is this run.
 
         With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
         if not (self.out / RECORD).exists():
             return
-        if self.finished() and records.read(self.out / RECORD).sessions[:1] == self.sessions[:1]:
+        record = self._complete()
+        if record and not self._differences(record) and record.sessions[:1] == self.sessions[:1]:
             return
         staged, kept = self.out / f"{PREVIOUS}.part", self.out / PREVIOUS
         shutil.rmtree(staged, ignore_errors=True)
         staged.mkdir()
         for name in FILES:
             if (self.out / name).exists():
-                try:
-                    os.link(self.out / name, staged / name)
-                except OSError:  # the file system has no links
-                    shutil.copy2(self.out / name, staged / name)
+                shutil.copy2(self.out / name, staged / name)
         shutil.rmtree(kept, ignore_errors=True)
         staged.rename(kept)
 
@@ -138,7 +145,7 @@ class Outputs(Callback):
         with write_whole(self.out / name, "w") as file:
             # A line lacks the nodes' columns if no node of the round has images for them.
             names = list(dict.fromkeys(name for line in self.lines for name in line))
-            names = names or columns(simulation.evaluate.unseen)
+            names = names or simulation.evaluate.columns
             writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.lines)

@@ -1,4 +1,4 @@
-"""The progress of a training, a file that progress bars and `flatfed status` read."""
+"""The progress of a training, a file that progress bars and `flatfed status` read; times and sizes in words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def in_units(count: float) -> str:
+    """Return ``1.2 GB``, ``3.4 MB`` or ``56 kB``."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1e3:.0f} kB"
 
 
 class Progress(JsonDocument):

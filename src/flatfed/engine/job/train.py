@@ -19,18 +19,16 @@ from typing import Any
 
 import torch
 
-from flatfed.engine import precision, versions
+from flatfed.engine import versions
 from flatfed.engine.callbacks import Callback, of_user
 from flatfed.engine.checks import first_round
 from flatfed.engine.executors import EXECUTORS
-from flatfed.engine.job import assembly, interruption
+from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
-from flatfed.engine.job.inputs import Identity, load_data
-from flatfed.engine.job.machine import machine, pick_device, set_up
-from flatfed.engine.job.outputs import Outputs, now
+from flatfed.engine.job.machine import bfloat16_units, machine, pick_device, set_up
+from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter
-from flatfed.engine.memory import shortage
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, Shortage
@@ -73,8 +71,8 @@ def train(
         raise DataError(f"model.weights of the run is {named!r}, but {argument}")
     torch_device = pick_device(device)
     set_up(threads)
-    precision.check_units(config, torch_device)
-    data, members = load_data(config, dataset, partition)
+    units = bfloat16_units(config, torch_device)
+    data, members = assembly.load_data(config, dataset, partition)
     recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
         description_digest=digest_json(config.as_json()),
@@ -88,7 +86,7 @@ def train(
         print(f"{config.ids.name}: finished already", file=sys.stderr)
         outputs.touch()
         return True
-    checkpoint = Checkpoint(Path(out), identity, config, precision.bfloat16_units(config, torch_device))
+    checkpoint = Checkpoint(Path(out), identity, config, units)
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
     assemble = partial(assembly.simulation, config, data, members, torch_device, **options)
     return Job(config, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
@@ -107,8 +105,6 @@ class Job:
     def __post_init__(self):
         self.label = self.config.ids.name
         self._begin()
-        resumed = self._resume()
-        self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
     def run(self, session: dict[str, Any], stop_after: int | None) -> bool:
         """Train to the end, or until ``stop_after`` rounds; return whether the run is finished."""
@@ -127,7 +123,7 @@ class Job:
                 if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
                     return False
-                with shortage.explained(self.device, "after the last round", self.remedies):
+                with memory.explained(self.device, "after the last round", self.remedies):
                     for callback in self.callbacks:
                         callback.finish(simulation)
             except (interruption.Stopped, Shortage) as stopped:
@@ -144,7 +140,7 @@ class Job:
         checks = first_round.checked(simulation)
         while outputs.diverged_at is None and (simulation.round < goal or simulation.pending is not None):
             starts = simulation.pending is None  # otherwise only the evaluation of the last round is missing
-            with shortage.explained(self.device, f"round {simulation.round + starts}", self.remedies):
+            with memory.explained(self.device, f"round {simulation.round + starts}", self.remedies):
                 if starts:
                     clients = simulation.sample()
                     for callback in callbacks:
@@ -156,40 +152,38 @@ class Job:
                 print(f"{self.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
                 outputs.diverged_at = simulation.round
                 break
-            with shortage.explained(self.device, f"after round {simulation.round}", self.remedies):
+            with memory.explained(self.device, f"after round {simulation.round}", self.remedies):
                 for callback in callbacks:
                     callback.after_round(simulation, line)
 
     def _begin(self) -> None:
-        """Make the simulation before its first round, and its callbacks."""
+        """Make the simulation and its callbacks, and restore the checkpoint, if there is one."""
         executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
             raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
-        with shortage.explained(self.device, "before the first round", shortage.remedies(self.device)):
+        with memory.explained(self.device, "before the first round", memory.remedies(self.device)):
             self.simulation = simulation = self.assemble(executor)
         home = simulation.state.home if simulation.state.store else None
-        self.remedies = shortage.remedies(self.device, simulation.block(len(simulation.sample())), home)
+        self.remedies = memory.remedies(self.device, simulation.block(len(simulation.sample())), home)
         self.callbacks = [self.outputs, *of_user(), self.checkpoint]
         if self.config.probe:
             probe = Probe(self.config.probe, simulation)
             self.callbacks.insert(0, probe)
             self.outputs.probes = probe.measures
         self.checkpoint.callbacks = self.callbacks
-
-    def _resume(self) -> bool:
-        """Restore the checkpoint; return whether there was one."""
-        if self.checkpoint.executor is not None:
-            try:
-                with shortage.explained(self.device, "while resuming", self.remedies):
-                    self.checkpoint.restore(self.simulation)
-                return True
-            except Damaged as reason:
-                self.checkpoint.set_aside(reason)
-                self.simulation, self.callbacks = None, []  # frees the memory for another one
-                self._begin()
-        self.outputs.forget_so_far()
-        return False
+        if self.checkpoint.executor is None:
+            self.start = "from the start"
+            self.outputs.forget_so_far()
+            return
+        try:
+            with memory.explained(self.device, "while resuming", self.remedies):
+                self.checkpoint.restore(simulation)
+            self.start = f"from round {simulation.round} of its checkpoint"
+        except Damaged as reason:
+            self.checkpoint.set_aside(reason)
+            self.simulation, self.callbacks, simulation = None, [], None  # frees the memory for another one
+            self._begin()
 
     def _write_state(self) -> int:
         size = self.checkpoint.write(self.simulation)

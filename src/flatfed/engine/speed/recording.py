@@ -1,4 +1,6 @@
-"""Recorded local steps and evaluations: on a GPU, CUDA graphs launch all kernels of a step at once.
+"""Recorded local steps and evaluations, with a fused end of a step.
+
+On a GPU, CUDA graphs launch all kernels of a step at once.
 
 A recording uses fixed memory, so a block of rows is copied into buffers, trained there and copied back. Each number of
 rows that train together has a recording. Batches have their full size; padding has weight 0.
@@ -13,10 +15,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from flatfed.algorithms import Algorithm
 from flatfed.algorithms._context import Context
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.evaluate import Score
-from flatfed.engine.local_update import LocalUpdate, round_number
+from flatfed.engine.local_update import CLIP_EPSILON, LocalUpdate, round_number
+from flatfed.engine.speed.acceleration import kernels_for
 from flatfed.errors import FlatFedError
 
 Work = Callable[[], None]
@@ -59,6 +63,24 @@ class CudaGraphs:
         return graph.replay
 
 
+class FusedUpdate(LocalUpdate):
+    """Clips, decays and moves the rows in one pass on a GPU if the algorithm's ``update`` is FedAvg's."""
+
+    def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
+        # Private coordinates are neither clipped nor decayed.
+        # Not the class's update: an instance may set its own.
+        update = getattr(self.algorithm.update, "__func__", None)
+        plain = w.shape[1] == size and update is Algorithm.update and not self.config.momentum
+        if not kernels or not plain:
+            super().descend(w, d, ctx)
+            return
+        factors = w.new_ones(len(w))
+        if self.config.clip_norm is not None:
+            factors = (self.config.clip_norm / (d.norm(dim=1) + CLIP_EPSILON)).clamp_(max=1.0)
+        kernels.descend(w, d, factors, ctx.lr, self.config.weight_decay + self.algorithm.proximal)
+
+
 class Recorded:
     """A ``plain`` local update with recorded steps, one per number of rows, on buffers (capacity, ...).
 
@@ -72,7 +94,7 @@ class Recorded:
         self.steps: dict[int, Work] = {}
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        n, inputs = len(w), self.plain.feed.inputs(plan, w.device)
+        n, inputs = len(w), self.plain.data.inputs(plan)
         self._reserve(w, inputs, ctx)
         # A recorder may run the steps, so load the rows afterwards.
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
@@ -96,7 +118,7 @@ class Recorded:
         return self.total[:n].clone()
 
     def _step(self, rows: int) -> None:
-        batch = self.plain.feed.batch({name: buffer[:rows] for name, buffer in self.inputs.items()})
+        batch = self.plain.batch({name: buffer[:rows] for name, buffer in self.inputs.items()})
         self.total[:rows].add_(self.plain.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:

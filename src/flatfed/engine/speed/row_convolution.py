@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from flatfed.engine.second_stream import on_second_stream
-from flatfed.engine.speed.acceleration import kernels_for
-from flatfed.engine.speed.rows_first import channels_first, channels_last, rows_first
+from flatfed.engine.speed.acceleration import channels_first, channels_last, kernels_for, rows_first
 from flatfed.engine.speed.taps import Sides, Window
 
 MOST_TILES = 400  # three for each multiprocessor of an H100

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn.functional import group_norm
 
 from flatfed.engine.second_stream import on_second_stream
-from flatfed.engine.speed.acceleration import kernels_for
-from flatfed.engine.speed.rows_first import channels_first, channels_last, rows_first
+from flatfed.engine.speed.acceleration import channels_first, channels_last, kernels_for, rows_first
 from flatfed.models.resnet18_gn import Norm
 
 accelerated_for = partial(kernels_for, module="norm_kernels")

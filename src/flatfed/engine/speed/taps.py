@@ -142,15 +142,6 @@ def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) ->
     None if it has no such taps, if the cropped model has other outputs, or if dead weights have a gradient. ``initial``
     (parameters,): its initial weights.
     """
-    taps = cropped(model, shape)
-    if taps is None:
-        return None
-    taps = replace(taps, dead=initial.cpu()[taps._mask(torch.device("cpu"))])
-    return taps if _equivalent(model, taps, shape, initial) else None
-
-
-def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
-    """Return :func:`live_taps` without its check and without ``dead``; the model may be on torch's device "meta"."""
     sizes = image_sizes(model, shape)
     windows = {name: _window(model.get_submodule(name), size) for name, size in sizes.items()}
     windows = {
@@ -164,7 +155,9 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
     for name, window in windows.items():
         small.set_submodule(name, Cropped(model.get_submodule(name), window, sizes[name]))
     layout, full = replace(Layout.of(small), extra=1), Layout.of(model)
-    return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
+    taps = LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
+    taps = replace(taps, dead=initial.cpu()[taps._mask(torch.device("cpu"))])
+    return taps if _equivalent(model, taps, shape, initial) else None
 
 
 def all_taps(model: nn.Module) -> LiveTaps:

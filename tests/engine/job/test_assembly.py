@@ -8,7 +8,7 @@ import pytest
 
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine.job.inputs import load_data
+from flatfed.engine.job.assembly import load_data
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError
 from flatfed.runs.run_config import RunConfig

@@ -1,4 +1,4 @@
-"""Memory that runs out: a run stops with its checkpoint and the remedies, and resumes with them."""
+"""How much memory there is, where client state goes, and what happens without enough: a stop, and a remedy."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ import torch
 from flatfed import algorithms, cli
 from flatfed.engine import executors
 from flatfed.engine.evaluate import Evaluation
-from flatfed.engine.memory import shortage
+from flatfed.engine.job import machine, memory
 from flatfed.errors import Shortage
 from flatfed.runs import record as records
 from harness import (
@@ -67,13 +67,13 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, name, rows):
 
 
 def test_every_way_of_saying_that_memory_ran_out():
-    assert all(shortage.is_shortage(error) for error in ERRORS.values())
-    assert shortage.requested(ERRORS["on the host"]) == "; 81920 bytes more were requested"
-    assert shortage.requested(ERRORS["in cuBLAS"]) == ""
+    assert all(memory.is_shortage(error) for error in ERRORS.values())
+    assert memory.requested(ERRORS["on the host"]) == "; 81920 bytes more were requested"
+    assert memory.requested(ERRORS["in cuBLAS"]) == ""
     hidden = RuntimeError("CUDA error: operation failed due to a previous error during capture")
-    assert not shortage.is_shortage(hidden) and not shortage.is_shortage(KeyError("x"))
+    assert not memory.is_shortage(hidden) and not memory.is_shortage(KeyError("x"))
     hidden.__context__ = ERRORS["on a GPU"]  # a recording that ends early hides what ended it
-    assert shortage.is_shortage(hidden)
+    assert memory.is_shortage(hidden)
 
 
 def test_a_run_stops_with_its_checkpoint_and_resumes_with_the_remedy(tmp_path, monkeypatch, capsys):
@@ -162,6 +162,64 @@ def test_state_elsewhere_changes_no_byte(tmp_path, monkeypatch, name, executor, 
 
 def test_remedies_fit_the_run():
     gpu, cpu = SimpleNamespace(type="cuda"), torch.device("cpu")
-    assert "`device: cpu`" in shortage.remedies(gpu) and "`device: cpu`" not in shortage.remedies(cpu)
-    assert "`rows: 3`, `state: memory` or `file`, " in shortage.remedies(gpu, 5, "device")
-    assert "`state" not in shortage.remedies(cpu, 1, None) and "`rows" not in shortage.remedies(cpu, 1, "file")
+    assert "`device: cpu`" in memory.remedies(gpu) and "`device: cpu`" not in memory.remedies(cpu)
+    assert "`rows: 3`, `state: memory` or `file`, " in memory.remedies(gpu, 5, "device")
+    assert "`state" not in memory.remedies(cpu, 1, None) and "`rows" not in memory.remedies(cpu, 1, "file")
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (1 << 30, [(-3, 1 << 30), (-1, (1 << 31) - 1)]),
+        (1 << 25, [(-3, 1 << 30), (-3, 1 << 25), (-1, (1 << 31) - 1)]),  # an older glibc
+        (0, [(-3, 1 << 30), (-3, 1 << 25)]),  # the trim threshold alone would make it slower than nothing
+        (None, []),  # another C library is left alone
+    ],
+)
+def test_memory_is_kept_where_the_c_library_can(monkeypatch, most, expected):
+    calls = []
+
+    def mallopt(number, value):
+        calls.append((number, value))
+        return int(number != -3 or value <= most)
+
+    library = SimpleNamespace() if most is None else SimpleNamespace(mallopt=mallopt)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: library)
+    machine.set_up(1)
+    assert calls == expected
+
+
+def test_available_memory_is_the_machines_or_what_a_cgroup_leaves(tmp_path):
+    def write(folder, **files):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (tmp_path / folder / name.replace("__", ".")).write_text(text)
+
+    assert memory.available(tmp_path) > 0, "where there is no /proc"
+    write("proc", meminfo="MemTotal: 9000 kB\nMemAvailable:    8000 kB\n")
+    assert memory.available(tmp_path) == 8000 * 1024
+    write("proc/self", cgroup="12:pids:/a\n5:cpuset,memory:/job\n0::/slurm/job1/step\n")
+    assert memory.available(tmp_path) == 8000 * 1024, "groups that set no limit"
+    # Version 2: the step has none of its own, the job has 5 MB, of which 3 are taken, 1 of that by files.
+    write("sys/fs/cgroup/slurm/job1/step", memory__max="max\n", memory__current="1000\n")
+    job = {"memory__max": "5000000", "memory__current": "3000000", "memory__stat": "anon 7\ninactive_file 1000000\n"}
+    write("sys/fs/cgroup/slurm/job1", **job)
+    assert memory.available(tmp_path) == 3_000_000
+    job = {"limit_in_bytes": "9", "usage_in_bytes": "7", "stat": "total_inactive_file 0"}
+    write("sys/fs/cgroup/memory/job", **{f"memory__{name}": text for name, text in job.items()})
+    assert memory.available(tmp_path) == 2
+
+
+def test_where_client_state_goes(tmp_path, monkeypatch, capsys):
+    free, room = {}, SimpleNamespace(free=10**9)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["cuda"], 0))
+    monkeypatch.setattr(memory, "available", lambda: free["cpu"])
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: room)
+    cases = (8, 0, "device", "file"), (7, 8, "memory", "memory"), (7, 7, "file", "file")
+    for free["cuda"], free["cpu"], *expected in cases:
+        assert [memory.choose_home(4, torch.device(place)) for place in ("cuda", "cpu")] == expected
+    job(tmp_path, "fedsmoo", "run")
+    assert "client state is in a file in /" in capsys.readouterr().err
+    room.free = 1000
+    with pytest.raises(Shortage, match=r"client state: 69 kB .* space in /.* \(1 kB\).*TMPDIR"):
+        job(tmp_path, "fedsmoo", "other")

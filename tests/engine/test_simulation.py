@@ -1,6 +1,4 @@
-"""Bytes that a round takes next to the clients' vectors, and where those lie."""
-
-from types import SimpleNamespace
+"""Bytes that a round takes next to the clients' vectors."""
 
 import pytest
 import torch
@@ -10,9 +8,7 @@ from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
-from flatfed.engine.memory import home
-from flatfed.errors import Shortage
-from harness import advanced, description, job, needs, simulation, write_problem
+from harness import advanced, description, needs, simulation, write_problem
 from samples import sampled
 
 CLIENTS = 40
@@ -73,18 +69,3 @@ def test_without_a_server_models_are_copied_once_and_only_where_they_are_measure
     run = simulation(tmp_path, spec, "sequential")
     row = run.layout.size * run.dtype.itemsize
     assert CLIENTS * row <= counted(run).peak < 1.4 * CLIENTS * row
-
-
-def test_where_client_state_goes(tmp_path, monkeypatch, capsys):
-    free, room = {}, SimpleNamespace(free=10**9)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["cuda"], 0))
-    monkeypatch.setattr(home, "available", lambda: free["cpu"])
-    monkeypatch.setattr(home.shutil, "disk_usage", lambda folder: room)
-    cases = (8, 0, "device", "file"), (7, 8, "memory", "memory"), (7, 7, "file", "file")
-    for free["cuda"], free["cpu"], *expected in cases:
-        assert [home.choose(4, torch.device(place)) for place in ("cuda", "cpu")] == expected
-    job(tmp_path, "fedsmoo", "run")
-    assert "client state is in a file in /" in capsys.readouterr().err
-    room.free = 1000
-    with pytest.raises(Shortage, match=r"client state: 69 kB .* space in /.* \(1 kB\).*TMPDIR"):
-        job(tmp_path, "fedsmoo", "other")

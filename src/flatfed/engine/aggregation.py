@@ -1,4 +1,4 @@
-"""Rounds without a server: every node has a model and mixes it with its neighbours' models."""
+"""Aggregation: by a server, or by the nodes, which mix their models with their neighbours'."""
 
 from __future__ import annotations
 
@@ -9,10 +9,27 @@ import numpy as np
 from torch import Tensor
 
 from flatfed.algorithms._context import Context
+from flatfed.engine import hooks
 from flatfed.engine.precision import full_precision
+from flatfed.engine.resident import to_device
 from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 from flatfed.engine.topology import Topology
-from flatfed.engine.transfer import to_device
+
+
+class ServerSimulation(Simulation):
+    """Rounds with a server, which aggregates the uploads of the active clients."""
+
+    def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
+        updates.add(uploads)
+
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
+        aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
+        with full_precision():
+            changed = aggregate(ctx.server, updates.uploads, ctx)
+        hooks.write(aggregate, changed, self.server, "server_state")
+        if "w" not in changed:
+            hooks.refuse(aggregate, sorted(changed), "the next model 'w' among the server's vectors")
+        updates.models = list(updates.uploads["w"])
 
 
 class PeerSimulation(Simulation):
@@ -25,9 +42,6 @@ class PeerSimulation(Simulation):
         models[:] = self.weights.initial
         self.algorithm.begin(models, self._context_of_all())
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
-
-    def state_sizes(self) -> dict[str, int]:
-        return {**super().state_sizes(), "model": self.layout.size}
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         return replace(super().context(clients, rows), received=rows["model"])

@@ -1,0 +1,146 @@
+"""Memory: the free amount, the home of client state, and the remedies when a job runs out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from flatfed.engine.job.progress import in_units
+from flatfed.errors import Shortage
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
+SPARE = 2  # a home must have this many times the state's size free
+#: Messages of errors without a special type.
+SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
+REQUESTED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
+
+
+def reuse_memory() -> None:
+    """Make the C library (glibc) keep freed memory.
+
+    Otherwise every layer's output needs new pages, which slows a CNN's training steps. No number changes.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        library = ctypes.CDLL(None)
+        # Older versions refuse more than 32 MiB.
+        if library.mallopt(MMAP_THRESHOLD, 1 << 30) or library.mallopt(MMAP_THRESHOLD, 1 << 25):
+            library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def trim_memory() -> None:
+    """Return the memory that the C library keeps; the next allocations are slow again."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def available(root: Path = Path("/")) -> int:
+    """Return how many bytes this process may still allocate: the free memory, limited by its cgroups.
+
+    The file cache counts as free. ``root``: the folder of proc and sys.
+    """
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    with contextlib.suppress(OSError, AttributeError):
+        line = re.search(r"^MemAvailable: +(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+        free = int(line[1]) * 1024
+    return min([free, *_cgroup_room(root)])
+
+
+def _cgroup_room(root: Path) -> Iterator[int]:
+    """Yield the remaining bytes of each limited cgroup (versions 1 and 2)."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            top = root / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        group = Path(path.lstrip("/"))
+        for folder in [top / part for part in (group, *group.parents)]:
+            with contextlib.suppress(OSError, ValueError):  # "max": no limit
+                limit, usage = (int((folder / name).read_text()) for name in names[:2])
+                cached = re.search(rf"^{names[2]} (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
+                yield max(0, limit - usage + (int(cached[1]) if cached else 0))
+
+
+def choose_home(size: int, device: torch.device, requested: str | None = None) -> str:
+    """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``.
+
+    ``requested``: the home that the run's settings name.
+
+    :raises Shortage: the disk is too small; a write would end the process without a message.
+    """
+    if requested in ("device", "memory"):
+        return requested
+    if requested is None:
+        if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
+            return "device"
+        if size * SPARE <= available():
+            return "memory"
+    folder = tempfile.gettempdir()
+    if size > (room := shutil.disk_usage(folder).free):
+        raise Shortage(
+            f"client state: {in_units(size)} exceed half of the free memory and the space in {folder} "
+            f"({in_units(room)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
+        )
+    return "file"
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """Return whether ``error`` or its context reports a lack of memory, on a GPU or on the host."""
+    if error is None or isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return error is not None
+    reported = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
+    return reported or is_shortage(error.__context__)
+
+
+def requested(error: BaseException) -> str:
+    """Return the requested amount that ``error`` reports, or ""."""
+    amount = REQUESTED.search(str(error))
+    return f"; {amount[1]} more were requested" if amount else ""
+
+
+@contextlib.contextmanager
+def explained(device: torch.device, activity: str, remedies: str) -> Iterator[None]:
+    """Turn a lack of memory during ``activity`` into a Shortage with ``remedies``, a sentence."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_shortage(error):
+            raise
+        message = f"{activity}: not enough memory on {name_of(device)}{requested(error)}"
+        raise Shortage(f"{message}. {remedies}") from None
+
+
+def remedies(device: torch.device, rows: int = 1, home: str | None = "memory") -> str:
+    """Return the remedies for a training of ``rows`` clients at a time with client state, if any, in ``home``."""
+    keys = [f"`rows: {-(-rows // 2)}`"] if rows > 1 else []
+    keys += {"device": ["`state: memory` or `file`"], "memory": ["`state: file`"]}.get(home, [])
+    keys += ["a smaller `batch_size` of `evaluation`"]
+    restart = "`executor: sequential`, " * (rows > 1) + "a smaller `batch_size`"
+    cpu = ", `device: cpu`" if device.type == "cuda" else ""
+    return (
+        f"What helps: no other process on the device, or in the protocol {', '.join(keys)}; from the first round "
+        f"again: {restart}, a device with more memory{cpu}"
+    )
+
+
+def name_of(device: torch.device) -> str:
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        name = torch.cuda.get_device_name(device)
+        return f"{name} ({in_units(free)} of {in_units(total)} free)"
+    return f"{device.type} ({in_units(available())} free)"
