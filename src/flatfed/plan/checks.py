@@ -18,7 +18,8 @@ from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
-from flatfed.plan import lookup, partitions, protocols
+from flatfed.plan import lookup, protocols
+from flatfed.plan.catalog import topology
 from flatfed.plan.lookup import Declared, Entries
 from flatfed.plan.metrics import METRICS, SETS, unit_of
 from flatfed.plan.protocols import ResolvedProtocol
@@ -54,7 +55,7 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
         if related := getattr(split, key):
             lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
-        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split).as_json())
+        graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"

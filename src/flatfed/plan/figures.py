@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
-from flatfed.plan import compatibility, lookup
+from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.figure_kinds import KINDS, PROBES
 from flatfed.plan.lookup import Declared
@@ -165,7 +165,7 @@ def _marks(
     name, split, label = part.protocol or panel.protocol, part.split or panel.split, getattr(part, "label", None) or ""
     if not name:
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
-    protocol = compatibility.protocol_of(name, catalog, where)
+    protocol = lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
     _check_label(label, f"{where}: label")
     if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
@@ -174,7 +174,7 @@ def _marks(
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
-        compatibility.check(protocol.id, split, catalog, where)
+        catalog.check_fit(protocol.id, split, where)
     mark = Mark(label=label, protocol=protocol.id, splits=tuple(splits), preview=getattr(part, "preview", True))
     if kind.reads == "partitions":
         return [mark]
@@ -183,7 +183,7 @@ def _marks(
         algorithm = f"{row}~{variant}" if (variant := getattr(part, "variant", None)) else row
         lookup.check_algorithm(algorithm, catalog.algorithms, f"{where}: rows")
         pairs = ((protocol.id, algorithm, split, figure.decentralised) for split in splits)
-        trained_on = tuple(compatibility.training_split(*pair, catalog, where) for pair in pairs)
+        trained_on = tuple(catalog.training_split(*pair, where) for pair in pairs)
         marks.append(replace(mark, algorithm=algorithm, line=row, splits=trained_on))
     return marks
 

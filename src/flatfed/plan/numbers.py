@@ -14,7 +14,7 @@ from flatfed.plan.number import Number
 from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
 from flatfed.plan.reference import FLAG, Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
-from flatfed.runs.paths import RunIds, without_label
+from flatfed.runs.paths import RunIds
 from flatfed.runs.run import HESSIAN, Run
 
 
@@ -99,8 +99,7 @@ def _target(catalog: Catalog, scale: str, column: Column) -> float | None:
 
 
 def _declared(catalog: Catalog, scale: str, column: Column, row: Row) -> float:
-    _, parameters = catalog.hyperparameters(scale, column.protocol, row.algorithm)
-    algorithm = registry.build(without_label(row.algorithm), parameters)
+    algorithm = catalog.build(scale, column.protocol, row.algorithm)
     return METRICS[column.metric_of(row)].function(Reading(algorithm=algorithm))
 
 

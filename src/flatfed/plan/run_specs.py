@@ -10,7 +10,7 @@ from flatfed.config.values import LAST_SEED
 from flatfed.data.keys import DatasetSpecification, PartitionSpecification
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
-from flatfed.plan import compatibility, lookup, resolved_runs, tuning
+from flatfed.plan import lookup, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.runs.paths import Paths, RunIds
@@ -48,7 +48,7 @@ def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str
         raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
     experiment.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
     lookup.check("split", split, experiment.catalog.splits, "config/splits.yaml")
-    compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
+    experiment.catalog.check_fit(protocol, split, f"{protocol}/{split}")
     partition = experiment.catalog.split_settings(scale, protocol, split).partition
     return PartitionSpecification(seed=seed, **partition.as_written())
 
@@ -60,7 +60,7 @@ def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm
         experiment.settings(scale, protocol, f"runs/{ids.name}/run.json")
         lookup.check_algorithm(algorithm, experiment.catalog.algorithms, "config/algorithms.yaml")
         partition_spec(experiment, scale, protocol, split, seed)
-        compatibility.check_pair(protocol, split, algorithm, experiment.catalog, ids.row)
+        experiment.catalog.check_pair(protocol, split, algorithm, ids.row)
     return resolved(experiment, ids)
 
 
@@ -68,9 +68,9 @@ def resolved(experiment: Experiment, ids: RunIds) -> Run:
     """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
     if ids not in experiment.runs:
         catalog, paths = experiment.catalog, experiment.paths
-        compatibility.check(ids.protocol, ids.split, catalog, ids.row)
+        catalog.check_fit(ids.protocol, ids.split, ids.row)
         chosen = tuning.chosen(catalog, paths, ids) if experiment.request.tune else {}
-        experiment.runs[ids] = resolved_runs.resolve(catalog, paths, ids, chosen)
+        experiment.runs[ids] = catalog.run(paths, ids, chosen)
     return experiment.runs[ids]
 
 

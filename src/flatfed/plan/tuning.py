@@ -16,7 +16,7 @@ from flatfed.config.protocol import Settings
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import digest_json
-from flatfed.plan import compatibility, lookup, resolved_runs
+from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs import record as records
@@ -37,9 +37,9 @@ def check(protocol: ResolvedProtocol, catalog: Catalog) -> None:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
     lookup.check("split", tune.split, catalog.splits, where)
-    compatibility.check(protocol.id, tune.split, catalog, where)
+    catalog.check_fit(protocol.id, tune.split, where)
     for row in filter(catalog.algorithms.get, tune.grids):
-        compatibility.check_pair(protocol.id, tune.split, row, catalog, where)
+        catalog.check_pair(protocol.id, tune.split, row, where)
     for scale in protocol.scales:
         _check_share(protocol, tune.split, scale, catalog)
 
@@ -114,7 +114,7 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     points = source.combinations()
     lookup.check("point", point, points, source.folder(paths))
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
-    plain = resolved_runs.resolve(catalog, paths, ids, points[point])
+    plain = catalog.run(paths, ids, points[point])
     accuracy = catalog.settings(source.scale, source.protocol).accuracy
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     evaluation = {**plain.config.evaluation.as_json(), "sets": ["validation", *client_sets]}
