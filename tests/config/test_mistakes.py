@@ -19,7 +19,7 @@ from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
 from flatfed.plan import run_specs
-from flatfed.plan.contradictions import Errata
+from flatfed.plan.reference import Errata
 from flatfed.snakemake_support import requested
 from repository import ROOT
 from samples import sampled

@@ -23,8 +23,7 @@ from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.plan import at_scale, run_specs
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figure_kinds import COLUMNS, PROBES
-from flatfed.plan.figures import Mark
+from flatfed.plan.figures import COLUMNS, PROBES, Mark
 from flatfed.runs.run import Run
 from samples import sampled
 from shipped import EXP

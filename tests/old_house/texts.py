@@ -125,7 +125,7 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     from flatfed.config import strict_yaml
     from flatfed.data import sources
     from flatfed.plan import run_specs
-    from flatfed.plan.contradictions import Errata
+    from flatfed.plan.reference import Errata
     from flatfed.snakemake_support import requested
 
     shipped = plan.load(checkout)

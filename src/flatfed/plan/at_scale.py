@@ -12,8 +12,7 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.plan import footnotes, numbers, published, run_specs, set_ups, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
-from flatfed.plan.figure_kinds import KINDS, PROBED_LOSS, PROBES
-from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
+from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
 from flatfed.plan.look import Look
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec

@@ -21,9 +21,8 @@ from flatfed.models import pretrained
 from flatfed.plan import lookup, protocols
 from flatfed.plan.catalog import topology
 from flatfed.plan.lookup import Declared, Entries
-from flatfed.plan.metrics import METRICS, SETS, unit_of
+from flatfed.plan.metrics import ACCURACIES, METRICS, SETS, unit_of
 from flatfed.plan.protocols import ResolvedProtocol
-from flatfed.plan.quantity import ACCURACIES
 from flatfed.plan.units import UNITS, units_of
 from flatfed.runs import graphs
 from flatfed.runs.paths import without_label

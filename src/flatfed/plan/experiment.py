@@ -13,10 +13,9 @@ from flatfed.config.request import Request
 from flatfed.errors import ConfigError
 from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.contradictions import Errata
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
-from flatfed.plan.reference import Reference
+from flatfed.plan.reference import Errata, Reference
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import SCALES, Paths, RunIds
 from flatfed.runs.run import Run

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flatfed.plan.metrics import METRICS
-from flatfed.plan.quantity import DEFAULT_ACCURACY
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS
 from flatfed.plan.reference import Printed
 from flatfed.runs.run import Run
 

@@ -9,11 +9,11 @@ from flatfed import algorithms as registry
 from flatfed.plan import lookup, protocols, published, run_specs
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.metrics import METRICS, RELATIVES
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
 from flatfed.plan.reference import FLAG, Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
+from flatfed.plan.units import RELATIVES
 from flatfed.runs.paths import RunIds
 from flatfed.runs.run import HESSIAN, Run
 

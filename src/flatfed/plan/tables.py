@@ -13,8 +13,7 @@ from flatfed.errors import ConfigError
 from flatfed.plan import checks, lookup, protocols
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.lookup import Declared
-from flatfed.plan.metrics import METRICS
-from flatfed.plan.metrics.facts import FACTS
+from flatfed.plan.metrics import FACTS, METRICS
 from flatfed.plan.reference import FLAG, Reference
 from flatfed.runs.paths import without_label
 
