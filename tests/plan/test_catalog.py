@@ -7,7 +7,6 @@ import pytest
 import made
 from flatfed import plan
 from flatfed.errors import ConfigError
-from flatfed.plan import run_specs
 from flatfed.runs import identity
 
 PROTOCOL = "fedsmoo-cifar10"
@@ -32,7 +31,7 @@ def exp(tmp_path_factory):
 
 
 def settings(exp, split, algorithm, scale="paper", protocol=PROTOCOL):
-    return run_specs.run(exp, scale, protocol, split, algorithm, 1).config
+    return exp.run(scale, protocol, split, algorithm, 1).config
 
 
 def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(exp):
@@ -62,7 +61,7 @@ def test_algorithm_and_split_must_fit(exp, split, name, words):
 def test_a_central_split_can_have_the_images_of_a_federated_one(exp):
     """The federated partition is in the central one, and decides the run."""
     names = ("one_with_images", "one_of_100", "dir0.1-100")
-    pooled, plain, federated = (run_specs.partition_spec(exp, "preview", PROTOCOL, split, 1) for split in names)
+    pooled, plain, federated = (exp.partition_spec("preview", PROTOCOL, split, 1) for split in names)
     assert plain == pooled.model_copy(update={"images_of": None})
     assert pooled.pooled == federated.as_written() and (pooled.scheme, pooled.clients) == ("central", 1)
     one, other = (settings(exp, split, "centralised_sgd", "preview") for split in names[:2])

@@ -12,7 +12,7 @@ import made
 from flatfed import cli, plan
 from flatfed.config.protocol import DEFAULTS
 from flatfed.errors import ConfigError
-from flatfed.plan import at_scale, run_specs
+from flatfed.plan import at_scale
 from flatfed.snakemake_support import requested
 from flatfed.tables import report
 from own_files import ROOT, TEXT, load, put, refusal
@@ -119,8 +119,8 @@ def test_absent_images_block_only_what_needs_them(here, capsys):
     assert made.first_numbers(loaded, "preview", "fedsmoo2023_T1") and loaded.with_columns(["fedsmoo2023_T1"])
     blocked = [
         lambda: made.first_numbers(loaded, "paper", "photos"),
-        *(lambda p=p: run_specs.run(loaded, "paper", p, "skewed", "fedsam", 1) for p in ("photos", "photos~short")),
-        lambda: run_specs.dataset_spec(loaded.catalog, "photos"),
+        *(lambda p=p: loaded.run("paper", p, "skewed", "fedsam", 1) for p in ("photos", "photos~short")),
+        lambda: loaded.catalog.dataset_spec("photos"),
         lambda: loaded.all_at("paper"),
         loaded.check,
     ]
@@ -142,9 +142,9 @@ def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_
             ask(loaded, "preview", "photos")
     run = "runs/photos/skewed/fedavg/seed1/run.json"
     with pytest.raises(ConfigError, match=f"results/preview/{run}: .* request results/paper/{run}"):
-        run_specs.run(loaded, "preview", "photos", "skewed", "fedavg", 1)
+        loaded.run("preview", "photos", "skewed", "fedavg", 1)
     with pytest.raises(ConfigError, match=r"request results/paper/partitions/photos/skewed/seed1\.npz"):
-        run_specs.partition_spec(loaded, "preview", "photos", "skewed", 1)
+        loaded.partition_spec("preview", "photos", "skewed", 1)
     assert [*loaded.existing(loaded.scale, loaded.requested).tables] == ["fedsmoo2023_T1"]
     assert [*loaded.existing("paper", loaded.requested).tables] == ["photos", "fedsmoo2023_T1"]
     (line,) = loaded.left_out(loaded.scale, loaded.requested)

@@ -30,7 +30,6 @@ from flatfed.plan import (
     data_sources,
     number,
     numbers,
-    run_specs,
     tuning,
 )
 from flatfed.plan.digest import digest

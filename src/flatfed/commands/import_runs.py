@@ -25,7 +25,7 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, Held
 from flatfed.files import read_json, write_sealed
-from flatfed.plan import Experiment, Run, run_specs
+from flatfed.plan import Experiment, Run
 from flatfed.runs import identity, lock
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 from flatfed.tables.readings import read_all
@@ -77,7 +77,7 @@ def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Run, 
     file, record = folder / RECORD, run_folders.read_with_metrics(folder)
     if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
-    run = run_specs.run(experiment, **vars(record.config.ids))
+    run = experiment.run(**vars(record.config.ids))
     if different := identity.deciding_differences(record.config, run.config):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:

@@ -12,7 +12,7 @@ from pathlib import Path
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import Experiment, at_scale, lookup, run_specs
+from flatfed.plan import Experiment, at_scale, lookup
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
@@ -99,7 +99,7 @@ def select(
         if not {ids, run_folders.plain(ids)} & requested:
             continue
         try:
-            run = run_specs.run(experiment, **vars(ids))
+            run = experiment.run(**vars(ids))
         except ConfigError as problem:
             left_out[folder] = str(problem)
             continue

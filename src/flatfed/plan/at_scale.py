@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, published, run_specs, set_ups, tuning
+from flatfed.plan import footnotes, numbers, published, set_ups, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
@@ -216,10 +216,10 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     settings = experiment.catalog.settings(scale, protocol)
     about = {"table": figure.id, "column": panel.title, "row": mark.algorithm, "scale": scale, "unit": "number"}
     about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
-    seeds = run_specs.seeds(experiment, scale, protocol, document.seeds)
+    seeds = experiment.seeds(scale, protocol, document.seeds)
     seeds = [document.seed or seeds[0]] if KINDS[figure.kind].one_seed else seeds
     ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
-    runs = [tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids]
+    runs = [tuple(experiment.resolved(id_) for id_ in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
     label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
     mark = replace(mark, label=label, numbers=numbers)
@@ -277,7 +277,7 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
                 f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but `tune:` would choose "
                 f"{key}; give each point a variant that sets {key}"
             )
-    plain = run_specs.resolved(experiment, RunIds(*ids, without_label(run.algorithm), run.seed))
+    plain = experiment.resolved(RunIds(*ids, without_label(run.algorithm), run.seed))
     return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
 
 

@@ -14,7 +14,7 @@ from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument, Source
 from flatfed.config.protocol import ABSENT, Settings
 from flatfed.config.split import Split
-from flatfed.data.keys import INHERITED, PartitionSettings, PartitionSpecification
+from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings, PartitionSpecification
 from flatfed.errors import ConfigError
 from flatfed.plan import lookup
 from flatfed.plan.lookup import Declared, Entries
@@ -23,6 +23,18 @@ from flatfed.runs import graphs
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig, SamplingSettings, TopologySettings
+
+#: Kind of analysis -> scale -> default settings, which a protocol's ``analysis:`` overrides.
+ANALYSES: dict[str, dict[str, dict[str, float | str]]] = {
+    "surface": {
+        "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
+        "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
+    },
+    "hessian": {
+        "paper": {"images": 4096, "top": 5, "vectors": 256},
+        "preview": {"images": 500, "top": 2, "vectors": 64},
+    },
+}
 
 #: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
 FEWEST = 0.1
@@ -84,6 +96,22 @@ class Catalog:
         """Return the dataset that ``protocol`` uses at ``scale``."""
         return self.datasets[self.settings(scale, protocol).dataset]
 
+    def dataset_spec(self, name: str) -> DatasetSpecification:
+        """Return the specification of resources/<name>; ConfigError if the dataset does not exist."""
+        dataset = lookup.entry("dataset", name, self.datasets, "resources")
+        kept = dataset.model_dump(exclude_none=True, include={"classes", "shape", "train", "test", "domains"})
+        return DatasetSpecification(name=name, **kept, source=self.sources[name])
+
+    def analysis_settings(self, kind: str, scale: str, protocol: str) -> dict[str, float | str]:
+        """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
+        own = getattr(self.settings(scale, protocol).analysis, kind, None)
+        return {**ANALYSES[kind][scale], **(own.as_written() if own else {})}
+
+    def analysis_options(self, kind: str, scale: str, protocol: str, **overrides: Any) -> list[str]:
+        """Return the settings with ``overrides`` as command-line options."""
+        values = {**self.analysis_settings(kind, scale, protocol), **overrides}
+        return [word for name, value in values.items() for word in (f"--{name}", str(value))]
+
     def label(self, row: str) -> str:
         """Return the name of an algorithm or variant in tables and figures."""
         return self.algorithms[row].label
@@ -130,7 +158,7 @@ class Catalog:
             dataset.train,
         )
 
-    def run(self, paths: Paths, ids: RunIds, chosen: Mapping[str, float]) -> Run:
+    def resolve(self, paths: Paths, ids: RunIds, chosen: Mapping[str, float]) -> Run:
         """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
         config = self._config_of_row(replace(ids, seed=0), tuple(chosen.items()))
         weights = config.model.weights

@@ -1,4 +1,4 @@
-"""The loaded configuration: what it declares and requests, and what of it exists at a scale."""
+"""The loaded configuration: what it declares and requests, its runs, and what of it exists at a scale."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import NamedTuple
 
 from flatfed.config.protocol import Settings
 from flatfed.config.request import Request
+from flatfed.config.table import BothScales, SeedsByScale
+from flatfed.config.values import LAST_SEED
+from flatfed.data.keys import PartitionSpecification
 from flatfed.errors import ConfigError
-from flatfed.plan import lookup
+from flatfed.models import pretrained
+from flatfed.plan import lookup, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
@@ -65,6 +69,46 @@ class Experiment:
         """The contradictions of the papers: config/errata.yaml."""
         return Errata(self.root, self.references)
 
+    def seeds(self, scale: str, protocol: str, declared: SeedsByScale | None = None) -> list[int]:
+        """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
+        settings = self.settings(scale, protocol)
+        if isinstance(declared, BothScales):
+            declared = getattr(declared, scale)
+        return self.request.seeds or declared or settings.seeds
+
+    def weights_name(self, name: str) -> str:
+        """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
+        lookup.check("weights", name, pretrained.PUBLISHED, str(Path(self.paths.weights(name)).parent))
+        return name
+
+    def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> PartitionSpecification:
+        """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
+        if not 1 <= seed <= LAST_SEED:
+            raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
+        self.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
+        lookup.check("split", split, self.catalog.splits, "config/splits.yaml")
+        self.catalog.check_fit(protocol, split, f"{protocol}/{split}")
+        partition = self.catalog.split_settings(scale, protocol, split).partition
+        return PartitionSpecification(seed=seed, **partition.as_written())
+
+    def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
+        """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
+        ids = RunIds(scale, protocol, split, algorithm, seed)
+        if ids not in self.runs:
+            self.settings(scale, protocol, f"runs/{ids.name}/run.json")
+            lookup.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
+            self.partition_spec(scale, protocol, split, seed)
+            self.catalog.check_pair(protocol, split, algorithm, ids.row)
+        return self.resolved(ids)
+
+    def resolved(self, ids: RunIds) -> Run:
+        """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
+        if ids not in self.runs:
+            self.catalog.check_fit(ids.protocol, ids.split, ids.row)
+            chosen = tuning.chosen(self.catalog, self.paths, ids) if self.request.tune else {}
+            self.runs[ids] = self.catalog.resolve(self.paths, ids, chosen)
+        return self.runs[ids]
+
     def check(self) -> None:
         """Raise a ConfigError with the reasons of all entries whose data are missing."""
         lookup.raise_errors([*self.catalog.sections, self.tables, self.figures], missing=True)
@@ -81,7 +125,8 @@ class Experiment:
     def settings(self, scale: str, protocol: str, output: str = "") -> Settings:
         """Return all settings of ``protocol`` at ``scale``; ConfigError, with the ``output``, if one does not exist."""
         declared = lookup.entry("protocol", protocol, self.catalog.protocols, "config/protocols")
-        _refuse(scale, self._why_none(scale, [protocol], output or f"runs/{protocol}"))
+        if scale in SCALES and scale not in declared.scales:
+            raise ConfigError(self._why_none(scale, [protocol], output or f"runs/{protocol}"))
         return lookup.entry("scale", scale, declared.scales, "results")
 
     def table_at(self, scale: str, name: str, columns: list[str] | None) -> Table:
@@ -90,14 +135,16 @@ class Experiment:
         table = lookup.entry("table", name, self.tables, "config/tables")
         for column in columns or ():
             lookup.check("column", column, table.columns, f"table {name}")
-        _refuse(scale, self._why_no_table(scale, name, columns))
+        if reason := self._why_no_table(scale, name, columns):
+            raise ConfigError(reason)
         return table.of_columns(columns)
 
     def figure_at(self, scale: str, name: str) -> Figure:
         """Return figure ``name``; ConfigError if it does not exist at this scale."""
         lookup.check("scale", scale, SCALES, "results")
         figure = lookup.entry("figure", name, self.figures, "config/figures")
-        _refuse(scale, self._why_no_figure(scale, name))
+        if reason := self._why_no_figure(scale, name):
+            raise ConfigError(reason)
         return figure
 
     def existing(self, scale: str, requested: Requested) -> Requested:
@@ -137,8 +184,3 @@ class Experiment:
     def _instead(self, scale: str, output: str, why: str, other: str) -> str:
         results = self.paths.results
         return f"{results}/{scale}/{output}: {why}, so it does not exist; request {results}/{other}/{output}"
-
-
-def _refuse(scale: str, reason: str) -> None:
-    if scale in SCALES and reason:
-        raise ConfigError(reason)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.config.protocol import Open
-from flatfed.plan import protocols, run_specs, tuning
+from flatfed.plan import protocols, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import METRICS
@@ -115,7 +115,7 @@ def _peer_notes(table: Table) -> list[str]:
 
 def hessian_notes(catalog: Catalog, runs: Iterable[Run], printed: bool = True) -> list[str]:
     """Return a line for every image set of the Hessians of ``runs``; ``printed``: papers do not state them."""
-    settings = (run_specs.analysis_settings(catalog, "hessian", run.scale, run.protocol) for run in runs)
+    settings = (catalog.analysis_settings("hessian", run.scale, run.protocol) for run in runs)
     images = dict.fromkeys(of_protocol["images"] for of_protocol in settings)
     loss = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     subset = "training images drawn by the run's seed, or on all if fewer"

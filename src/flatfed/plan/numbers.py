@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 from flatfed import algorithms as registry
-from flatfed.plan import lookup, protocols, published, run_specs
+from flatfed.plan import lookup, protocols, published
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
@@ -53,10 +53,10 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
     def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
         return tuple(published.shown(experiment, of_run, analysis) for of_run in ids(part, seed))
 
-    seeds = run_specs.seeds(experiment, scale, column.protocol, table.document.seeds)
+    seeds = experiment.seeds(scale, column.protocol, table.document.seeds)
     if metric.source == "timing":  # all seeds share the file
         first = (ids(part, seeds[0])[:1] for part in (row, base))
-        timed, base_timed = (run_specs.resolved(experiment, *of_part) if of_part else None for of_part in first)
+        timed, base_timed = (experiment.resolved(*of_part) if of_part else None for of_part in first)
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]

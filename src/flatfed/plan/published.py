@@ -15,7 +15,6 @@ from flatfed.config.datasets import LocalDataset, Source
 from flatfed.data import manifest
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import run_specs
 from flatfed.plan.experiment import Experiment
 from flatfed.runs import identity
 from flatfed.runs import record as records
@@ -35,12 +34,12 @@ def shown(experiment: Experiment, ids: RunIds, analysis: str = "") -> Run:
 
     :raises ConfigError: the published run was trained on other images than those of this machine.
     """
-    run = run_specs.resolved(experiment, ids)
+    run = experiment.resolved(ids)
     if not (folder := experiment.published.get(run.path)):
         return run
     record = records.read_finished(folder)
     variant = replace(ids, protocol=record.config.protocol)
-    config = run_specs.resolved(experiment, variant if variant.protocol in experiment.catalog.protocols else ids).config
+    config = experiment.resolved(variant if variant.protocol in experiment.catalog.protocols else ids).config
     published = replace(run, path=folder, analysis_folder=analyses_beside(folder), config=config)
     if analysis and not Path(published.analysis_folder, analysis).exists():
         return run

@@ -114,7 +114,7 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     points = source.combinations()
     lookup.check("point", point, points, source.folder(paths))
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
-    plain = catalog.run(paths, ids, points[point])
+    plain = catalog.resolve(paths, ids, points[point])
     accuracy = catalog.settings(source.scale, source.protocol).accuracy
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     evaluation = {**plain.config.evaluation.as_json(), "sets": ["validation", *client_sets]}
