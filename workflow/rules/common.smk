@@ -32,7 +32,7 @@ from flatfed.plan import (
     numbers,
     tuning,
 )
-from flatfed.plan.digest import digest
+from flatfed.plan.number import digest
 from flatfed.models import pretrained
 from flatfed.runs import lock, source_code, timing
 from flatfed.runs.paths import Paths

@@ -11,9 +11,8 @@ from typing import Any
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import footnotes, numbers, published, set_ups, tuning
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.experiment import Experiment, Requested
+from flatfed.plan.experiment import Experiment, Look, Requested
 from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
-from flatfed.plan.look import Look
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
@@ -57,7 +56,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
-        look=Look.of(experiment.request),
+        look=experiment.look,
     )
 
 
@@ -133,7 +132,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=footnotes.tuning_notes(experiment, runs, labels),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
-        look=Look.of(experiment.request),
+        look=experiment.look,
     )
 
 

@@ -32,6 +32,19 @@ class Requested(NamedTuple):
     figures: list[str]
 
 
+@dataclass(frozen=True)
+class Look:
+    """What .tex tables and figures show next to their numbers, and the algorithm that they ``highlight``."""
+
+    title: bool
+    notes: bool
+    highlight: str | None
+
+    def title_of(self, shown: Table | Figure) -> str:
+        """Return the title, or the part that names the scale of a preview."""
+        return shown.title if self.title else shown.title.removesuffix(shown.document.title).rstrip(": ")
+
+
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """The declarations of config/ and the requests of config.yaml.
@@ -58,6 +71,11 @@ class Experiment:
     def scale(self) -> str:
         """The requested scale."""
         return self.request.scale
+
+    @property
+    def look(self) -> Look:
+        """The requested look of tables and figures for a paper."""
+        return Look(self.request.title != "none", self.request.notes != "none", self.request.highlight)
 
     @property
     def everything(self) -> Requested:
