@@ -15,7 +15,7 @@ from flatfed.commands import configuration, run_folders
 from flatfed.data import manifest
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import number, numbers, published
+from flatfed.plan import number, numbers
 from flatfed.runs.paths import Paths
 from repository import ROOT
 
@@ -59,9 +59,9 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     assert len(served(found, "cifar10_cnn", "path3-100")) == 12, "records without versions serve"
     assert not served(experiment(tmp_path)) and not experiment(tmp_path).catalog.sources["cifar10"].order
     ids = found.run("paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
-    analysed = published.shown(found, ids, "hessian.json")
+    analysed = found.shown(ids, "hessian.json")
     assert Path(analysed.hessian).exists() and run_folders.state(analysed, True) == "finished"
-    assert published.shown(found, ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
+    assert found.shown(ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 
 def test_results_and_forced_runs_go_first(tmp_path):
@@ -131,6 +131,6 @@ def test_a_damaged_record_is_refused(tmp_path):
 
 
 def test_seconds_of_a_round_ask_for_no_published_run(tmp_path, monkeypatch):
-    monkeypatch.delattr(published, "shown")
+    monkeypatch.delattr(plan.Experiment, "shown")
     timed = numbers.numbers(experiment(tmp_path, SHIPPED), "paper", "fedsmoo2023_T7", ["path3-100.seconds_per_round"])
     assert len(timed) == 8 and all(part.timed for part in timed)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, published, set_ups, tuning
+from flatfed.plan import footnotes, numbers, set_ups, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Look, Requested
 from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
@@ -233,7 +233,7 @@ def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
     analysis = {"eigenvalues": HESSIAN, "surface": surface}.get(figure.kind, "")
 
     def located(mark: Mark) -> Mark:
-        runs = [[published.shown(experiment, run.ids, analysis) for run in number.runs] for number in mark.numbers]
+        runs = [[experiment.shown(run.ids, analysis) for run in number.runs] for number in mark.numbers]
         numbers = [replace(number, runs=tuple(of)) for number, of in zip(mark.numbers, runs, strict=True)]
         variants = {run.config.precision for of in runs for run in of if run.config.protocol != run.protocol}
         mark = replace(mark, numbers=numbers, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,15 +15,18 @@ from flatfed.config.request import Request
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
 from flatfed.data.keys import PartitionSpecification
+from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
-from flatfed.plan import lookup, tuning
+from flatfed.plan import data_sources, lookup, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
 from flatfed.plan.reference import Errata, Reference
 from flatfed.plan.tables import Table
-from flatfed.runs.paths import SCALES, Paths, RunIds
+from flatfed.runs import identity
+from flatfed.runs import record as records
+from flatfed.runs.paths import SCALES, Paths, RunIds, analyses_beside
 from flatfed.runs.run import Run
 
 
@@ -82,7 +87,7 @@ class Experiment:
         """All declared tables and figures."""
         return Requested(dict.fromkeys(self.tables), list(self.figures))
 
-    @cached_property
+    @functools.cached_property
     def errata(self) -> Errata:
         """The contradictions of the papers: config/errata.yaml."""
         return Errata(self.root, self.references)
@@ -126,6 +131,48 @@ class Experiment:
             chosen = tuning.chosen(self.catalog, self.paths, ids) if self.request.tune else {}
             self.runs[ids] = self.catalog.resolve(self.paths, ids, chosen)
         return self.runs[ids]
+
+    @functools.lru_cache(4096)  # noqa: B019, an experiment lives as long as its process
+    def shown(self, ids: RunIds, analysis: str = "") -> Run:
+        """Return the run of checked ``ids`` as tables and figures read it: its folder may be that of a published run.
+
+        ``analysis``: the file of its analyses that they read, without which a published run does not serve. A published
+        run in bfloat16 has the settings of its protocol; one of other settings or versions is named on stderr.
+
+        :raises ConfigError: the published run was trained on other images than those of this machine.
+        """
+        run = self.resolved(ids)
+        if not (folder := self.published.get(run.path)):
+            return run
+        record = records.read_finished(folder)
+        variant = replace(ids, protocol=record.config.protocol)
+        config = self.resolved(variant if variant.protocol in self.catalog.protocols else ids).config
+        published = replace(run, path=folder, analysis_folder=analyses_beside(folder), config=config)
+        if analysis and not Path(published.analysis_folder, analysis).exists():
+            return run
+        changes = identity.deciding_differences(record.config, published.config)
+        if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
+            print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
+            return run
+        self._check_images(published, record.dataset_digest)
+        return published
+
+    def _check_images(self, run: Run, recorded: str) -> None:
+        """Raise ConfigError if the images of a published ``run``, with the digest ``recorded``, are not those here."""
+        name, source = run.dataset, self.catalog.sources[run.dataset]
+        digest, holder = data_sources.digest_here(self.paths, name), run.manifest
+        if source.order:
+            digest, holder = data_sources.read_order(source.order).digest, source.order
+        if digest is None:
+            unknown = f"the images of {name!r} are not here, so FlatFed cannot compare them with those of this run"
+            raise ConfigError(f"published: {run.path}: {unknown}; fetch them first: snakemake --cores 1 {run.manifest}")
+        if digest != recorded:
+            file = data_sources.order_file(self.request.published, name) or "FILE"
+            other = f"trained on other images of {name!r}, or in another order, than those of {holder}"
+            remedy = f"data: {json.dumps({name: {**source.as_written(), 'order': file}})}"
+            effect = "puts the images into the order of this run, and runs of another order in results/ are trained"
+            hint = f"In config.yaml, `{remedy}` {effect} again; or remove the folder"
+            raise ConfigError(f"published: {run.path}: {other}. {hint}")
 
     def check(self) -> None:
         """Raise a ConfigError with the reasons of all entries whose data are missing."""

@@ -20,7 +20,7 @@ from flatfed.config.request import REQUEST, Request
 from flatfed.config.split import SPLITS
 from flatfed.config.table import DECLARATIONS, KINDS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData, unknown
-from flatfed.plan import checks, data_sources, figures, lookup, protocols, published, reference, tables, tuning
+from flatfed.plan import checks, data_sources, figures, lookup, protocols, reference, tables, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.lookup import Declared, Entries
@@ -67,7 +67,7 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     requested = Requested(_tables(request, all_tables), request.figures)
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
     counted = _counted(request, catalog.datasets)
-    sources = published.ordered(request.published, paths, counted, catalog.sources)
+    sources = data_sources.ordered(request.published, paths, counted, catalog.sources)
     catalog = replace(catalog, datasets=counted, sources=sources)
     return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment)
 

@@ -55,8 +55,7 @@ PrintedLine = namedtuple("PrintedLine", COLUMNS)
 NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
 #: Printed unit -> least value, and largest. Others, such as differences (pp), ratios and traces, may be negative.
-AT_LEAST = {**dict.fromkeys(("rounds", "count"), (1.0,)), **dict.fromkeys(("squared_l2", *AMOUNTS), (0.0,))}
-BOUNDS = {"percent": (0.0, 100.0), **AT_LEAST}
+BOUNDS = {"percent": (0.0, 100.0), "rounds": (1.0,), "count": (1.0,), **dict.fromkeys(("squared_l2", *AMOUNTS), (0.0,))}
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,8 @@ class Reference:
             self.algorithms.setdefault(line.algorithm, where)
         key = _key(line._asdict())
         if line.variant.endswith(GRID):
-            lines = (line._replace(variant=f"{line.variant};{index}") for index in itertools.count(1))
-            key = next(key for key in (_key(candidate._asdict()) for candidate in lines) if key not in self.numbers)
+            keys = (_key({**row, "variant": f"{line.variant};{index}"}) for index in itertools.count(1))
+            key = next(key for key in keys if key not in self.numbers)
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
         decimals = len(line.value.partition(".")[2]) if line.value else None
@@ -124,7 +123,7 @@ class Reference:
 
     def printed(self, fields: Mapping[str, Any]) -> Printed | None:
         """Return the number at ``fields``, whose missing keys are empty, or None."""
-        return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **fields}))
+        return self.numbers.get(_key(fields))
 
 
 def read_all(root: Path) -> dict[str, Reference]:
@@ -167,7 +166,7 @@ def _number(text: str, where: str, least: float = -math.inf, largest: float = ma
 
 
 def _key(fields: Mapping[str, Any]) -> tuple[float | str, ...]:
-    return tuple(comparable(fields[name]) for name in KEYS)
+    return tuple(comparable(fields.get(name)) for name in KEYS)
 
 
 class Errata:
