@@ -180,8 +180,8 @@ def searches(experiment: Experiment, scale: str, requested: Requested) -> list[S
     runs += [run for figure in figures for run in figure.runs.values()]
     needed = {}
     for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
-        search = tuning.search(experiment.catalog, scale, protocol, split, row)
-        if tuning.open_keys(experiment.catalog, search, protocol, row):
+        search, keys = tuning.open_search(experiment.catalog, scale, protocol, split, row)
+        if keys:
             needed[search.folder(experiment.paths)] = search
     return list(needed.values())
 
@@ -221,10 +221,8 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     runs = [tuple(experiment.resolved(id_) for id_ in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
     label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
-    mark = replace(mark, label=label, numbers=numbers)
-    if document.across == "communications":
-        return replace(mark, steps=mark.runs[0].config.update.params.get("gossip_steps", 1))
-    return mark
+    steps = runs[0][0].config.update.params.get("gossip_steps", 1) if document.across == "communications" else 1
+    return replace(mark, label=label, numbers=numbers, steps=steps)
 
 
 def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
@@ -233,10 +231,9 @@ def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
     analysis = {"eigenvalues": HESSIAN, "surface": surface}.get(figure.kind, "")
 
     def located(mark: Mark) -> Mark:
-        runs = [[experiment.shown(run.ids, analysis) for run in number.runs] for number in mark.numbers]
-        numbers = [replace(number, runs=tuple(of)) for number, of in zip(mark.numbers, runs, strict=True)]
-        variants = {run.config.precision for of in runs for run in of if run.config.protocol != run.protocol}
-        mark = replace(mark, numbers=numbers, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))
+        mark = mark.with_runs(lambda run: experiment.shown(run.ids, analysis))
+        variants = {run.config.precision for run in mark.runs if run.config.protocol != run.protocol}
+        mark = replace(mark, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))
         return replace(mark, files=[f"{run.analysis_folder}/{analysis}" for run in mark.runs]) if analysis else mark
 
     return replace(panel, marks=[*map(located, panel.marks)], levels=[*map(located, panel.levels)])
@@ -246,11 +243,10 @@ def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
     """Return the points of a sweep, line by line, from left to right."""
     points: dict[tuple[str, float], Mark] = {}
     for mark in panel.marks:
-        runs = [tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs) for number in mark.numbers]
-        numbers = [replace(number, runs=of_seed) for number, of_seed in zip(mark.numbers, runs, strict=True)]
-        point = replace(mark, label=experiment.catalog.label(mark.line), algorithm=mark.line, numbers=numbers)
+        point = mark.with_runs(lambda run: _plain_run(experiment, run, panel.parameter))
+        point = replace(point, label=experiment.catalog.label(mark.line), algorithm=mark.line)
         x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
-        scale = numbers[0].scale
+        scale = point.numbers[0].scale
         where = f"config/figures: {panel.parameter} of {mark.algorithm} in {mark.protocol} ({scale} scale)"
         if further:
             xs = ", ".join(f"{value:g}" for value in (x, *further))
@@ -268,8 +264,7 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
     :raises ConfigError: tuning would choose the value of the swept parameter.
     """
     ids = (run.scale, run.protocol, run.split)
-    search = tuning.search(experiment.catalog, *ids, run.algorithm)
-    keys = tuning.open_keys(experiment.catalog, search, run.protocol, run.algorithm)
+    _, keys = tuning.open_search(experiment.catalog, *ids, run.algorithm)
     for key in PARAMETERS[parameter].keys:
         if key in keys:
             raise ConfigError(

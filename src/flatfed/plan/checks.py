@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterable
 
-from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument
@@ -59,13 +58,6 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"
         raise ConfigError(f"{where}: is {duplicate}; use one id, so that FlatFed trains its runs once")
-
-
-def check_algorithm(name: str, entry: AlgorithmDocument, where: str) -> None:
-    """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
-    base = without_label(name)
-    lookup.check_algorithm(base, registry.names(), where)
-    protocols.check_overrides(base, entry.set or {}, f"{where}.set")
 
 
 def check_protocol(

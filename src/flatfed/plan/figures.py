@@ -155,6 +155,10 @@ class Mark:
         """The runs at a scale, ordered by seed."""
         return [run for number in self.numbers for run in number.runs]
 
+    def with_runs(self, change: Callable[[Run], Run]) -> Mark:
+        """Return the mark with changed runs."""
+        return replace(self, numbers=[replace(part, runs=tuple(map(change, part.runs))) for part in self.numbers])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:

@@ -151,7 +151,7 @@ def tuning_notes(
     """Return the lines on tuned or untuned hyper-parameters; ``labels``: algorithm -> its name."""
     catalog, lines = experiment.catalog, []
     for run in {run.row: run for run in runs}.values():
-        search = tuning.search(catalog, run.scale, run.protocol, run.split, run.algorithm)
+        search, keys = tuning.open_search(catalog, run.scale, run.protocol, run.split, run.algorithm)
         if experiment.request.tune:
             for key, value in tuning.chosen(catalog, experiment.paths, run).items():
                 part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
@@ -162,7 +162,7 @@ def tuning_notes(
         training, parameters = catalog.hyperparameters(run.scale, run.protocol, run.algorithm)
         plain = without_label(run.algorithm)
         name = catalog.label(plain) if plain != run.algorithm else labels[run.algorithm]
-        for key in tuning.open_keys(catalog, search, run.protocol, run.algorithm):
+        for key in keys:
             line = f"{key.replace('_', ' ')} is {({**training, **parameters}).get(key, 0):g}"
             tried = _tried(search, key)
             line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"

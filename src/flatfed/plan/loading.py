@@ -48,9 +48,10 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     """
     root = Path(root)
     # Snakemake, which merges the file into ``config``, accepts duplicate keys.
-    in_file = strict_yaml.read(root / FILE, FILE)
-    request = check(in_file, FILE)
-    request = request if config is None else check(config)
+    request = read(root / FILE)
+    if config is not None:
+        strict_yaml.check(config, WHERE)
+        request = REQUEST.check(config, WHERE)
     environment = _user_folders(request)
     catalog = _catalog(_declarations(root, request), request.data)
     for name, protocol in list(catalog.protocols.items()):
@@ -72,16 +73,9 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment)
 
 
-def check(config: Any, where: str = WHERE) -> Request:
-    """Return a configuration as a document; ConfigError for a wrong key, type or value."""
-    strict_yaml.check(config, where)
-    return REQUEST.check(config, where)
-
-
-def check_file(path: Path) -> None:
-    """Check the config.yaml at ``path``, if it exists."""
-    if path.exists():
-        check(strict_yaml.read(path, FILE), FILE)
+def read(path: Path) -> Request:
+    """Return the config.yaml at ``path``; ConfigError for a wrong key, type or value."""
+    return REQUEST.check(strict_yaml.read(path, FILE), FILE)
 
 
 def _user_folders(request: Request) -> dict[str, str]:
@@ -191,8 +185,9 @@ def _catalog(declared: Mapping[str, Entries[Declared]], data: Mapping[str, Sourc
             splits[name] = entry.content
     for name, entry in declared["algorithms"].items():
         with algorithms.refusing(name):
-            checks.check_algorithm(name, entry.content, entry.where)
-            plain = declared["algorithms"][without_label(name)].content
+            lookup.check_algorithm(base := without_label(name), registry.names(), entry.where)
+            protocols.check_overrides(base, entry.content.set or {}, f"{entry.where}.set")
+            plain = declared["algorithms"][base].content
             algorithms[name] = protocols.complete_algorithm(name, entry.content, plain)
     for name, entry in declared["protocols"].items():
         with protocol_ids.refusing(name):

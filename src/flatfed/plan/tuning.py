@@ -80,17 +80,18 @@ def keys(settings: Settings) -> set[str]:
     return {key for grid in settings.tune.grids.values() for key in grid} if settings.tune else set()
 
 
-def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) -> list[str]:
-    """Return the keys of a search that ``protocol`` and ``row`` do not set themselves."""
+def open_search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) -> tuple[Search | None, list[str]]:
+    """Return the :func:`search` of these ids, and its keys that ``protocol`` and ``row`` do not set themselves."""
+    source = search(catalog, scale, protocol, split, row)
     if source is None:
-        return []
+        return None, []
     overrides = {}
     if row != source.row:
         of_protocol = catalog.settings(source.scale, protocol).algorithms.get(row, {})
         overrides = {**(catalog.algorithms[row].set or {}), **of_protocol}
     settings_pair = (catalog.hyperparameters(source.scale, name, source.row) for name in (source.protocol, protocol))
     before, after = ({**training, **parameters} for training, parameters in settings_pair)
-    return [key for key in source.grid if key not in overrides and before[key] == after[key]]
+    return source, [key for key in source.grid if key not in overrides and before[key] == after[key]]
 
 
 def search_at(catalog: Catalog, paths: Paths, scale: str, protocol: str, split: str, row: str) -> Search:
@@ -146,8 +147,7 @@ def choice_path(paths: Paths, source: Search) -> str:
 
 def chosen(catalog: Catalog, paths: Paths, ids: RunIds) -> dict[str, float]:
     """Return the tuned values of the run of ``ids``; ConfigError if a choice is missing or stale."""
-    query = search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
-    keys = open_keys(catalog, query, ids.protocol, ids.algorithm)
+    query, keys = open_search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
     return {key: _recorded(catalog, paths, query.scale, query.protocol, query.split, query.row)[key] for key in keys}
 
 
