@@ -56,8 +56,7 @@ class Experiment:
 
     ``request``: config.yaml with command-line overrides. ``environment``: variables that pass the folders
     of the user's files to jobs. ``published``: folder of a run in results/ -> folder of a published run that serves in
-    its place. ``runs``: cache of resolved runs. A protocol without ``preview:`` has the paper scale alone, and so have
-    its tables and figures.
+    its place. A protocol without ``preview:`` has the paper scale alone, and so have its tables and figures.
     """
 
     root: Path
@@ -70,7 +69,6 @@ class Experiment:
     requested: Requested
     environment: Mapping[str, str]
     published: Mapping[str, str] = field(default_factory=dict)
-    runs: dict[RunIds, Run] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def scale(self) -> str:
@@ -114,25 +112,24 @@ class Experiment:
         partition = self.catalog.split_settings(scale, protocol, split).partition
         return PartitionSpecification(seed=seed, **partition.as_written())
 
+    @functools.cache  # noqa: B019, an experiment lives as long as its process
     def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
         """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
         ids = RunIds(scale, protocol, split, algorithm, seed)
-        if ids not in self.runs:
-            self.settings(scale, protocol, f"runs/{ids.name}/run.json")
-            lookup.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
-            self.partition_spec(scale, protocol, split, seed)
-            self.catalog.check_pair(protocol, split, algorithm, ids.row)
+        self.settings(scale, protocol, f"runs/{ids.name}/run.json")
+        lookup.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
+        self.partition_spec(scale, protocol, split, seed)
+        self.catalog.check_pair(protocol, split, algorithm, ids.row)
         return self.resolved(ids)
 
+    @functools.cache  # noqa: B019
     def resolved(self, ids: RunIds) -> Run:
         """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
-        if ids not in self.runs:
-            self.catalog.check_fit(ids.protocol, ids.split, ids.row)
-            chosen = tuning.chosen(self.catalog, self.paths, ids) if self.request.tune else {}
-            self.runs[ids] = self.catalog.resolve(self.paths, ids, chosen)
-        return self.runs[ids]
+        self.catalog.check_fit(ids.protocol, ids.split, ids.row)
+        chosen = tuning.chosen(self.catalog, self.paths, ids) if self.request.tune else {}
+        return self.catalog.resolve(self.paths, ids, chosen)
 
-    @functools.lru_cache(4096)  # noqa: B019, an experiment lives as long as its process
+    @functools.cache  # noqa: B019
     def shown(self, ids: RunIds, analysis: str = "") -> Run:
         """Return the run of checked ``ids`` as tables and figures read it: its folder may be that of a published run.
 

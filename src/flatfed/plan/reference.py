@@ -77,7 +77,7 @@ class Reference:
     """The numbers of one printed table.
 
     ``numbers``: :data:`KEYS` as comparable values -> number. ``places``: the same keys -> location of the number.
-    ``algorithms``: algorithm -> the location of its first number.
+    ``algorithms``: algorithm -> the location of its first number. ``flags``: the ids of errata that its numbers cite.
     """
 
     def __init__(self, path: Path, name: str):
@@ -86,6 +86,7 @@ class Reference:
         self.numbers: dict[tuple[float | str, ...], Printed] = {}
         self.places: dict[tuple[float | str, ...], str] = {}
         self.algorithms: dict[str, str] = {}
+        self.flags: set[str] = set()
         try:
             with open(path, newline="", encoding="utf-8") as file:
                 reader = csv.DictReader(file)
@@ -108,6 +109,7 @@ class Reference:
                 raise ConfigError(unknown(column, row[column], allowed - {""}, where))
         line = PrintedLine(**{column: row[column] for column in COLUMNS})
         self.lines.append(line)
+        self.flags.update(FLAG.findall(line.notes))
         if line.algorithm:
             self.algorithms.setdefault(line.algorithm, where)
         key = _key(line._asdict())
@@ -178,10 +180,7 @@ class Errata:
         ``references``: the printed tables, read from ``root`` if absent.
         """
         self.entries: dict[str, Erratum] = ERRATA.check(strict_yaml.read(root / ERRATA_FILE, ERRATA_FILE), ERRATA_FILE)
-        self.flagged = {
-            name: {flag for line in table.lines for flag in FLAG.findall(line.notes)}
-            for name, table in (references or read_all(root)).items()
-        }
+        self.flagged = {name: table.flags for name, table in (references or read_all(root)).items()}
         for name, entry in self.entries.items():
             for index, table in enumerate(entry.tables):
                 if table not in self.flagged:

@@ -14,7 +14,7 @@ from flatfed.plan import checks, lookup, protocols
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.lookup import Declared
 from flatfed.plan.metrics import FACTS, METRICS
-from flatfed.plan.reference import FLAG, Reference
+from flatfed.plan.reference import Reference
 from flatfed.runs.paths import without_label
 
 
@@ -120,8 +120,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     for algorithm, line in reference.algorithms.items() if reference else ():
         lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
     for flag in document.not_judged:
-        flagged = {id_ for line in (reference.lines if reference else ()) for id_ in FLAG.findall(line.notes)}
-        lookup.check("erratum", flag, flagged, f"{where}: not_judged")
+        lookup.check("erratum", flag, reference.flags if reference else (), f"{where}: not_judged")
     columns: dict[str, Column] = {}
     for index, group in enumerate(document.columns):
         at = f"{where}: columns[{index}]"
