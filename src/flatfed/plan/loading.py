@@ -67,7 +67,12 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
         lookup.check("figure", name, all_figures.declared, f"{WHERE}: figures[{index}]")
     requested = Requested(_tables(request, all_tables), request.figures)
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
-    counted = _counted(request, catalog.datasets)
+    here = {name: dict(source.images or {}) for name, source in request.data.items()}
+    counted = catalog.datasets.resolved(
+        lambda name, entry: LocalDataset.model_construct(
+            **{**vars(entry), "declared_images": entry.train + entry.test, **here.get(name, {})}
+        )
+    )
     sources = data_sources.ordered(request.published, paths, counted, catalog.sources)
     catalog = replace(catalog, datasets=counted, sources=sources)
     return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment)
@@ -247,13 +252,3 @@ def _tables(request: Request, entries: Entries[Table]) -> dict[str, list[str] | 
                 raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
         chosen[name] = [id_ for id_ in columns if protocols.matching_any(patterns, id_)] or None
     return chosen
-
-
-def _counted(request: Request, datasets: Entries[DatasetDocument]) -> Entries[LocalDataset]:
-    """Return ``datasets`` with the image counts of ``data:``; ``declared_images`` is the declared number."""
-    counts = {name: dict(source.images or {}) for name, source in request.data.items()}
-    return datasets.resolved(
-        lambda name, entry: LocalDataset.model_construct(
-            **{**vars(entry), "declared_images": entry.train + entry.test, **counts.get(name, {})}
-        )
-    )

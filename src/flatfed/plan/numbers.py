@@ -33,9 +33,27 @@ def numbers(
 
 def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Number]:
     """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
-    catalog, metric = experiment.catalog, METRICS[column.metric_of(row)]
+    catalog, document, metric = experiment.catalog, table.document, METRICS[column.metric_of(row)]
     base = table.rows.get(column.base_of(row.id)) if column.relative else None
-    number = _without_value(experiment, scale, table, column, row, base)
+    paper = printed(experiment, table, column, row)
+    settings = catalog.settings(scale, column.protocol) if column.protocol else None
+    target = protocols.target(settings, column.split, column.target, column.id) if column.target else None
+    number = Number(
+        table=table.id,
+        column=column.id,
+        row=row.id,
+        scale=scale,
+        metric=column.metric_of(row),
+        unit=column.unit,
+        relative=column.relative,
+        base=base.id if base else None,
+        target=target,
+        accuracy=settings.accuracy if metric.needs_runs else DEFAULT_ACCURACY,
+        paper=paper,
+        compare=document.compare,
+        tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
+        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
+    )
     if metric.source == "config":
         return [replace(number, value=(_fact if column.metric else _searched)(catalog, scale, column, row))]
     if column.relative and base is None:
@@ -54,43 +72,16 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
     def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
         return tuple(experiment.shown(of_run, analysis) for of_run in ids(part, seed))
 
-    seeds = experiment.seeds(scale, column.protocol, table.document.seeds)
+    seeds = experiment.seeds(scale, column.protocol, document.seeds)
     if metric.source == "timing":  # all seeds share the file
         first = (ids(part, seeds[0])[:1] for part in (row, base))
         timed, base_timed = (experiment.resolved(*of_part) if of_part else None for of_part in first)
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]
-    settings = catalog.settings(scale, column.protocol)
     evaluation = settings.evaluation.model_dump(include={"window", "smoothing"})
     number = replace(number, rounds=settings.rounds, **evaluation)
     return [replace(number, seed=seed, runs=runs(row, seed), base_runs=runs(base, seed)) for seed in seeds]
-
-
-def _without_value(
-    experiment: Experiment, scale: str, table: Table, column: Column, row: Row, base: Row | None
-) -> Number:
-    """Return the number of a cell without the sources of its value."""
-    document, metric, catalog = table.document, column.metric_of(row), experiment.catalog
-    paper = printed(experiment, table, column, row)
-    settings = catalog.settings(scale, column.protocol) if column.protocol else None
-    target = protocols.target(settings, column.split, column.target, column.id) if column.target else None
-    return Number(
-        table=table.id,
-        column=column.id,
-        row=row.id,
-        scale=scale,
-        metric=metric,
-        unit=column.unit,
-        relative=column.relative,
-        base=base.id if base else None,
-        target=target,
-        accuracy=settings.accuracy if METRICS[metric].needs_runs else DEFAULT_ACCURACY,
-        paper=paper,
-        compare=document.compare,
-        tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
-        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
-    )
 
 
 def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
