@@ -130,13 +130,14 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
             section = "figures" if folder in request.folders and kind not in KINDS else section
             if section == "tables":
                 document = _add(content, path, where, declared)
-            else:
-                document = FILES[section].check(content, where)
-            if document and path.stem in declared[section].declared:
+                if document is None:
+                    continue
+            if path.stem in declared[section].declared:
                 first = declared[section][path.stem].file
                 raise ConfigError(f"{where}: there is a {section[:-1]} {path.stem!r} already, {first}")
-            if document:
-                declared[section][path.stem] = Declared(document, where)
+            if section != "tables":
+                document = FILES[section].check(content, where)
+            declared[section][path.stem] = Declared(document, where)
     for name in registry.names():
         checks.check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
