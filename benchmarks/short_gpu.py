@@ -38,7 +38,6 @@ def pack(options: argparse.Namespace) -> None:
     """Write settings, partitions, PyHessian and pydantic to KIT, and the images to HALVES."""
     from flatfed.commands import configuration, describe
     from flatfed.data import partition, sources
-    from flatfed.plan import run_specs
     from flatfed.runs import source_code
 
     experiment, runs = configuration.load(options.config), []
@@ -52,14 +51,14 @@ def pack(options: argparse.Namespace) -> None:
         run = describe.run_of(experiment, f"results/{options.scale}/runs/{'/'.join(ids[:3])}/seed{ids[3]}")
         dataset = Path(run.paths.dataset(run.dataset))
         if not Path(run.manifest).exists():
-            sources.fetch(run_specs.dataset_spec(experiment.catalog, run.dataset).as_written(), dataset)
+            sources.fetch(experiment.catalog.dataset_spec(run.dataset).as_written(), dataset)
         if not Path(run.partition).exists():
-            spec = run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed)
+            spec = experiment.partition_spec(run.scale, run.protocol, run.split, run.seed)
             partition.make(spec.as_written(), dataset, run.partition)
         copy(Path(run.partition), KIT / run.partition)
         # No checkpoints: the GPU host resumes nothing.
         config = run.config.changed(checkpoint_every=run.config.rounds)
-        options_of = partial(run_specs.analysis_options, experiment.catalog, scale=run.scale, protocol=run.protocol)
+        options_of = partial(experiment.catalog.analysis_options, scale=run.scale, protocol=run.protocol)
         settings = {kind: options_of(kind) for kind in ANALYSES}
         # Few large batches fill a GPU. Runs of a seed share images and random vectors.
         settings["hessian"] += ["--micro-batch", "1024", "--seed", str(run.seed)]

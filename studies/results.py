@@ -15,7 +15,7 @@ from jinja2 import Template
 from matplotlib import pyplot
 
 from flatfed.commands import make_table, run_folders
-from flatfed.plan.quantity import Reading
+from flatfed.plan.metrics import Reading
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord

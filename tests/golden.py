@@ -35,7 +35,7 @@ from flatfed.engine.job import assembly
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_json
-from flatfed.plan import Experiment, Run, at_scale, run_specs
+from flatfed.plan import Experiment, Run, at_scale
 from flatfed.runs.run_config import RunConfig
 
 FILE = Path(__file__).with_name("golden.json")
@@ -95,9 +95,9 @@ def features(run: Run) -> set[str]:
 
 def case_of(configuration: Experiment, run: Run) -> Case:
     """Return the case of a preview run: float64, three rounds."""
-    partition = run_specs.partition_spec(configuration, "preview", run.protocol, run.split, run.seed).as_written()
+    partition = configuration.partition_spec("preview", run.protocol, run.split, run.seed).as_written()
     name = f"{run.protocol}/{run.split}/{run.algorithm}"
-    dataset = run_specs.dataset_spec(configuration.catalog, run.dataset).as_written()
+    dataset = configuration.catalog.dataset_spec(run.dataset).as_written()
     return Case(name, run.config.changed(**FLOAT64), dataset, partition)
 
 
@@ -118,8 +118,8 @@ def cases() -> list[Case]:
         missing -= covers[best]
         chosen.append(runs[best])
     covered = {run.config.update.name for run in chosen}
-    chosen += [run_specs.run(configuration, "preview", *HOME, name, 1) for name in shipped if name not in covered]
-    fedsmoo = case_of(configuration, run_specs.run(configuration, "preview", *HOME, "fedsmoo", 1))
+    chosen += [configuration.run("preview", *HOME, name, 1) for name in shipped if name not in covered]
+    fedsmoo = case_of(configuration, configuration.run("preview", *HOME, "fedsmoo", 1))
     models = [fedsmoo.with_(f" {label}", **changes) for label, changes in MODELS.items()]
     return [*(case_of(configuration, run) for run in chosen), *models]
 

@@ -11,7 +11,6 @@ import pytest
 import made
 from flatfed import gpus
 from flatfed.errors import FlatFedError
-from flatfed.plan import run_specs
 from repository import SRC
 from shipped import EXP
 
@@ -97,7 +96,7 @@ COMMANDS = (
 
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(tmp_path):
     """In the first second: importing torch takes longer."""
-    described = run_specs.run(EXP, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
+    described = EXP.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
     about = {"executor": "stacked", "device": "cuda", "threads": 1, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}
     made.run(tmp_path / "run", {"round": [described["rounds"]]}, settings=described, host=host, **about)

@@ -12,7 +12,6 @@ from flatfed.commands import describe
 from flatfed.engine import versions
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
-from flatfed.plan import run_specs
 from repository import ROOT
 
 MODEL = '''"""One hidden layer."""
@@ -62,12 +61,12 @@ def load(folder, model="{name: perceptron, options: {width: 32}}"):
 
 
 def run(folder, *model):
-    return run_specs.run(load(folder, *model), "paper", "mine", "dir0.6-100", "fedavg", 1)
+    return load(folder, *model).run("paper", "mine", "dir0.6-100", "fedavg", 1)
 
 
 def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
     exp = load(folder)
-    requested = run_specs.run(exp, "paper", "mine", "dir0.6-100", "fedavg", 1)
+    requested = exp.run("paper", "mine", "dir0.6-100", "fedavg", 1)
     assert requested.config.model.as_json() == {"name": "perceptron", "options": {"width": 32}}
     assert exp.environment == {"FLATFED_MODELS": str(folder)}
     assert f"export FLATFED_MODELS={folder} # copy these, too" in describe.script(exp, [requested])

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 import drawn
 import made
 from flatfed import cli
-from flatfed.plan import run_specs
 from repository import ROOT
 from shipped import EXP
 
@@ -28,7 +27,7 @@ def trained(
     algorithm: str, accuracies: list[float], seed: int = 1, folder: str = "runs", ids=FEDSMOO, **record
 ) -> Path:
     """Write a run of the preview, finished if it has 20 rounds; return its folder."""
-    config = run_specs.run(EXP, "preview", *ids, algorithm, seed).config
+    config = EXP.run("preview", *ids, algorithm, seed).config
     rounds = list(range(1, len(accuracies) + 1))
     write = made.run if len(rounds) == config.rounds else made.so_far
     columns = {"round": rounds, "test_accuracy": accuracies}

@@ -14,7 +14,6 @@ from flatfed.commands import configuration
 from flatfed.data import partition
 from flatfed.engine import versions
 from flatfed.files import read_json
-from flatfed.plan import run_specs
 from flatfed.runs import lock
 from flatfed.runs import record as records
 from shipped import EXP
@@ -26,7 +25,7 @@ FEDAVG, FEDSMOO = (Path(f"results/preview/runs/{PROTOCOL}/{SPLIT}/{row}/seed1") 
 
 
 def run(row: str, seed: int = 1):
-    return run_specs.run(EXP, "preview", PROTOCOL, SPLIT, row, seed)
+    return EXP.run("preview", PROTOCOL, SPLIT, row, seed)
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +33,12 @@ def made_once(tmp_path_factory):
     """Two machines ``here`` and ``there`` with the digits and the partition of seed 1; ``here`` has two runs of it."""
     root = tmp_path_factory.mktemp("machines")
     path = Path(run("fedavg").partition)
-    spec = run_specs.partition_spec(EXP, "preview", PROTOCOL, SPLIT, 1).as_written()
+    spec = EXP.partition_spec("preview", PROTOCOL, SPLIT, 1).as_written()
     with pytest.MonkeyPatch.context() as patch:
         (root / "here").mkdir()
         patch.chdir(root / "here")
         Path("config.yaml").write_text(CONFIG)
-        data = json.dumps(run_specs.dataset_spec(EXP.catalog, "digits").as_written())
+        data = json.dumps(EXP.catalog.dataset_spec("digits").as_written())
         flatfed("fetch", "--spec", data, "--out", "resources/digits")
         flatfed("partition", "--spec", json.dumps(spec), "--dataset", "resources/digits", "--out", str(path))
         shutil.copytree(root / "here", root / "there")

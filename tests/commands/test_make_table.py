@@ -14,7 +14,7 @@ import pytest
 
 import made
 from flatfed.data import manifest
-from flatfed.plan import numbers, run_specs
+from flatfed.plan import numbers
 from flatfed.runs import record as records
 from flatfed.tables import cells
 from repository import ROOT, SRC
@@ -136,7 +136,7 @@ def test_runs_that_do_not_fit_are_listed_and_their_cells_are_missing(folder, mak
 def test_of_two_scales_the_requested_one_or_that_of_the_longest_run(tmp_path, monkeypatch, make):
     monkeypatch.chdir(tmp_path)
     for scale in ("paper", "preview"):
-        settings = run_specs.run(EXP, scale, PROTOCOL, SPLIT, "fedcm", 1).config
+        settings = EXP.run(scale, PROTOCOL, SPLIT, "fedcm", 1).config
         made.run(f"copy/{scale}", {"round": [settings.rounds], "test_accuracy": [0.5]}, settings=settings.as_json())
     for words, scale in ([], "paper"), (["--scale", "preview"], "preview"):
         err = make(*words, table="fedsmoo2023_T1")[2]
@@ -158,7 +158,7 @@ def test_a_folder_without_a_run_of_the_table_is_refused(folder, call, words, mes
 
 def write(algorithm: str, accuracies: list[float], folder: str = "copy", seed: int = 1, **changes) -> Path:
     """Write a run of 800 rounds with ``accuracies``, finished if these are as many; return its folder."""
-    about = {**run_specs.run(EXP, "paper", PROTOCOL, SPLIT, algorithm, seed).config.as_json(), **changes}
+    about = {**EXP.run("paper", PROTOCOL, SPLIT, algorithm, seed).config.as_json(), **changes}
     rounds = list(range(1, len(accuracies) + 1))
     sent = {name: [1000 * number for number in rounds] for name in ("download_bytes", "upload_bytes")}
     write = made.run if len(rounds) == about["rounds"] else made.so_far
@@ -276,7 +276,7 @@ def test_a_run_that_writes_its_next_rounds_meanwhile_is_read_again(so_far, monke
 def test_a_hessian_is_read_next_to_its_run_and_never_of_an_absent_run(tmp_path, monkeypatch, make, call):
     """Errors name the file that was read, cells the place in results/."""
     monkeypatch.chdir(tmp_path)
-    ids = run_specs.run(EXP, "paper", PROTOCOL, "dir0.6-100", "fedsam", 1).config
+    ids = EXP.run("paper", PROTOCOL, "dir0.6-100", "fedsam", 1).config
     columns = {"round": range(1, 801), **dict.fromkeys(("test_accuracy", "consistency"), [0.5] * 800)}
     made.run("copy/runs/of/runs/any", columns, settings=ids.as_json())
     file = Path(made.written("copy/runs/of/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=ids.ids.name)))

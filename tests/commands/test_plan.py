@@ -12,7 +12,6 @@ import pytest
 import made
 from flatfed.commands import plan as planning
 from flatfed.commands import run_folders
-from flatfed.plan import run_specs
 from flatfed.runs.record import RunRecord
 from shipped import EXP
 
@@ -46,7 +45,7 @@ def plan(tmp_path, monkeypatch, call):
 
 
 def run(row: str, seed: int = 1, split: str = SPLIT, protocol: str = PROTOCOL):
-    return run_specs.run(EXP, "paper", protocol, split, row, seed)
+    return EXP.run("paper", protocol, split, row, seed)
 
 
 def record(run, seconds: float, **changes) -> None:

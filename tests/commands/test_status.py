@@ -10,7 +10,6 @@ import pytest
 import made
 from flatfed.commands import status
 from flatfed.engine.job import progress
-from flatfed.plan import run_specs
 from flatfed.runs import lock
 from shipped import EXP
 
@@ -28,7 +27,7 @@ def here(tmp_path, monkeypatch):
 
 
 def run_of(row):
-    return run_specs.run(EXP, "paper", PROTOCOL, SPLIT, row, 1)
+    return EXP.run("paper", PROTOCOL, SPLIT, row, 1)
 
 
 def state(run):

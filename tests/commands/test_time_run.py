@@ -12,7 +12,6 @@ import made
 from flatfed.engine.job import train as engine
 from flatfed.errors import DataError
 from flatfed.files import write_sealed
-from flatfed.plan import run_specs
 from flatfed.tables import cells
 from flatfed.tables.readings import RunReading, read_source
 from shipped import EXP
@@ -20,7 +19,7 @@ from shipped import EXP
 #: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.
 CLOCK = [5.0, 6.0, 8.0, 11.0]
 HOST = {"processor": "a CPU", "gpu": None}
-RUN = run_specs.run(EXP, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
+RUN = EXP.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
 RUN = {
     **{**RUN, "rounds": 800, "checkpoint_every": 10},
     "evaluation": {**RUN["evaluation"], "every": 5},

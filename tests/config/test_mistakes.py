@@ -18,8 +18,7 @@ from flatfed.config.datasets import Source
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from flatfed.plan import run_specs
-from flatfed.plan.contradictions import Errata
+from flatfed.plan.reference import Errata
 from flatfed.snakemake_support import requested
 from repository import ROOT
 from samples import sampled
@@ -114,7 +113,7 @@ def test_in_a_file_of_ones_own(name, here):
 @pytest.mark.parametrize("name", mistakes.RUNS)
 def test_in_the_name_of_a_run(name):
     question, *fragments = mistakes.RUNS[name]
-    message = refusal(run_specs.run, EXP, *question, 1)
+    message = refusal(EXP.run, *question, 1)
     assert_one_line_has(message, fragments)
     assert len(message) < 350, "the nearest of many, not all"
 
@@ -183,7 +182,7 @@ def test_in_a_partition_by_hand(name, here, capsys, digits):
 def test_specifications_of_the_configuration_are_complete(here, digits):
     """Every dataset, the partition of every run of a table, and every scheme and source."""
     for name in EXP.catalog.datasets:
-        keys.check_dataset(run_specs.dataset_spec(EXP.catalog, name).as_written())
+        keys.check_dataset(EXP.catalog.dataset_spec(name).as_written())
     for scale in plan.SCALES:
         for table in EXP.all_at(scale).tables:
             for run in made.table_runs(EXP, scale, table):

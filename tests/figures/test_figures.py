@@ -21,10 +21,9 @@ from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
-from flatfed.plan import at_scale, run_specs
+from flatfed.plan import at_scale
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figure_kinds import COLUMNS, PROBES
-from flatfed.plan.figures import Mark
+from flatfed.plan.figures import COLUMNS, PROBES, Mark
 from flatfed.runs.run import Run
 from samples import sampled
 from shipped import EXP
@@ -53,7 +52,7 @@ def make_inputs(figure: dict, root: Path) -> None:
         probe = {"images_sha256": made.DIGEST, "seconds": 1}
         probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
         _, scale, _, *ids, seed = run.split("/")
-        about = run_specs.run(EXP, scale, *ids, int(seed.removeprefix("seed"))).config.as_json()
+        about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).config.as_json()
         columns = {"round": numbers, **dict.fromkeys(COLUMNS, values)}
         made.run(folder, columns, settings=about, probes=probes, seconds=5.0)
     for path in map(root.joinpath, figure.inputs):

@@ -13,7 +13,6 @@ from flatfed.algorithms._layout import Layout
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
 from flatfed.models import pretrained
-from flatfed.plan import run_specs
 from flatfed.runs.paths import Paths
 
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
@@ -121,7 +120,7 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
         return
     experiment = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
     preview, paper = (
-        run_specs.run(experiment, scale, "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1) for scale in ("preview", "paper")
+        experiment.run(scale, "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1) for scale in ("preview", "paper")
     )
     assert preview.config.model.weights == "vit_b32-imagenet" and paper.config.model.weights is None
     assert preview.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"

@@ -124,8 +124,7 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     from flatfed import cli, plan
     from flatfed.config import strict_yaml
     from flatfed.data import sources
-    from flatfed.plan import run_specs
-    from flatfed.plan.contradictions import Errata
+    from flatfed.plan.reference import Errata
     from flatfed.snakemake_support import requested
 
     shipped = plan.load(checkout)
@@ -166,7 +165,7 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
         "VALUES": {name: (in_values, entry[0]) for name, entry in mistakes.VALUES.items()},
         "YAML": {content: (in_yaml, content) for content in mistakes.YAML},
         "OWN": {name: (in_own_file, *entry[:2]) for name, entry in mistakes.OWN.items()},
-        "RUNS": {name: (run_specs.run, shipped, *entry[0], 1) for name, entry in mistakes.RUNS.items()},
+        "RUNS": {name: (shipped.run, *entry[0], 1) for name, entry in mistakes.RUNS.items()},
         "TARGETS": {name: (in_targets, entry[0]) for name, entry in mistakes.TARGETS.items()},
         "COMMANDS": {name: (command, *entry[0]) for name, entry in mistakes.COMMANDS.items()},
         "DATASETS": {name: (command, *fetch(entry[0])) for name, entry in mistakes.DATASETS.items()},

@@ -12,7 +12,7 @@ from flatfed import plan
 from flatfed.config.datasets import Source
 from flatfed.data import sources
 from flatfed.errors import ConfigError
-from flatfed.plan import data_sources, run_specs
+from flatfed.plan import data_sources
 from own_files import ROOT, load, put, refusal
 
 PHOTOS = {"source": "imagefolder", "path": "photos", "size": 32}
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("here")
 
 def spec(change=None, **config):
     """Return the specification of dataset ``photos``."""
-    return run_specs.dataset_spec(load(change=change, **config).catalog, "photos")
+    return load(change=change, **config).catalog.dataset_spec("photos")
 
 
 def read(specification):
@@ -127,18 +127,18 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     monkeypatch.chdir(here / "elsewhere")
     config = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
     loaded = plan.load(ROOT, config)
-    assert run_specs.dataset_spec(loaded.catalog, "photos").source.path == str(here / "photos")
+    assert loaded.catalog.dataset_spec("photos").source.path == str(here / "photos")
     (here / "Snakefile").unlink()
     with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
         plan.load(ROOT, config).check()
     (here / "photos").rename(here / "own/photos")
-    assert run_specs.dataset_spec(plan.load(ROOT, config).catalog, "photos").train == 12
+    assert plan.load(ROOT, config).catalog.dataset_spec("photos").train == 12
 
 
 def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(here, monkeypatch):
     monkeypatch.setenv("HOME", str(here))
     np.savez("data.npz", train_images=np.zeros(1))
     catalog = load(data={"cifar10": {"source": "npz", "path": "~/data.npz"}}).catalog
-    assert run_specs.dataset_spec(catalog, "cifar10").source.path == str(here / "data.npz")
+    assert catalog.dataset_spec("cifar10").source.path == str(here / "data.npz")
     message = refusal(data={"cifar10": {"source": "npz", "path": "~/photos"}})
     assert "data.cifar10.path: '~/photos' is a folder" in message

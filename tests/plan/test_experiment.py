@@ -6,7 +6,7 @@ import json
 
 import made
 from flatfed import plan
-from flatfed.plan import at_scale, run_specs
+from flatfed.plan import at_scale
 from flatfed.plan.number import inputs
 from flatfed.runs.paths import Paths
 from repository import ROOT
@@ -34,7 +34,7 @@ def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path)
         protocol["preview"].update(rows=5, state="file")
 
     def run(exp, scale, label=""):
-        return run_specs.run(exp, scale, CIFAR10 + label, "path3-100", "fedavg", 1).config
+        return exp.run(scale, CIFAR10 + label, "path3-100", "fedavg", 1).config
 
     exp = plan.load(made.edited(tmp_path, f"protocols/{CIFAR10}.yaml", change))
     preview, paper = (run(exp, scale) for scale in plan.SCALES)
@@ -51,7 +51,7 @@ def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_pat
     source = {"source": "npz", "path": str(file)}
     request = {**EXP.request.as_written(), "data": {"cifar10": source}, "seeds": [1, 2, 3]}
     more = plan.load(ROOT, request, Paths("elsewhere/results"))
-    specs = [run_specs.dataset_spec(exp.catalog, "cifar10").as_written() for exp in (more, EXP)]
+    specs = [exp.catalog.dataset_spec("cifar10").as_written() for exp in (more, EXP)]
     assert specs[0] == {**specs[1], "source": source}
     before, after = (
         {one.path: one.config.as_json() for one in made.table_runs(exp, "preview", T1)} for exp in (EXP, more)

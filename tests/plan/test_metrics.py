@@ -10,9 +10,8 @@ import pytest
 
 import made
 from flatfed.errors import DataError
-from flatfed.plan.metrics import METRICS, RELATIVES, unit_of
-from flatfed.plan.quantity import Reading
-from flatfed.plan.units import UNITS, as_printed, signed, written
+from flatfed.plan.metrics import METRICS, Reading, unit_of
+from flatfed.plan.units import RELATIVES, UNITS, as_printed, signed, written
 from flatfed.runs.curvature import RelativeErrors
 from flatfed.tables import cells
 from repository import ROOT

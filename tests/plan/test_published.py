@@ -15,7 +15,7 @@ from flatfed.commands import configuration, run_folders
 from flatfed.data import manifest
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import number, numbers, published, run_specs
+from flatfed.plan import number, numbers
 from flatfed.runs.paths import Paths
 from repository import ROOT
 
@@ -55,17 +55,17 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     assert {*runs} == {"fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"}
     assert {name for name, run in runs.items() if run.config.precision == "bfloat16"} == {"fedavg", "fedsmoo"}
     assert runs["fedavg"].protocol == "fedsmoo-cifar10" and runs["fedavg"].record.startswith(SHIPPED)
-    assert run_specs.dataset_spec(found.catalog, "cifar10").source.order == f"{SHIPPED}/orders/cifar10.npz"
+    assert found.catalog.dataset_spec("cifar10").source.order == f"{SHIPPED}/orders/cifar10.npz"
     assert len(served(found, "cifar10_cnn", "path3-100")) == 12, "records without versions serve"
     assert not served(experiment(tmp_path)) and not experiment(tmp_path).catalog.sources["cifar10"].order
-    ids = run_specs.run(found, "paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
-    analysed = published.shown(found, ids, "hessian.json")
+    ids = found.run("paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
+    analysed = found.shown(ids, "hessian.json")
     assert Path(analysed.hessian).exists() and run_folders.state(analysed, True) == "finished"
-    assert published.shown(found, ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
+    assert found.shown(ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 
 def test_results_and_forced_runs_go_first(tmp_path):
-    place = Path(run_specs.run(experiment(tmp_path), "paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).path)
+    place = Path(experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).path)
     forced = experiment(tmp_path, SHIPPED, trained=[f"{place}/run.json"])
     assert "fedavg" not in served(forced) and "fedsmoo" in served(forced)
     assert not served(experiment(tmp_path, SHIPPED, trained=["train"]))
@@ -84,7 +84,7 @@ def test_results_and_forced_runs_go_first(tmp_path):
     ids=["other settings", "other versions", "other execution", "unfinished"],
 )
 def test_the_identity_rule_decides(tmp_path, capsys, settings, record, text):
-    run = run_specs.run(experiment(tmp_path), "paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
+    run = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
     about = {"rounds_done": 800, "dataset_digest": DIGEST, "versions": versions.of_run(run.config), **record}
     lines = {"round": [about["rounds_done"]], "test_accuracy": [0.1]}
     made.run(tmp_path / "there/x", lines, settings={**run.config.as_json(), **settings}, **about)
@@ -131,6 +131,6 @@ def test_a_damaged_record_is_refused(tmp_path):
 
 
 def test_seconds_of_a_round_ask_for_no_published_run(tmp_path, monkeypatch):
-    monkeypatch.delattr(published, "shown")
+    monkeypatch.delattr(plan.Experiment, "shown")
     timed = numbers.numbers(experiment(tmp_path, SHIPPED), "paper", "fedsmoo2023_T7", ["path3-100.seconds_per_round"])
     assert len(timed) == 8 and all(part.timed for part in timed)

@@ -12,7 +12,7 @@ import made
 from flatfed import plan
 from flatfed.errors import ConfigError
 from flatfed.files import sealed
-from flatfed.plan import Requested, at_scale, run_specs, tuning
+from flatfed.plan import Requested, at_scale, tuning
 from flatfed.runs import tuning_choice
 from flatfed.runs.paths import Paths
 from repository import ROOT
@@ -75,12 +75,12 @@ def test_runs_take_the_recorded_choice_and_nothing_else(mine):
     record(mine, MOFEDSAM, {"learning_rate": 10**-1.5, "alpha": 0.01})
     for split in (SPLIT, "iid-100-p20"):
         question = ("preview", CIFAR10, split, "mofedsam", 2)
-        plain = run_specs.run(EXP, *question).config.as_json()
+        plain = EXP.run(*question).config.as_json()
         update = {**plain["update"], "params": {**plain["update"]["params"], "alpha": 0.01}}
         expected = {**plain, "learning_rate": 10**-1.5, "update": update}
-        assert run_specs.run(mine, *question).config.as_json() == expected
+        assert mine.run(*question).config.as_json() == expected
     record(mine, FEDSAM, {"learning_rate": 0.1})
-    assert run_specs.run(mine, *FEDSAM, 1).config == run_specs.run(EXP, *FEDSAM, 1).config, "as without a choice"
+    assert mine.run(*FEDSAM, 1).config == EXP.run(*FEDSAM, 1).config, "as without a choice"
 
 
 def test_variants_take_what_they_do_not_set_themselves(tmp_path):
@@ -96,14 +96,14 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
         (CIFAR10, "mofedsam~mine", (10**-1.5, 0.7)),
         (f"{CIFAR10}~slow", "mofedsam", (0.03, 0.01)),
     ):
-        config = run_specs.run(mine, "preview", protocol, SPLIT, row, 1).config
+        config = mine.run("preview", protocol, SPLIT, row, 1).config
         assert (config.learning_rate, config.update.params["alpha"]) == chosen
 
 
 def test_a_run_without_its_choice_is_refused(mine):
     with pytest.raises(ConfigError, match=r"fedsam/choice\.json, which does not exist yet; make it: snakemake --cores"):
-        run_specs.run(mine, *FEDSAM, 1)
-    assert run_specs.run(mine, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
+        mine.run(*FEDSAM, 1)
+    assert mine.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_run_without_its_choice_is_refused(mine):
 def test_a_stale_choice_is_refused(tmp_path, mine, change, words):
     record(mine, FEDSAM, {"learning_rate": 0.1})
     with pytest.raises(ConfigError, match=f"fedsam/choice.json: was chosen .*{words}.*rerun: snakemake"):
-        run_specs.run(load(edited(tmp_path, change), tmp_path), *FEDSAM, 1)
+        load(edited(tmp_path, change), tmp_path).run(*FEDSAM, 1)
 
 
 def test_a_choice_stays_if_only_execution_changes(tmp_path, mine):
@@ -129,7 +129,7 @@ def test_a_choice_stays_if_only_execution_changes(tmp_path, mine):
     for run in tuning.runs(mine.catalog, mine.paths, tuning.search(mine.catalog, *FEDSAM)):
         made.run(run.path, {"round": [1]}, settings=run.config.as_json())
     changed = edited(tmp_path, lambda protocol: protocol["preview"].update(executor=executor))
-    config = run_specs.run(load(changed, tmp_path), *FEDSAM, 1).config
+    config = load(changed, tmp_path).run(*FEDSAM, 1).config
     assert (config.executor.cpu, config.learning_rate) == ("sequential", 0.1)
 
 
@@ -138,7 +138,7 @@ def test_a_choice_of_runs_of_other_code_has_a_note(mine, capsys, version, note):
     run = Path(tuning_choice.read(record(mine, FEDSAM, {"learning_rate": 0.1})).points[-1].run)
     run.mkdir(parents=True)
     (run / "run.json").write_text(json.dumps({"versions": {"algorithm": version}}))
-    run_specs.run(mine, *FEDSAM, 1)
+    mine.run(*FEDSAM, 1)
     assert note in (warning := capsys.readouterr().err) and bool(warning) is bool(note)
 
 
@@ -154,7 +154,7 @@ def test_a_choice_that_is_none_is_refused(mine):
     ):
         path.write_text(content)
         with pytest.raises(ConfigError, match=words):
-            run_specs.run(mine, *FEDSAM, 1)
+            mine.run(*FEDSAM, 1)
 
 
 def test_choices_of_several_splits_are_distinguished_and_not_also_called_ours(mine):

@@ -7,12 +7,11 @@ import json
 import pytest
 
 from flatfed.errors import DataError
-from flatfed.plan import run_specs
 from flatfed.runs.run_config import RunConfig
 from repository import ROOT
 from shipped import EXP
 
-ABOUT = run_specs.run(EXP, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
+ABOUT = EXP.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).config.as_json()
 MISSPELT = {key: value for key, value in ABOUT.items() if key != "rounds"} | {"rouns": 3}
 
 

@@ -12,7 +12,7 @@ from flatfed import plan
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import run_specs, set_ups
+from flatfed.plan import set_ups
 from flatfed.runs.paths import Paths
 from flatfed.tables.image_counts import doubts, with_counts
 from repository import ROOT
@@ -46,7 +46,7 @@ def loaded(tmp_path):
 def fetched(exp: plan.Experiment, name: str = "cifar10") -> dict:
     """Fetch a data set as Snakemake does; return its dataset.json."""
     folder = Path(exp.paths.dataset(name))
-    sources.fetch(run_specs.dataset_spec(exp.catalog, name).as_written(), folder)
+    sources.fetch(exp.catalog.dataset_spec(name).as_written(), folder)
     return json.loads((folder / "dataset.json").read_text())
 
 
@@ -70,11 +70,11 @@ def test_other_numbers_than_declared_are_refused_and_the_data_stay(loaded, tmp_p
 def test_a_declared_subset_counts_wherever_images_are_counted(loaded, tmp_path) -> None:
     part = loaded(images(tmp_path / "part.npz", 600, 20))
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
-    steps = [run_specs.run(exp, *ids).config.local_steps for exp in (EXP, part)]
+    steps = [exp.run(*ids).config.local_steps for exp in (EXP, part)]
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
     few = loaded(images(tmp_path / "few.npz", 60, 20))
     with pytest.raises(ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"):
-        run_specs.run(few, "paper", *PAIRS[0], "fedavg", 1)
+        few.run("paper", *PAIRS[0], "fedavg", 1)
 
 
 def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:

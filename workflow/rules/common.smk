@@ -30,10 +30,9 @@ from flatfed.plan import (
     data_sources,
     number,
     numbers,
-    run_specs,
     tuning,
 )
-from flatfed.plan.digest import digest
+from flatfed.plan.number import digest
 from flatfed.models import pretrained
 from flatfed.runs import lock, source_code, timing
 from flatfed.runs.paths import Paths

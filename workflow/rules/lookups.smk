@@ -1,14 +1,14 @@
 # Inputs and parameters of a job, from its wildcards.
 @reports_errors
 def dataset_spec(wildcards):
-    return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset).as_written())
+    return as_json(EXPERIMENT.catalog.dataset_spec(wildcards.dataset).as_written())
 
 
 @functools.cache
 @reports_errors
 def source_of(dataset):
     """Return the source of a dataset, the digest of its files, and whether only their times changed."""
-    source = run_specs.dataset_spec(EXPERIMENT.catalog, dataset).source
+    source = EXPERIMENT.catalog.dataset_spec(dataset).source
     digest = data_sources.listing_of_contents(source, Path(".snakemake/flatfed-data", f"{dataset}.json"))
     return source, digest, digest != data_sources.listing(source)
 
@@ -28,13 +28,13 @@ def source_images(wildcards):
 
 @reports_errors
 def weights_name(wildcards):
-    return run_specs.weights_name(PATHS, wildcards.weights)
+    return EXPERIMENT.weights_name(wildcards.weights)
 
 
 @reports_errors
 def partition_of(wildcards):
     ids = wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed)
-    return run_specs.partition_spec(EXPERIMENT, *ids)
+    return EXPERIMENT.partition_spec(*ids)
 
 
 def partition_spec(wildcards):
@@ -63,8 +63,8 @@ def search_of(wildcards):
 def run_of(wildcards):
     if "point" in wildcards.keys():
         return tuning.run(EXPERIMENT.catalog, PATHS, search_of(wildcards), wildcards.point)
-    seed = wildcards.get("seed") or run_specs.seeds(EXPERIMENT, wildcards.scale, wildcards.protocol)[0]
-    return run_specs.run(EXPERIMENT, *row_of(wildcards), int(seed))
+    seed = wildcards.get("seed") or EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)[0]
+    return EXPERIMENT.run(*row_of(wildcards), int(seed))
 
 
 def run_data(wildcards):
@@ -136,11 +136,9 @@ def all_cores(wildcards):
 @reports_errors
 def surface_settings(wildcards):
     images = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
-    return run_specs.analysis_options(
-        EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **images
-    )
+    return EXPERIMENT.catalog.analysis_options("surface", wildcards.scale, wildcards.protocol, **images)
 
 
 @reports_errors
 def hessian_settings(wildcards):
-    return run_specs.analysis_options(EXPERIMENT.catalog, "hessian", wildcards.scale, wildcards.protocol)
+    return EXPERIMENT.catalog.analysis_options("hessian", wildcards.scale, wildcards.protocol)

@@ -75,5 +75,5 @@ def reports_errors(question):
 
 # Before `configfile:`, whose reader reports no key or line and accepts duplicate keys. As a module, this file belongs to the other
 # workflow.
-if Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
-    reports_errors(loading.check_file)(Path(loading.FILE))
+if Path(workflow.main_snakefile).resolve().is_relative_to(ROOT) and Path(loading.FILE).exists():
+    reports_errors(loading.read)(Path(loading.FILE))

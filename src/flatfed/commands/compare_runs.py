@@ -30,7 +30,6 @@ from flatfed.files import write_whole
 from flatfed.plan import SCALES, Experiment, lookup, protocols, set_ups
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark, Panel
-from flatfed.plan.look import Look
 from flatfed.plan.number import Number, by_cell
 from flatfed.runs import identity
 from flatfed.runs.paths import RunIds
@@ -167,5 +166,5 @@ def _figure(
         setting=set_ups.shared_setting(catalog, scale, pairs, True),
         datasets=set_ups.datasets(experiment, scale, pairs),
         so_far=True,
-        look=replace(Look.of(experiment.request), highlight=methods[0]),
+        look=replace(experiment.look, highlight=methods[0]),
     )

@@ -17,7 +17,7 @@ from flatfed.commands.arguments import is_value
 from flatfed.config import strict_yaml
 from flatfed.errors import ConfigError, os_error_message
 from flatfed.files import digest_json, read_json, seal_outputs, write_json
-from flatfed.plan.digest import digest
+from flatfed.plan.number import digest
 from flatfed.runs.paths import Paths
 
 #: This copy of FlatFed.

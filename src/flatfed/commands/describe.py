@@ -21,7 +21,7 @@ from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
-from flatfed.plan import SCALES, Experiment, Run, run_specs
+from flatfed.plan import SCALES, Experiment, Run
 from flatfed.runs.paths import RunIds
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
@@ -51,7 +51,7 @@ def run_of(experiment: Experiment, folder: str) -> Run:
     ids = RunIds.of_folder(scale, folder)
     if scale not in SCALES:
         raise DataError(unknown("scale", scale, SCALES, folder))
-    return run_specs.run(experiment, **vars(ids))
+    return experiment.run(**vars(ids))
 
 
 def script(experiment: Experiment, runs: list[Run]) -> list[str]:
@@ -69,8 +69,8 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     steps: dict[str, str] = {}
     for run in runs:
         folder = run.paths.dataset(run.dataset)
-        dataset = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset).as_written())
-        spec = run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed)
+        dataset = quoted(experiment.catalog.dataset_spec(run.dataset).as_written())
+        spec = experiment.partition_spec(run.scale, run.protocol, run.split, run.seed)
         steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"
         steps[run.partition] = f"partition --spec {quoted(spec.as_written())} --dataset {folder} --out {run.partition}"
         if run.weights:

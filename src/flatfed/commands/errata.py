@@ -16,7 +16,7 @@ from pathlib import Path
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument
 from flatfed.files import write_whole
-from flatfed.plan.contradictions import Errata
+from flatfed.plan.reference import Errata
 from flatfed.runs.paths import DEFAULT
 from flatfed.tables.formats import html
 

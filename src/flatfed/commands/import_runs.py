@@ -26,7 +26,7 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, Held
 from flatfed.files import read_json, write_sealed
-from flatfed.plan import Experiment, Run, run_specs
+from flatfed.plan import Experiment, Run
 from flatfed.runs import identity, lock
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 from flatfed.tables.readings import read_all
@@ -88,7 +88,7 @@ def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Path,
         remedy = "add it to config/algorithms.yaml, or its folder to `folders` of config.yaml, and import again"
         print(f"{folder}: left out: unknown algorithm {name!r}: {remedy}", file=sys.stderr)
         return None
-    run = run_specs.run(experiment, **vars(record.config.ids))
+    run = experiment.run(**vars(record.config.ids))
     if different := identity.deciding_differences(record.config, run.config):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:

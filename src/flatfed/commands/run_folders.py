@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import Experiment, run_specs
+from flatfed.plan import Experiment
 from flatfed.runs import identity
 from flatfed.runs import record as run_record
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
@@ -98,7 +98,7 @@ def select(
         if not {ids, plain(ids)} & requested:
             continue
         try:
-            run = run_specs.run(experiment, **vars(ids))
+            run = experiment.run(**vars(ids))
         except ConfigError as problem:
             left_out[folder] = str(problem)
             continue

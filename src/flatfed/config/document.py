@@ -1,4 +1,4 @@
-"""The base of all typed documents, and their check."""
+"""The bases of typed documents, YAML and JSON, and their check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
-from flatfed.errors import ConfigError, FlatFedError
+from flatfed.errors import ConfigError, DataError, FlatFedError
 
 
 def optional(meaning: str, default: Any = None) -> Any:
@@ -120,3 +120,24 @@ class Content:
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON schema for editors; it lacks the rules between keys."""
         return self._adapter.json_schema(schema_generator=_WithoutNull)
+
+
+class JsonDocument(BaseModel):
+    """The content of a JSON file, such as the record of a run: its fields are the keys.
+
+    Unknown keys are ignored. Values that equal a default are absent.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
+
+    @classmethod
+    def of_json(cls, value: Any, where: str) -> Self:
+        """Return the JSON ``value`` as a document; its DataError begins with ``where``."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise DataError(messages.message(error.errors(include_url=False), cls, where, ())) from None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document as JSON for :meth:`of_json`."""
+        return self.model_dump(exclude_defaults=True, by_alias=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Union
 
 from pydantic import BaseModel, Tag
@@ -20,18 +20,12 @@ TAGS = {str: "text", dict: "mapping", list: "list", bool: "flag", int: "number",
 
 #: Type of a value or of an error -> words.
 WORDS = {
-    **{"mapping": "a mapping", "dict_type": "a mapping", "model_type": "a mapping", dict: "a mapping"},
-    **{"list": "a list", "list_type": "a list", list: "a list"},
-    **{"text": "a text", "string_type": "a text", str: "a text"},
-    **{
-        "number": "a number",
-        "float_type": "a number",
-        float: "a number",
-        "int_type": "a whole number",
-        int: "a number",
-    },
-    **{"flag": "true or false", "bool_type": "true or false", bool: "true or false"},
-    type(None): "nothing (null)",
+    **dict.fromkeys(("mapping", "dict_type", "model_type", dict), "a mapping"),
+    **dict.fromkeys(("list", "list_type", list), "a list"),
+    **dict.fromkeys(("text", "string_type", str), "a text"),
+    **dict.fromkeys(("number", "float_type", float, int), "a number"),
+    **dict.fromkeys(("flag", "bool_type", bool), "true or false"),
+    **{"int_type": "a whole number", type(None): "nothing (null)"},
 }
 
 #: Type of an error -> words for its bound.
@@ -58,50 +52,44 @@ Key = str | int
 def message(errors: Sequence[Any], kind: Any, where: str, under: Sequence[str]) -> str:
     """Return the message for the most relevant of pydantic's ``errors`` of type ``kind``, or for all missing keys."""
     error = min(errors, key=lambda error: RANKS.get(error["type"], 1))
+    kind_of_error, value, context = error["type"], error["input"], error.get("ctx", {})
     keys, place, description = _walk(kind, error["loc"])
-    at, value, context = [*under, *keys], error["input"], error.get("ctx", {})
-    if error["type"] == "missing" and _walk(kind, error["loc"][:-1])[1].model_config["extra"] != "forbid":
+    _, above, _ = _walk(kind, error["loc"][:-1])
+    at = [*under, *keys]
+    if kind_of_error == "missing" and above.model_config["extra"] != "forbid":
         return missing_message("key", at[-1], value, _location(where, at[:-1]))  # unknown keys may be misspelt ones
-    if RANKS.get(error["type"]) == 2:
-        return _missing_keys(dict(_missing(errors, kind, under)), where)
-    allowed = f"; {description}" if description else ""
-    match error["type"]:
+    if RANKS.get(kind_of_error) == 2:
+        return _missing_keys(errors, kind, where, under)
+    location, shown, allowed = _location(where, at), shortened_json(value), f"; {description}" if description else ""
+    match kind_of_error:
         case "extra_forbidden":
-            _, outer, _ = _walk(kind, error["loc"][:-1])
-            return unknown("key", at[-1], outer.model_fields, _location(where, at[:-1]))
+            return unknown("key", at[-1], above.model_fields, _location(where, at[:-1]))
         case "literal_error":
-            return unknown("value", value, typing.get_args(place), _location(where, at))
+            return unknown("value", value, typing.get_args(place), location)
         case "twice":
-            return f"{_location(where, at)}: {shortened_json(context['item'])} is given twice"
+            return f"{location}: {shortened_json(context['item'])} is given twice"
         case "mistake":
             for key in context["at"]:
                 value = value[key]
-            at += context["at"]
-            return f"{_location(where, at)}: {shortened_json(value)} is not allowed; {context['meaning']}"
+            location, shown = _location(where, at + context["at"]), shortened_json(value)
+            allowed = f"; {context['meaning']}"
         case name if name in WORDS or name.startswith("union_tag"):
-            expected = " or ".join(_expected(place, name))
-            return (
-                f"{_location(where, at)}: {shortened_json(value)} is {WORDS[type(value)]}; expected {expected}{allowed}"
-            )
+            tags = [name] if name in WORDS else [tag for part in typing.get_args(place) for tag in _tags(part)]
+            expected = " or ".join(WORDS[tag] for tag in tags)
+            return f"{location}: {shown} is {WORDS[type(value)]}; expected {expected}{allowed}"
         case name if name in BOUNDS:
-            expected = BOUNDS[name].format(what=WORDS[type(value)], **context)
-            return f"{_location(where, at)}: {shortened_json(value)} is not allowed; expected {expected}{allowed}"
-        case _:
-            return f"{_location(where, at)}: {shortened_json(value)} is not allowed{allowed}"
+            allowed = f"; expected {BOUNDS[name].format(what=WORDS[type(value)], **context)}{allowed}"
+    return f"{location}: {shown} is not allowed{allowed}"
 
 
-def _missing(errors: Iterable[Any], kind: Any, under: Sequence[str]) -> Iterator[tuple[tuple[Key, ...], str]]:
-    """Yield the path and the meaning of every missing key."""
+def _missing_keys(errors: Iterable[Any], kind: Any, where: str, under: Sequence[str]) -> str:
+    meanings = {}
     for error in errors:
         if RANKS.get(error["type"]) == 2:
-            context = error.get("ctx", {})
-            paths = [(*context["at"], key) for key in context["keys"]] if context else [()]
-            for path in paths:
-                keys, _, description = _walk(kind, (*error["loc"], *path))
-                yield (*under, *keys), description
-
-
-def _missing_keys(meanings: dict[tuple[Key, ...], str], where: str) -> str:
+            context = error.get("ctx", {"at": (), "keys": ()})
+            for path in [(*context["at"], key) for key in context["keys"]] or [()]:
+                keys, _, meaning = _walk(kind, (*error["loc"], *path))
+                meanings[*under, *keys] = meaning
     if len(meanings) == 1:
         (((*at, key), meaning),) = meanings.items()
         return f"{_location(where, at)}: key {key!r} is missing; {meaning}"
@@ -151,13 +139,6 @@ def _bare(kind: Any, description: str) -> tuple[Any, str]:
 
 def _tags(kind: Any) -> list[str]:
     return [note.tag for note in getattr(kind, "__metadata__", ()) if isinstance(note, Tag)]
-
-
-def _expected(place: Any, name: str) -> list[str]:
-    """Return the expected types in words; ``name``: the type of the error."""
-    if name.startswith("union_tag"):
-        return [WORDS[tag] for alternative in typing.get_args(place) for tag in _tags(alternative)]
-    return [WORDS[name]]
 
 
 def _location(where: str, keys: Iterable[Key]) -> str:

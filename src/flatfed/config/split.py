@@ -101,18 +101,14 @@ class Split(OfKind):
             raise mistake(["clients"], "scheme central has 1")
         if self.sampling == "all" and self.participation != 1:
             raise mistake(["participation"], "sampling all has 1")
-        if self.sampler == "official":
-            if self.scheme not in ("iid", "dirichlet", "pathological"):
-                raise mistake(
-                    ["scheme"],
-                    "sampler official makes iid, dirichlet and pathological partitions; others: sampler keyed",
-                )
-            if self.balanced:
-                raise mistake(
-                    ["balanced"], "sampler official makes iid partitions without balance; others: sampler keyed"
-                )
-            if self.replacement is False:
-                raise mistake(["replacement"], "sampler official draws with replacement; others: sampler keyed")
+        schemes = ("iid", "dirichlet", "pathological")
+        for key, wrong, does in (
+            ("scheme", self.scheme not in schemes, "makes iid, dirichlet and pathological partitions"),
+            ("balanced", self.balanced, "makes iid partitions without balance"),
+            ("replacement", self.replacement is False, "draws with replacement"),
+        ):
+            if wrong and self.sampler == "official":
+                raise mistake([key], f"sampler official {does}; others: sampler keyed")
         return self
 
 

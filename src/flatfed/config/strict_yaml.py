@@ -63,16 +63,15 @@ def read(path: Path, name: str) -> Any:
     """Return the content of the YAML file ``path``, called ``name`` in messages; ConfigError if it is refused."""
     try:
         text = path.read_text(encoding="utf-8")
+        if len(text) > LARGEST_FILE:
+            raise ConfigError(f"has {len(text)} characters; at most {LARGEST_FILE}")
+        value = yaml.load(text, _Loader)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
     except OSError as error:
         raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
-    if len(text) > LARGEST_FILE:
-        raise ConfigError(f"{name}: has {len(text)} characters; at most {LARGEST_FILE}")
-    try:
-        value = yaml.load(text, _Loader)
-    except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())[:400]}") from None
     check(value, name)

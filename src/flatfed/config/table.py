@@ -36,7 +36,7 @@ Base = Annotated[
 
 ProtocolId = Annotated[IdOfFile, Field(description=f"{ID_WORDS}; variants stand in `variants` of their protocol")]
 
-METRIC = "a metric of src/flatfed/plan/metrics; by default test_accuracy in percent"
+METRIC = "a metric of src/flatfed/plan/metrics.py; by default test_accuracy in percent"
 UNIT = "the unit as printed"
 LABEL = "the header above the numbers; the metric's name by default"
 METRICS = "the numbers under each split, in the paper's order"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.files import read_json, write_json
 
 NAME = "dataset.json"

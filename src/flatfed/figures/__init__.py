@@ -56,5 +56,5 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
 
 
 def draw(spec: ShownFigure) -> Figure:
-    """Return the figure, drawn by the file of its kind (:mod:`flatfed.plan.figure_kinds`)."""
+    """Return the figure, drawn by the file of its kind (:mod:`flatfed.plan.figures`)."""
     return importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)

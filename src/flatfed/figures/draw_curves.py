@@ -21,8 +21,7 @@ from flatfed.errors import DataError
 from flatfed.figures import style
 from flatfed.figures.palette import strokes, styles
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figure_kinds import PROBES
-from flatfed.plan.figures import Panel
+from flatfed.plan.figures import PROBES, Panel
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
 from flatfed.tables.readings import read_history

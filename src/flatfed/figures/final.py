@@ -5,7 +5,7 @@ from __future__ import annotations
 from flatfed.figures.style import count_text, quantity, seed_text
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
-from flatfed.plan.quantity import evaluations
+from flatfed.plan.metrics import evaluations
 from flatfed.tables.cells import measure
 
 

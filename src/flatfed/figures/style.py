@@ -17,8 +17,7 @@ from matplotlib.transforms import Bbox
 
 from flatfed.figures.palette import rank
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figure_kinds import KINDS, Quantity
-from flatfed.plan.figures import Mark
+from flatfed.plan.figures import KINDS, Mark, Quantity
 from flatfed.plan.footnotes import MOST, few
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.

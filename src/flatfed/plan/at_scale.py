@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, published, run_specs, set_ups, tuning
+from flatfed.plan import footnotes, numbers, set_ups, tuning
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.experiment import Experiment, Requested
-from flatfed.plan.figure_kinds import KINDS, PROBED_LOSS, PROBES
-from flatfed.plan.figures import PARAMETERS, Figure, Mark, Panel
-from flatfed.plan.look import Look
+from flatfed.plan.experiment import Experiment, Look, Requested
+from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
@@ -58,7 +56,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
-        look=Look.of(experiment.request),
+        look=experiment.look,
     )
 
 
@@ -134,7 +132,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=footnotes.tuning_notes(experiment, runs, labels),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
-        look=Look.of(experiment.request),
+        look=experiment.look,
     )
 
 
@@ -182,8 +180,8 @@ def searches(experiment: Experiment, scale: str, requested: Requested) -> list[S
     runs += [run for figure in figures for run in figure.runs.values()]
     needed = {}
     for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
-        search = tuning.search(experiment.catalog, scale, protocol, split, row)
-        if tuning.open_keys(experiment.catalog, search, protocol, row):
+        search, keys = tuning.open_search(experiment.catalog, scale, protocol, split, row)
+        if keys:
             needed[search.folder(experiment.paths)] = search
     return list(needed.values())
 
@@ -217,16 +215,14 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     settings = experiment.catalog.settings(scale, protocol)
     about = {"table": figure.id, "column": panel.title, "row": mark.algorithm, "scale": scale, "unit": "number"}
     about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
-    seeds = run_specs.seeds(experiment, scale, protocol, document.seeds)
+    seeds = experiment.seeds(scale, protocol, document.seeds)
     seeds = [document.seed or seeds[0]] if KINDS[figure.kind].one_seed else seeds
     ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
-    runs = [tuple(run_specs.resolved(experiment, id_) for id_ in of_seed) for of_seed in ids]
+    runs = [tuple(experiment.resolved(id_) for id_ in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
     label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
-    mark = replace(mark, label=label, numbers=numbers)
-    if document.across == "communications":
-        return replace(mark, steps=mark.runs[0].config.update.params.get("gossip_steps", 1))
-    return mark
+    steps = runs[0][0].config.update.params.get("gossip_steps", 1) if document.across == "communications" else 1
+    return replace(mark, label=label, numbers=numbers, steps=steps)
 
 
 def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
@@ -235,10 +231,9 @@ def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
     analysis = {"eigenvalues": HESSIAN, "surface": surface}.get(figure.kind, "")
 
     def located(mark: Mark) -> Mark:
-        runs = [[published.shown(experiment, run.ids, analysis) for run in number.runs] for number in mark.numbers]
-        numbers = [replace(number, runs=tuple(of)) for number, of in zip(mark.numbers, runs, strict=True)]
-        variants = {run.config.precision for of in runs for run in of if run.config.protocol != run.protocol}
-        mark = replace(mark, numbers=numbers, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))
+        mark = mark.with_runs(lambda run: experiment.shown(run.ids, analysis))
+        variants = {run.config.precision for run in mark.runs if run.config.protocol != run.protocol}
+        mark = replace(mark, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))
         return replace(mark, files=[f"{run.analysis_folder}/{analysis}" for run in mark.runs]) if analysis else mark
 
     return replace(panel, marks=[*map(located, panel.marks)], levels=[*map(located, panel.levels)])
@@ -248,11 +243,10 @@ def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
     """Return the points of a sweep, line by line, from left to right."""
     points: dict[tuple[str, float], Mark] = {}
     for mark in panel.marks:
-        runs = [tuple(_plain_run(experiment, run, panel.parameter) for run in number.runs) for number in mark.numbers]
-        numbers = [replace(number, runs=of_seed) for number, of_seed in zip(mark.numbers, runs, strict=True)]
-        point = replace(mark, label=experiment.catalog.label(mark.line), algorithm=mark.line, numbers=numbers)
+        point = mark.with_runs(lambda run: _plain_run(experiment, run, panel.parameter))
+        point = replace(point, label=experiment.catalog.label(mark.line), algorithm=mark.line)
         x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
-        scale = numbers[0].scale
+        scale = point.numbers[0].scale
         where = f"config/figures: {panel.parameter} of {mark.algorithm} in {mark.protocol} ({scale} scale)"
         if further:
             xs = ", ".join(f"{value:g}" for value in (x, *further))
@@ -270,15 +264,14 @@ def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
     :raises ConfigError: tuning would choose the value of the swept parameter.
     """
     ids = (run.scale, run.protocol, run.split)
-    search = tuning.search(experiment.catalog, *ids, run.algorithm)
-    keys = tuning.open_keys(experiment.catalog, search, run.protocol, run.algorithm)
+    _, keys = tuning.open_search(experiment.catalog, *ids, run.algorithm)
     for key in PARAMETERS[parameter].keys:
         if key in keys:
             raise ConfigError(
                 f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but `tune:` would choose "
                 f"{key}; give each point a variant that sets {key}"
             )
-    plain = run_specs.resolved(experiment, RunIds(*ids, without_label(run.algorithm), run.seed))
+    plain = experiment.resolved(RunIds(*ids, without_label(run.algorithm), run.seed))
     return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
 
 

@@ -1,31 +1,70 @@
-"""The catalog of all declarations in config/ and in the user's table folders, read and checked."""
+"""The catalog of all declarations in config/ and of the user: what ids resolve to, and which of them fit each other."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.config.algorithm import ALGORITHMS, AlgorithmDocument
-from flatfed.config.datasets import DATASETS, DatasetDocument, Source
-from flatfed.config.document import Content
-from flatfed.config.figure import FIGURE
-from flatfed.config.protocol import PROTOCOL, Settings
-from flatfed.config.split import SPLITS, Split
-from flatfed.config.strict_yaml import read
-from flatfed.config.table import DECLARATIONS, KINDS, TABLE, TableDocument
-from flatfed.errors import ConfigError, FlatFedError, MissingData
-from flatfed.plan import checks, data_sources, lookup, partitions
+from flatfed import models
+from flatfed.config.algorithm import AlgorithmDocument
+from flatfed.config.datasets import DatasetDocument, Source
+from flatfed.config.protocol import ABSENT, Settings
+from flatfed.config.split import Split
+from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings, PartitionSpecification
+from flatfed.errors import ConfigError
+from flatfed.plan import lookup
 from flatfed.plan.lookup import Declared, Entries
-from flatfed.plan.protocols import ResolvedProtocol, complete_algorithm, of_algorithm, variants
-from flatfed.runs.paths import without_label
+from flatfed.plan.protocols import ResolvedProtocol, of_algorithm
+from flatfed.runs import graphs
+from flatfed.runs.paths import Paths, RunIds, without_label
+from flatfed.runs.run import Run
+from flatfed.runs.run_config import RunConfig, SamplingSettings, TopologySettings
 
-#: Key of a table file that declares entries -> type of the file of this name.
-SECTIONS = {"datasets": DATASETS, "protocols": PROTOCOL, "splits": SPLITS, "algorithms": ALGORITHMS}
+#: Kind of analysis -> scale -> default settings, which a protocol's ``analysis:`` overrides.
+ANALYSES: dict[str, dict[str, dict[str, float | str]]] = {
+    "surface": {
+        "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
+        "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
+    },
+    "hessian": {
+        "paper": {"images": 4096, "top": 5, "vectors": 256},
+        "preview": {"images": 500, "top": 2, "vectors": 64},
+    },
+}
+
+#: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
+FEWEST = 0.1
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """A split as in a run's settings; ``images``: the number of training images."""
+
+    partition: PartitionSettings
+    sampling: SamplingSettings
+    topology: TopologySettings | None
+    images: int
+
+    def steps(self, batch_size: int, local_epochs: int | None, local_steps: int | None) -> int:
+        """Return the gradient steps n K of a round: n the expected number of active clients.
+
+        K = E ceil(n_i / B), or ``local_steps``.
+        """
+        clients, sampling = self.partition.clients, self.sampling
+        active = clients if sampling.scheme == "all" else max(1, round(clients * sampling.fraction))
+        return active * (local_steps or local_epochs * -(-(self.images // clients) // batch_size))
+
+
+def topology(entry: Split, clients_times: float = 1) -> TopologySettings | None:
+    """Return the graph of a split's ``entry``, or None; ``clients_times`` multiplies the neighbours."""
+    if not entry.topology:
+        return None
+    neighbours = {"neighbours": max(2, round(entry.neighbours * clients_times))} if entry.neighbours else {}
+    return TopologySettings(graph=entry.topology, **neighbours)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +96,25 @@ class Catalog:
         """Return the dataset that ``protocol`` uses at ``scale``."""
         return self.datasets[self.settings(scale, protocol).dataset]
 
+    def dataset_spec(self, name: str) -> DatasetSpecification:
+        """Return the specification of resources/<name>; ConfigError if the dataset does not exist."""
+        dataset = lookup.entry("dataset", name, self.datasets, "resources")
+        kept = dataset.model_dump(exclude_none=True, include={"classes", "shape", "train", "test", "domains"})
+        return DatasetSpecification(name=name, **kept, source=self.sources[name])
+
+    def analysis_settings(self, kind: str, scale: str, protocol: str) -> dict[str, float | str]:
+        """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
+        own = getattr(self.settings(scale, protocol).analysis, kind, None)
+        return {**ANALYSES[kind][scale], **(own.as_written() if own else {})}
+
+    def analysis_options(self, kind: str, scale: str, protocol: str, **overrides: Any) -> list[str]:
+        """Return the settings with ``overrides`` as command-line options."""
+        values = {**self.analysis_settings(kind, scale, protocol), **overrides}
+        return [word for name, value in values.items() for word in (f"--{name}", str(value))]
+
     def label(self, row: str) -> str:
         """Return the name of an algorithm or variant in tables and figures."""
         return self.algorithms[row].label
-
-    @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
-    def split_settings(self, scale: str, protocol: str, split: str) -> partitions.SplitSettings:
-        """Return the partition, client sampling and topology of ``split``."""
-        return partitions.of_split(split, self.protocols[protocol], scale, self.splits, self.datasets)
 
     def hyperparameters(
         self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
@@ -72,157 +122,163 @@ class Catalog:
         """As :func:`protocols.of_algorithm`."""
         return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row], chosen)
 
+    @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
+    def split_settings(self, scale: str, protocol: str, split: str) -> SplitSettings:
+        """Return the partition, client sampling and topology of ``split``.
 
-def load(
-    root: Path, table_folders: Iterable[str], shared: Collection[str], data: Mapping[str, Source], where: str
-) -> Catalog:
-    """Return the catalog of ``root``/config, of tables in ``table_folders``, and of tables and figures in ``shared``.
+        At preview scale the protocol's factors multiply clients and participation. The classes per client shrink with
+        the number of classes (10 of 100 are 2 of 20). A held-out domain keeps its index.
+        """
+        entry, settings = self.splits[split], self.settings(scale, protocol)
+        dataset, printed = self.dataset(scale, protocol), self.dataset("paper", protocol)
+        scheme, classes = entry.scheme, dataset.classes
+        clients = entry.clients if scheme != "domain" else entry.clients_per_domain
+        if scheme != "central":
+            clients = max(1, round(clients * settings.clients_times))
+        keys = [key for key, schemes in PartitionSpecification.only.items() if scheme in schemes]
+        of_scheme = {key: getattr(entry, key) for key in keys if key not in ("images_of", "held_out")}
+        if scheme == "domain":
+            of_scheme = {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
+            clients *= len(dataset.domains) - 1
+        elif "alpha" in of_scheme:
+            of_scheme["alpha"] = float(entry.alpha)
+        elif scheme == "pathological":
+            of_scheme["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
+        elif entry.images_of:
+            pooled = self.split_settings(scale, protocol, entry.images_of).partition
+            of_scheme["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
+        if settings.client_test_images:
+            of_scheme["client_test"] = settings.client_test_images
+        shared = {"dataset": settings.dataset, "classes": classes, "clients": clients, "sampler": entry.sampler}
+        fraction = min(1.0, round(entry.participation * settings.participation_times, 10))
+        return SplitSettings(
+            PartitionSettings(scheme=scheme, **shared, **of_scheme),
+            SamplingSettings(scheme=entry.sampling, fraction=fraction, sampler=entry.sampler),
+            topology(entry, settings.clients_times),
+            dataset.train,
+        )
 
-    ``data``: dataset -> its source on this machine, set in ``where``. An invalid entry raises its error when used.
+    def resolve(self, paths: Paths, ids: RunIds, chosen: Mapping[str, float]) -> Run:
+        """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
+        config = self._config_of_row(replace(ids, seed=0), tuple(chosen.items()))
+        weights = config.model.weights
+        return Run(
+            **vars(ids),
+            path=paths.run(ids),
+            analysis_folder=paths.analyses(ids),
+            dataset=config.dataset.name,
+            partition=paths.partition(ids.scale, ids.protocol, ids.split, ids.seed),
+            config=config.model_copy(update={"seed": ids.seed}),
+            weights=paths.weights(weights) if weights else None,
+            paths=paths,
+        )
 
-    :raises ConfigError: datasets.yaml, splits.yaml or algorithms.yaml is not a mapping, or ``data`` is unknown.
-    """
-    declared = {section: _section(root, section) for section in SECTIONS}
-    tables = _add(root, [*table_folders, *shared], shared, declared)
-    for name in registry.names():
-        checks.check_id(name, "algorithm_folders: the file of an algorithm")
-        if name not in declared["algorithms"].declared:
-            declared["algorithms"][name] = Declared(AlgorithmDocument(), "config/algorithms.yaml", name)
-    datasets, protocols, splits, algorithms = (Entries(None, part.refused) for part in declared.values())
-    for name in data:
-        lookup.check("dataset", name, declared["datasets"].declared, f"{where}: data")
-    sources, seen = {}, {}
-    for name, entry in declared["datasets"].items():
-        with datasets.refusing(name):
-            datasets[name], sources[name] = _dataset(name, entry, data.get(name), where)
-    for name, entry in declared["splits"].items():
-        with splits.refusing(name):
-            checks.check_split(name, declared["splits"], seen)
-            splits[name] = entry.content
-    for name, entry in declared["algorithms"].items():
-        with algorithms.refusing(name):
-            checks.check_algorithm(name, entry.content, entry.where)
-            plain = declared["algorithms"][without_label(name)].content
-            algorithms[name] = complete_algorithm(name, entry.content, plain)
-    for name, entry in declared["protocols"].items():
-        with protocols.refusing(name):
-            prefix = f"{entry.key}." if entry.key else ""
-            resolved = variants(name, entry.content, entry.file, prefix)
-            protocols.update({protocol.id: protocol for protocol in resolved})
-    for name, protocol in list(protocols.items()):
-        with protocols.refusing(name):
-            lookup.check("protocol", without_label(name), protocols, protocol.file)
-            checks.check_protocol(protocol, datasets, algorithms, splits)
-    files = {name: entry.where for name, entry in declared["splits"].items()}
-    figures = _files(root, "figures", FIGURE, shared)
-    return Catalog(datasets, splits, algorithms, protocols, tables, figures, sources, files)
+    @functools.lru_cache(4096)  # noqa: B019
+    def _config_of_row(self, ids: RunIds, chosen: tuple[tuple[str, float], ...]) -> RunConfig:
+        """Return the settings that the seeds of a row share."""
+        scale, protocol, split = ids.scale, ids.protocol, ids.split
+        settings, dataset = self.settings(scale, protocol), self.dataset(scale, protocol)
+        resolved_split, model = self.split_settings(scale, protocol, split), settings.model
+        training, parameters = self.hyperparameters(scale, protocol, ids.algorithm, dict(chosen))
+        if reference := self.splits[split].steps_of:  # a round has the steps of the reference split
+            federated = self.split_settings(scale, protocol, reference)
+            length = training["batch_size"], training.get("local_epochs"), training.get("local_steps")
+            training["local_steps"] = federated.steps(*length)
+        emulated = training["precision"] == "bfloat16" and settings.emulate_bfloat16
+        options = models.check_options(model.name, model.options or {}, protocol)
+        return RunConfig(
+            format=1,
+            **vars(ids),
+            dataset={"name": settings.dataset, **dataset.model_dump(include={"classes", "shape", "mean", "std"})},
+            partition=resolved_split.partition,
+            sampling=resolved_split.sampling,
+            **({"topology": resolved_split.topology} if resolved_split.topology else {}),
+            model={**model.as_written(), "options": options},
+            **training,
+            update={"name": without_label(ids.algorithm), "params": parameters},
+            evaluation=settings.evaluation.model_dump(include={"every", "sets", "batch_size"}),
+            **({"probe": settings.probe.as_written()} if settings.probe else {}),
+            executor=settings.executor.as_written(),
+            **({"emulate_bfloat16": True} if emulated else {}),
+            **{key: value for key in ("rows", "state") if (value := getattr(settings, key)) is not None},
+        )
 
+    @functools.lru_cache(4096)  # noqa: B019
+    def check_fit(self, protocol: str, split: str, where: str) -> None:
+        """Refuse a split that does not fit the datasets of ``protocol``; ``where`` requests it."""
+        declared, location = self.splits[split], self.split_places[split]
+        for related_split in filter(None, (declared.images_of, declared.steps_of)):
+            self.check_fit(protocol, related_split, where)
+        domains = self.dataset("paper", protocol).domains or []
+        if declared.scheme == "domain":
+            data = self.settings("paper", protocol).dataset
+            at = f"{location}.domain (dataset {data!r}, {protocol}; requested in {where})"
+            lookup.check("domain", declared.domain, domains, at)
+        for scale in self.protocols[protocol].scales:
+            dataset, resolved_split = self.dataset(scale, protocol), self.split_settings(scale, protocol, split)
+            data = self.settings(scale, protocol).dataset
+            scope = f"of dataset {data!r} ({protocol}, {scale} scale; requested in {where})"
+            if declared.scheme == "domain" and (has := len(dataset.domains or [])) != len(domains):
+                raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
+            partition, sampling = resolved_split.partition, resolved_split.sampling
+            clients, shards = partition.clients, partition.shards_per_client or 1
+            distinct = partition.assignment == "different_classes"
+            size = "clients" if declared.clients else "clients_per_domain"
+            made = f"{clients * shards} {'shards' if partition.shards_per_client else 'clients'}"
+            drawn = clients * sampling.fraction if sampling.scheme == "bernoulli" else 1
+            joining = f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"
+            classes = f"at most {dataset.classes}, the classes {scope}"
+            for key, wrong, allowed in (
+                ("participation", drawn < FEWEST, joining),
+                ("classes_per_client", (partition.classes_per_client or 0) > dataset.classes, classes),
+                ("shards_per_client", distinct and shards > dataset.classes, f"{classes}, or assignment: permutation"),
+                (size, clients * shards > dataset.train, f"they make {made}; at most {dataset.train} images {scope}"),
+            ):
+                if wrong:
+                    raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")
+            if resolved_split.topology is not None:
+                graphs.check(clients, f"{location}.topology", **resolved_split.topology.as_json())
 
-def _section(root: Path, section: str) -> Entries[Declared]:
-    kind = SECTIONS[section]
-    if section == "protocols":
-        return _files(root, "protocols", kind)
-    where = f"config/{section}.yaml"
-    entries = read(root / where, where)
-    if not entries or not isinstance(entries, dict):
-        kind.check(entries, where)
-    valid: Entries[Declared] = Entries()
-    for name, entry in entries.items():
-        with valid.refusing(name):
-            valid[name] = Declared(kind.check({name: entry}, where)[name], where, name)
-    return valid
+    @functools.lru_cache(4096)  # noqa: B019
+    def build(self, scale: str, protocol: str, row: str) -> registry.Algorithm:
+        """Return the algorithm of ``row`` with its hyper-parameters in ``protocol``."""
+        _, parameters = self.hyperparameters(scale, protocol, row)
+        return registry.build(without_label(row), parameters)
 
+    @functools.lru_cache(4096)  # noqa: B019
+    def check_pair(self, protocol: str, split: str, algorithm: str, where: str) -> None:
+        """Refuse an algorithm that cannot train on a split: wrong or no topology, central data, or gossip steps."""
+        scheme = self.splits[split].scheme
+        for scale in self.protocols[protocol].scales:
+            kind = self.build(scale, protocol, algorithm)
+            training, parameters = self.hyperparameters(scale, protocol, algorithm)
+            for key in training.keys() & parameters.keys() & set(ABSENT):
+                at = f"{where}: {protocol} ({scale} scale): {key}: {training[key]} is not allowed"
+                raise ConfigError(f"{at}; algorithm {algorithm!r} has a parameter {key} of its own")
+            resolved_split = self.split_settings(scale, protocol, split)
+            graph = resolved_split.topology
+            at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
+            if kind.decentralised and graph is None:
+                allowed = ", ".join(graphs.GRAPHS)
+                raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
+            if not kind.decentralised and graph is not None:
+                peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
+                has = f"it has a server and the split a topology, {graph.graph}"
+                raise ConfigError(f"{at}: {has}; topologies are for {peers}")
+            if kind.central and scheme != "central":
+                needs = f"it needs all data in one client, as in splits of scheme central, not {scheme}"
+                raise ConfigError(f"{at}: {needs}")
+            if graph is not None:
+                clients = resolved_split.partition.clients
+                graphs.check_steps(clients, kind.gossip_steps, f"{at}: gossip_steps", **graph.as_json())
 
-def _add(
-    root: Path, table_folders: Iterable[str], shared: Collection[str], declared: Mapping[str, Entries[Declared]]
-) -> Entries[Declared]:
-    """Add the declarations of table files to ``declared``, by section, and return the tables by id.
+    def training_split(self, protocol: str, algorithm: str, split: str, pattern: str, where: str) -> str:
+        """Return the split that ``algorithm`` trains on: ``split`` or, decentralised, ``pattern`` with it for *.
 
-    A file with a mistake, or with an id that another file declares differently, is refused with all its ids.
-    """
-    tables: Entries[Declared] = Entries()
-    folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
-    for folder, path in [(folder, path) for folder, at in folders.items() for path in _yaml_files(at)]:
-        ids: list[tuple[str, str]] = []
-        where = f"{folder}/{path.name}"
-        try:
-            checks.check_id(path.stem, where)
-            content = read(path, where)
-            if folder in shared and _is_figure(content):
-                continue
-            sections = {name: content[name] for name in SECTIONS if isinstance(content, dict) and name in content}
-            ids = [(section, name) for section, part in sections.items() if isinstance(part, dict) for name in part]
-            kind = DECLARATIONS if sections and sections.keys() == content.keys() else TABLE
-            document = kind.check(content, where)
-            if isinstance(document, TableDocument) and path.stem in tables.declared:
-                first = tables[path.stem].file
-                raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
-            entries = {(section, name): getattr(document, section)[name] for section, name in ids}
-            for at in filter(lambda at: at[0] == "datasets", ids):
-                entries[at] = data_sources.in_project(entries[at], path)
-            for (section, name), entry in entries.items():
-                if (earlier := declared[section].get(name)) and earlier.content != entry:
-                    already = f"{name!r} is declared already, in {earlier.where}, with other values"
-                    raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
-        except ConfigError as error:
-            for refused, name in [(tables, path.stem), *((declared[section], name) for section, name in ids)]:
-                refused.refused.setdefault(name, error)
-            continue
-        for (section, name), entry in entries.items():
-            declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
-        if isinstance(document, TableDocument):
-            tables[path.stem] = Declared(document, where)
-    return tables
-
-
-def _dataset(name: str, declared: Declared, override: Source | None, where: str) -> tuple[DatasetDocument, Source]:
-    """Return the complete dataset ``name`` and its source on this machine; ``override``: a source set in ``where``.
-
-    :raises MissingData: the images are absent, or not those that are declared.
-    """
-    source, location = declared.content.source, f"{declared.where}.source"
-    if override:
-        at = f"{where}: data.{name}"
-        data_sources.check_resize(override, source, at, location)
-        source, location = override, at
-    try:
-        if override:
-            data_sources.check_exists(source, location)
-        dataset = data_sources.complete(name, declared.content, source, declared.where)
-        source = data_sources.expanded(source)
-        if override:
-            data_sources.check_order(source, source.images or dataset, location)
-        else:
-            data_sources.check_declared(source, dataset, declared.where)
-        data_sources.check_domains(source, dataset, location)
-    except FlatFedError as error:
-        raise MissingData(str(error)) from None
-    checks.check_dataset(dataset, declared.where)
-    return dataset, Source(**source.model_dump(exclude_unset=True, exclude={"images"}))
-
-
-def _files(root: Path, folder: str, kind: Content, shared: Collection[str] = ()) -> Entries[Declared]:
-    """Return the files of config/``folder``, and the figures in ``shared``."""
-    valid: Entries[Declared] = Entries()
-    folders = {f"config/{folder}": root / "config" / folder, **{name: Path(name) for name in shared}}
-    for place, path in [(place, path) for place, at in folders.items() for path in _yaml_files(at)]:
-        where = f"{place}/{path.name}"
-        with valid.refusing(path.stem):
-            content = read(path, where)
-            if place in shared and not _is_figure(content):
-                continue
-            checks.check_id(path.stem, where)
-            if path.stem in valid.declared:
-                raise ConfigError(f"{where}: there is a figure {path.stem!r} already, {valid[path.stem].file}")
-            valid[path.stem] = Declared(kind.check(content, where), where)
-    return valid
-
-
-def _is_figure(content: Any) -> bool:
-    """Return whether the content of a user's YAML file has the key ``kind``, and that of no table."""
-    return isinstance(content, dict) and content.get("kind", KINDS[0]) not in KINDS
-
-
-def _yaml_files(folder: Path) -> list[Path]:
-    """Return the YAML files of a folder, without an editor's lock or swap files."""
-    return sorted(folder.glob("[!.]*.yaml"))
+        :raises ConfigError: the split does not exist, or the algorithm cannot train on it.
+        """
+        if registry.load(without_label(algorithm)).decentralised:
+            split = pattern.replace("*", split)
+            lookup.check("split", split, self.splits, f"{where}: decentralised")
+        self.check_pair(protocol, split, algorithm, where)
+        return split

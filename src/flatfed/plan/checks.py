@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterable
 
-from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument
@@ -18,11 +17,11 @@ from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
-from flatfed.plan import lookup, partitions, protocols
+from flatfed.plan import lookup, protocols
+from flatfed.plan.catalog import topology
 from flatfed.plan.lookup import Declared, Entries
-from flatfed.plan.metrics import METRICS, SETS, unit_of
+from flatfed.plan.metrics import ACCURACIES, METRICS, SETS, unit_of
 from flatfed.plan.protocols import ResolvedProtocol
-from flatfed.plan.quantity import ACCURACIES
 from flatfed.plan.units import UNITS, units_of
 from flatfed.runs import graphs
 from flatfed.runs.paths import without_label
@@ -54,18 +53,11 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
         if related := getattr(split, key):
             lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
-        graphs.check(split.clients, f"{where}.topology", **partitions.topology(split).as_json())
+        graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
         duplicate = f"split {same!r} under another id ({splits[same].where})"
         raise ConfigError(f"{where}: is {duplicate}; use one id, so that FlatFed trains its runs once")
-
-
-def check_algorithm(name: str, entry: AlgorithmDocument, where: str) -> None:
-    """Refuse an algorithm without a file, and a setting that the algorithm does not have."""
-    base = without_label(name)
-    lookup.check_algorithm(base, registry.names(), where)
-    protocols.check_overrides(base, entry.set or {}, f"{where}.set")
 
 
 def check_protocol(

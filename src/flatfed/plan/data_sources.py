@@ -1,17 +1,22 @@
-"""Datasets: their sources, the files of these on disk, and the values that a declaration leaves out."""
+"""Datasets: their sources, the files of these on disk, their order, and the values that a declaration leaves out."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, Source
-from flatfed.data import counting
-from flatfed.data.manifest import PATHS
+from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, LocalDataset, Source
+from flatfed.data import counting, manifest
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import HASHED, digest_file, digest_json, read_json, write_json
+from flatfed.runs.paths import Paths
+
+if TYPE_CHECKING:
+    from flatfed.data.order import Order
 
 END = 4096  # bytes at the end of a file in `listing`
 
@@ -138,7 +143,7 @@ def in_project(dataset: DatasetDocument, file: Path) -> DatasetDocument:
 
 
 def _paths(source: Source) -> dict[str, Path]:
-    return {key: Path(path).expanduser() for key in PATHS if (path := getattr(source, key))}
+    return {key: Path(path).expanduser() for key in manifest.PATHS if (path := getattr(source, key))}
 
 
 def check_declared(source: Source, dataset: DatasetDocument, where: str) -> None:
@@ -183,3 +188,42 @@ def complete(name: str, entry: DatasetDocument, source: Source, where: str) -> D
     channels, *_ = entry.shape or values["shape"]
     values |= {"mean": entry.mean or [MEAN] * channels, "std": entry.std or [DEVIATION] * channels}
     return entry.model_copy(update=values)
+
+
+def ordered(
+    folders: Iterable[str], paths: Paths, datasets: Mapping[str, LocalDataset], sources: Mapping[str, Source]
+) -> dict[str, Source]:
+    """Return ``sources`` with the order of the published runs in ``folders``.
+
+    It applies to sources without an order, of as many images, which are not on this machine in another order.
+    """
+    result = dict(sources)
+    for name, source in sources.items():
+        file = order_file(folders, name)
+        if file is None or source.order or source.source not in source.only["order"]:
+            continue
+        order, dataset = read_order(file), datasets[name]
+        same_size = [len(ranks) for ranks in order.ranks.values()] == [dataset.train, dataset.test]
+        if same_size and digest_here(paths, name) in (None, order.digest):
+            result[name] = source.model_copy(update={"order": file})
+    return result
+
+
+def order_file(folders: Iterable[str], dataset: str) -> str | None:
+    """Return the file orders/<dataset>.npz in one of ``folders`` or above it, or None."""
+    files = (up / "orders" / f"{dataset}.npz" for folder in map(Path, folders) for up in (folder, *folder.parents))
+    return next((str(file) for file in files if file.is_file()), None)
+
+
+@functools.cache
+def read_order(file: str) -> Order:
+    from flatfed.data import order  # imports NumPy
+
+    return order.read(file, "published")
+
+
+def digest_here(paths: Paths, dataset: str) -> str | None:
+    """Return the digest of the images of ``dataset`` on this machine, None without them."""
+    with contextlib.suppress(OSError, DataError):
+        return manifest.read(paths.manifest(dataset)).digest
+    return None

@@ -1,24 +1,32 @@
-"""The loaded configuration: what it declares and requests, and what of it exists at a scale."""
+"""The loaded configuration: what it declares and requests, its runs, and what of it exists at a scale."""
 
 from __future__ import annotations
 
+import functools
+import json
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from flatfed.config.protocol import Settings
 from flatfed.config.request import Request
+from flatfed.config.table import BothScales, SeedsByScale
+from flatfed.config.values import LAST_SEED
+from flatfed.data.keys import PartitionSpecification
+from flatfed.engine import versions
 from flatfed.errors import ConfigError
-from flatfed.plan import lookup
+from flatfed.models import pretrained
+from flatfed.plan import data_sources, lookup, tuning
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.contradictions import Errata
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
-from flatfed.plan.reference import Reference
+from flatfed.plan.reference import Errata, Reference
 from flatfed.plan.tables import Table
-from flatfed.runs.paths import SCALES, Paths, RunIds
+from flatfed.runs import identity
+from flatfed.runs import record as records
+from flatfed.runs.paths import SCALES, Paths, RunIds, analyses_beside
 from flatfed.runs.run import Run
 
 
@@ -29,14 +37,26 @@ class Requested(NamedTuple):
     figures: list[str]
 
 
+@dataclass(frozen=True)
+class Look:
+    """What .tex tables and figures show next to their numbers, and the algorithm that they ``highlight``."""
+
+    title: bool
+    notes: bool
+    highlight: str | None
+
+    def title_of(self, shown: Table | Figure) -> str:
+        """Return the title, or the part that names the scale of a preview."""
+        return shown.title if self.title else shown.title.removesuffix(shown.document.title).rstrip(": ")
+
+
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """The declarations of config/ and the requests of config.yaml.
 
     ``request``: config.yaml with command-line overrides. ``environment``: variables that pass the folders
     of the user's files to jobs. ``published``: folder of a run in results/ -> folder of a published run that serves in
-    its place. ``runs``: cache of resolved runs. A protocol without ``preview:`` has the paper scale alone, and so have
-    its tables and figures.
+    its place. A protocol without ``preview:`` has the paper scale alone, and so have its tables and figures.
     """
 
     root: Path
@@ -49,7 +69,6 @@ class Experiment:
     requested: Requested
     environment: Mapping[str, str]
     published: Mapping[str, str] = field(default_factory=dict)
-    runs: dict[RunIds, Run] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def scale(self) -> str:
@@ -57,14 +76,100 @@ class Experiment:
         return self.request.scale
 
     @property
+    def look(self) -> Look:
+        """The requested look of tables and figures for a paper."""
+        return Look(self.request.title != "none", self.request.notes != "none", self.request.highlight)
+
+    @property
     def everything(self) -> Requested:
         """All declared tables and figures."""
         return Requested(dict.fromkeys(self.tables), list(self.figures))
 
-    @cached_property
+    @functools.cached_property
     def errata(self) -> Errata:
         """The contradictions of the papers: config/errata.yaml."""
         return Errata(self.root, self.references)
+
+    def seeds(self, scale: str, protocol: str, declared: SeedsByScale | None = None) -> list[int]:
+        """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
+        settings = self.settings(scale, protocol)
+        if isinstance(declared, BothScales):
+            declared = getattr(declared, scale)
+        return self.request.seeds or declared or settings.seeds
+
+    def weights_name(self, name: str) -> str:
+        """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
+        lookup.check("weights", name, pretrained.PUBLISHED, str(Path(self.paths.weights(name)).parent))
+        return name
+
+    def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> PartitionSpecification:
+        """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""
+        if not 1 <= seed <= LAST_SEED:
+            raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
+        self.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
+        lookup.check("split", split, self.catalog.splits, "config/splits.yaml")
+        self.catalog.check_fit(protocol, split, f"{protocol}/{split}")
+        partition = self.catalog.split_settings(scale, protocol, split).partition
+        return PartitionSpecification(seed=seed, **partition.as_written())
+
+    @functools.cache  # noqa: B019, an experiment lives as long as its process
+    def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
+        """Return the run; ConfigError for unknown ids, or ids that do not fit each other."""
+        ids = RunIds(scale, protocol, split, algorithm, seed)
+        self.settings(scale, protocol, f"runs/{ids.name}/run.json")
+        lookup.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
+        self.partition_spec(scale, protocol, split, seed)
+        self.catalog.check_pair(protocol, split, algorithm, ids.row)
+        return self.resolved(ids)
+
+    @functools.cache  # noqa: B019
+    def resolved(self, ids: RunIds) -> Run:
+        """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
+        self.catalog.check_fit(ids.protocol, ids.split, ids.row)
+        chosen = tuning.chosen(self.catalog, self.paths, ids) if self.request.tune else {}
+        return self.catalog.resolve(self.paths, ids, chosen)
+
+    @functools.cache  # noqa: B019
+    def shown(self, ids: RunIds, analysis: str = "") -> Run:
+        """Return the run of checked ``ids`` as tables and figures read it: its folder may be that of a published run.
+
+        ``analysis``: the file of its analyses that they read, without which a published run does not serve. A published
+        run in bfloat16 has the settings of its protocol; one of other settings or versions is named on stderr.
+
+        :raises ConfigError: the published run was trained on other images than those of this machine.
+        """
+        run = self.resolved(ids)
+        if not (folder := self.published.get(run.path)):
+            return run
+        record = records.read_finished(folder)
+        variant = replace(ids, protocol=record.config.protocol)
+        config = self.resolved(variant if variant.protocol in self.catalog.protocols else ids).config
+        published = replace(run, path=folder, analysis_folder=analyses_beside(folder), config=config)
+        if analysis and not Path(published.analysis_folder, analysis).exists():
+            return run
+        changes = identity.deciding_differences(record.config, published.config)
+        if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
+            print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
+            return run
+        self._check_images(published, record.dataset_digest)
+        return published
+
+    def _check_images(self, run: Run, recorded: str) -> None:
+        """Raise ConfigError if the images of a published ``run``, with the digest ``recorded``, are not those here."""
+        name, source = run.dataset, self.catalog.sources[run.dataset]
+        digest, holder = data_sources.digest_here(self.paths, name), run.manifest
+        if source.order:
+            digest, holder = data_sources.read_order(source.order).digest, source.order
+        if digest is None:
+            unknown = f"the images of {name!r} are not here, so FlatFed cannot compare them with those of this run"
+            raise ConfigError(f"published: {run.path}: {unknown}; fetch them first: snakemake --cores 1 {run.manifest}")
+        if digest != recorded:
+            file = data_sources.order_file(self.request.published, name) or "FILE"
+            other = f"trained on other images of {name!r}, or in another order, than those of {holder}"
+            remedy = f"data: {json.dumps({name: {**source.as_written(), 'order': file}})}"
+            effect = "puts the images into the order of this run, and runs of another order in results/ are trained"
+            hint = f"In config.yaml, `{remedy}` {effect} again; or remove the folder"
+            raise ConfigError(f"published: {run.path}: {other}. {hint}")
 
     def check(self) -> None:
         """Raise a ConfigError with the reasons of all entries whose data are missing."""
@@ -82,7 +187,8 @@ class Experiment:
     def settings(self, scale: str, protocol: str, output: str = "") -> Settings:
         """Return all settings of ``protocol`` at ``scale``; ConfigError, with the ``output``, if one does not exist."""
         declared = lookup.entry("protocol", protocol, self.catalog.protocols, "config/protocols")
-        _refuse(scale, self._why_none(scale, [protocol], output or f"runs/{protocol}"))
+        if scale in SCALES and scale not in declared.scales:
+            raise ConfigError(self._why_none(scale, [protocol], output or f"runs/{protocol}"))
         return lookup.entry("scale", scale, declared.scales, "results")
 
     def table_at(self, scale: str, name: str, columns: list[str] | None) -> Table:
@@ -91,14 +197,16 @@ class Experiment:
         table = lookup.entry("table", name, self.tables, "config/tables")
         for column in columns or ():
             lookup.check("column", column, table.columns, f"table {name}")
-        _refuse(scale, self._why_no_table(scale, name, columns))
+        if reason := self._why_no_table(scale, name, columns):
+            raise ConfigError(reason)
         return table.of_columns(columns)
 
     def figure_at(self, scale: str, name: str) -> Figure:
         """Return figure ``name``; ConfigError if it does not exist at this scale."""
         lookup.check("scale", scale, SCALES, "results")
         figure = lookup.entry("figure", name, self.figures, "config/figures")
-        _refuse(scale, self._why_no_figure(scale, name))
+        if reason := self._why_no_figure(scale, name):
+            raise ConfigError(reason)
         return figure
 
     def existing(self, scale: str, requested: Requested) -> Requested:
@@ -138,8 +246,3 @@ class Experiment:
     def _instead(self, scale: str, output: str, why: str, other: str) -> str:
         results = self.paths.results
         return f"{results}/{scale}/{output}: {why}, so it does not exist; request {results}/{other}/{output}"
-
-
-def _refuse(scale: str, reason: str) -> None:
-    if scale in SCALES and reason:
-        raise ConfigError(reason)

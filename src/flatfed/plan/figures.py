@@ -1,21 +1,98 @@
-"""The document of a figure -> panels and their marks."""
+"""The kinds of figures, the quantities on their axes, and a figure's document -> panels and their marks."""
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
-from flatfed.plan import compatibility, lookup
+from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.figure_kinds import KINDS, PROBES
 from flatfed.plan.lookup import Declared
 from flatfed.plan.number import Number
 from flatfed.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity on an axis; ``factor`` converts a stored value to the unit of the label.
+
+    ``definition``: of a measure of the probes; braces hold keys of a protocol's ``probe:``.
+    """
+
+    label: str
+    factor: float = 1.0
+    definition: str = ""
+
+
+#: Columns of metrics.csv.
+COLUMNS = {
+    "test_accuracy": Quantity("Test accuracy (%)", 100.0),
+    "train_accuracy": Quantity("Train accuracy (%)", 100.0),
+    "client_train_accuracy": Quantity("Clients' train accuracy (%)", 100.0),
+    "client_test_accuracy": Quantity("Clients' test accuracy (%)", 100.0),
+    "test_loss": Quantity("Test loss (nats)"),
+    "train_loss": Quantity("Training loss (nats)"),
+    "consistency": Quantity("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)"),
+}
+
+#: Measures of the ``probes`` in run.json (:mod:`flatfed.engine.probe`).
+PROBES = {
+    "perturbation_drift": Quantity(
+        "Perturbation drift (0 to 1)",
+        definition="Perturbation drift: half the distance of two unit vectors, the client's perturbation and the "
+        "gradient of F at the virtual global model, mean over all steps of the active clients. The virtual model "
+        "averages all clients, with local steps of the inactive ones too. A step without a perturbation counts as 1/2.",
+    ),
+    "sharpness": Quantity(
+        "Global sharpness (nats)",
+        definition="Global sharpness: F(w + ρ g/‖g‖) - F(w), ρ = {rho:g}, g the gradient of F at w: one step of "
+        "ascent, a lower bound of the largest rise within ρ.",
+    ),
+    "m_sharpness": Quantity(
+        "Global m-sharpness (nats)",
+        definition="Global m-sharpness: the mean of L(w + ρ g/‖g‖) - L(w) over batches of {m} images, L a batch's "
+        "loss, g its gradient, ρ = {rho:g}.",
+    ),
+}
+
+#: The loss in these definitions.
+PROBED_LOSS = (
+    "F: the mean loss on the same {images:,} training images of all clients (all, if fewer), drawn by the seed; images "
+    "of several clients count several times."
+)
+
+#: Values of a loss surface.
+LANDSCAPE = {"loss": Quantity("Loss (nats)"), "accuracy": Quantity("Accuracy (%)", 100.0)}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure.
+
+    ``reads``: "runs" (metrics.csv and run.json), "partitions", or "analyses" of final models. ``quantities``: allowed
+    values of ``metric``, ``default``: without it. ``one_seed``: it shows one seed instead of a mean.
+    """
+
+    reads: str
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    default: str | None = None
+    one_seed: bool = False
+
+
+KINDS = {
+    "curves": Kind("runs", {**COLUMNS, **PROBES}, "test_accuracy"),
+    "sweep": Kind("runs", COLUMNS, "test_accuracy"),
+    "bars": Kind("runs", COLUMNS, "test_accuracy"),
+    "partition": Kind("partitions", one_seed=True),
+    "histogram": Kind("partitions", one_seed=True),
+    "surface": Kind("analyses", LANDSCAPE, "loss", one_seed=True),
+    "eigenvalues": Kind("analyses"),
+}
 
 
 class Parameter(NamedTuple):
@@ -78,6 +155,10 @@ class Mark:
         """The runs at a scale, ordered by seed."""
         return [run for number in self.numbers for run in number.runs]
 
+    def with_runs(self, change: Callable[[Run], Run]) -> Mark:
+        """Return the mark with changed runs."""
+        return replace(self, numbers=[replace(part, runs=tuple(map(change, part.runs))) for part in self.numbers])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
@@ -104,7 +185,7 @@ class Figure:
 
     @property
     def kind(self) -> str:
-        """A name of :data:`flatfed.plan.figure_kinds.KINDS`."""
+        """A name of :data:`KINDS`."""
         return self.document.kind
 
     def shown(self, scale: str) -> list[Mark]:
@@ -165,7 +246,7 @@ def _marks(
     name, split, label = part.protocol or panel.protocol, part.split or panel.split, getattr(part, "label", None) or ""
     if not name:
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
-    protocol = compatibility.protocol_of(name, catalog, where)
+    protocol = lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
     _check_label(label, f"{where}: label")
     if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
@@ -174,7 +255,7 @@ def _marks(
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
-        compatibility.check(protocol.id, split, catalog, where)
+        catalog.check_fit(protocol.id, split, where)
     mark = Mark(label=label, protocol=protocol.id, splits=tuple(splits), preview=getattr(part, "preview", True))
     if kind.reads == "partitions":
         return [mark]
@@ -183,7 +264,7 @@ def _marks(
         algorithm = f"{row}~{variant}" if (variant := getattr(part, "variant", None)) else row
         lookup.check_algorithm(algorithm, catalog.algorithms, f"{where}: rows")
         pairs = ((protocol.id, algorithm, split, figure.decentralised) for split in splits)
-        trained_on = tuple(compatibility.training_split(*pair, catalog, where) for pair in pairs)
+        trained_on = tuple(catalog.training_split(*pair, where) for pair in pairs)
         marks.append(replace(mark, algorithm=algorithm, line=row, splits=trained_on))
     return marks
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.config.protocol import Open
-from flatfed.plan import protocols, run_specs, tuning
+from flatfed.plan import protocols, tuning
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import METRICS
@@ -115,7 +115,7 @@ def _peer_notes(table: Table) -> list[str]:
 
 def hessian_notes(catalog: Catalog, runs: Iterable[Run], printed: bool = True) -> list[str]:
     """Return a line for every image set of the Hessians of ``runs``; ``printed``: papers do not state them."""
-    settings = (run_specs.analysis_settings(catalog, "hessian", run.scale, run.protocol) for run in runs)
+    settings = (catalog.analysis_settings("hessian", run.scale, run.protocol) for run in runs)
     images = dict.fromkeys(of_protocol["images"] for of_protocol in settings)
     loss = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     subset = "training images drawn by the run's seed, or on all if fewer"
@@ -151,7 +151,7 @@ def tuning_notes(
     """Return the lines on tuned or untuned hyper-parameters; ``labels``: algorithm -> its name."""
     catalog, lines = experiment.catalog, []
     for run in {run.row: run for run in runs}.values():
-        search = tuning.search(catalog, run.scale, run.protocol, run.split, run.algorithm)
+        search, keys = tuning.open_search(catalog, run.scale, run.protocol, run.split, run.algorithm)
         if experiment.request.tune:
             for key, value in tuning.chosen(catalog, experiment.paths, run).items():
                 part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
@@ -162,7 +162,7 @@ def tuning_notes(
         training, parameters = catalog.hyperparameters(run.scale, run.protocol, run.algorithm)
         plain = without_label(run.algorithm)
         name = catalog.label(plain) if plain != run.algorithm else labels[run.algorithm]
-        for key in tuning.open_keys(catalog, search, run.protocol, run.algorithm):
+        for key in keys:
             line = f"{key.replace('_', ' ')} is {({**training, **parameters}).get(key, 0):g}"
             tried = _tried(search, key)
             line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"

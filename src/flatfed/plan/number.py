@@ -1,12 +1,15 @@
-"""A number that a table or figure needs, and views of lists of numbers: all that the rules and commands ask for."""
+"""A number that a table or figure needs; what the rules and commands ask of lists of numbers, and digests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
-from flatfed.plan.metrics import METRICS
-from flatfed.plan.quantity import DEFAULT_ACCURACY
+from pydantic import BaseModel
+
+from flatfed.files import digest_json
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS
 from flatfed.plan.reference import Printed
 from flatfed.runs.run import Run
 
@@ -86,3 +89,22 @@ def inputs(numbers: Iterable[Number]) -> list[str]:
         files |= dict.fromkeys(run.hessian for run in number.all_runs if number.analysed)
         files |= dict.fromkeys(file for run in number.all_runs for file in (run.partition, *run.files))
     return list(files)
+
+
+def digest(*contents: Any) -> str:
+    """Return a digest of specifications, with the folder, partition and results-determining values of runs."""
+    return digest_json(_plain(contents))[:16]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):  # most values are of these types
+        return value
+    if isinstance(value, Run):
+        return [value.path, value.partition, value.deciding_digest]
+    if isinstance(value, BaseModel):
+        return _plain(dict(value))
+    if is_dataclass(value):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value]

@@ -6,15 +6,15 @@ import itertools
 from dataclasses import replace
 
 from flatfed import algorithms as registry
-from flatfed.plan import lookup, protocols, published, run_specs
+from flatfed.plan import lookup, protocols
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.metrics import METRICS, RELATIVES
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.plan.quantity import DEFAULT_ACCURACY, Reading
 from flatfed.plan.reference import FLAG, Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
-from flatfed.runs.paths import RunIds, without_label
+from flatfed.plan.units import RELATIVES
+from flatfed.runs.paths import RunIds
 from flatfed.runs.run import HESSIAN, Run
 
 
@@ -33,15 +33,34 @@ def numbers(
 
 def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Number]:
     """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
-    catalog, metric = experiment.catalog, METRICS[column.metric_of(row)]
+    catalog, document, metric = experiment.catalog, table.document, METRICS[column.metric_of(row)]
     base = table.rows.get(column.base_of(row.id)) if column.relative else None
-    number = _without_value(experiment, scale, table, column, row, base)
+    paper = printed(experiment, table, column, row)
+    settings = catalog.settings(scale, column.protocol) if column.protocol else None
+    target = protocols.target(settings, column.split, column.target, column.id) if column.target else None
+    number = Number(
+        table=table.id,
+        column=column.id,
+        row=row.id,
+        scale=scale,
+        metric=column.metric_of(row),
+        unit=column.unit,
+        relative=column.relative,
+        base=base.id if base else None,
+        target=target,
+        accuracy=settings.accuracy if metric.needs_runs else DEFAULT_ACCURACY,
+        paper=paper,
+        compare=document.compare,
+        tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
+        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
+    )
     if metric.source == "config":
-        return [replace(number, value=_configured(catalog, scale, column, row))]
+        return [replace(number, value=(_fact if column.metric else _searched)(catalog, scale, column, row))]
     if column.relative and base is None:
         return [number]
     if metric.source == "declared":
-        values = [part and _declared(catalog, scale, column, part) for part in (row, base)]
+        built = [part and catalog.build(scale, column.protocol, part.algorithm) for part in (row, base)]
+        values = [algorithm and metric.function(Reading(algorithm=algorithm)) for algorithm in built]
         return [replace(number, value=values[0], base_value=values[1])]
 
     analysis = HESSIAN if metric.source == "analysis" else ""
@@ -51,65 +70,22 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         return [RunIds(scale, column.protocol, split, part.algorithm, seed) for split in splits]
 
     def runs(part: Row | None, seed: int) -> tuple[Run, ...]:
-        return tuple(published.shown(experiment, of_run, analysis) for of_run in ids(part, seed))
+        return tuple(experiment.shown(of_run, analysis) for of_run in ids(part, seed))
 
-    seeds = run_specs.seeds(experiment, scale, column.protocol, table.document.seeds)
+    seeds = experiment.seeds(scale, column.protocol, document.seeds)
     if metric.source == "timing":  # all seeds share the file
         first = (ids(part, seeds[0])[:1] for part in (row, base))
-        timed, base_timed = (run_specs.resolved(experiment, *of_part) if of_part else None for of_part in first)
+        timed, base_timed = (experiment.resolved(*of_part) if of_part else None for of_part in first)
         number = replace(number, timed=timed, base_timed=base_timed)
         if not metric.needs_runs:
             return [number]
-    settings = catalog.settings(scale, column.protocol)
     evaluation = settings.evaluation.model_dump(include={"window", "smoothing"})
     number = replace(number, rounds=settings.rounds, **evaluation)
     return [replace(number, seed=seed, runs=runs(row, seed), base_runs=runs(base, seed)) for seed in seeds]
 
 
-def _without_value(
-    experiment: Experiment, scale: str, table: Table, column: Column, row: Row, base: Row | None
-) -> Number:
-    """Return the number of a cell without the sources of its value."""
-    document, metric, catalog = table.document, column.metric_of(row), experiment.catalog
-    paper = printed(experiment, table, column, row)
-    accuracy = catalog.settings(scale, column.protocol).accuracy if METRICS[metric].needs_runs else DEFAULT_ACCURACY
-    return Number(
-        table=table.id,
-        column=column.id,
-        row=row.id,
-        scale=scale,
-        metric=metric,
-        unit=column.unit,
-        relative=column.relative,
-        base=base.id if base else None,
-        target=_target(catalog, scale, column),
-        accuracy=accuracy,
-        paper=paper,
-        compare=document.compare,
-        tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
-        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
-    )
-
-
-def _target(catalog: Catalog, scale: str, column: Column) -> float | None:
-    """Return the column's target accuracy at ``scale`` as a fraction, or None."""
-    if column.target is None:
-        return None
-    return protocols.target(catalog.settings(scale, column.protocol), column.split, column.target, column.id)
-
-
-def _declared(catalog: Catalog, scale: str, column: Column, row: Row) -> float:
-    _, parameters = catalog.hyperparameters(scale, column.protocol, row.algorithm)
-    algorithm = registry.build(without_label(row.algorithm), parameters)
-    return METRICS[column.metric_of(row)].function(Reading(algorithm=algorithm))
-
-
-def _configured(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return a fact of a dataset or a searched hyper-parameter; None if it does not apply."""
-    return (_fact if column.metric else _searched)(catalog, scale, column, row)
-
-
 def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    """Return a fact of a dataset; None if it does not apply."""
     protocol, split = row.entry.protocol, column.group.split
     if column.metric == "clients":
         return split and catalog.split_settings(scale, protocol, split).partition.clients
@@ -121,6 +97,7 @@ def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | Non
 
 
 def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
+    """Return a searched hyper-parameter; None if it does not apply."""
     algorithm, key = column.group.algorithm, row.entry.key
     if key not in registry.load(algorithm).parameters() and key not in protocols.OWN_TRAINING:
         return None
@@ -152,7 +129,10 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> P
         clients = catalog.split_settings("paper", column.protocol, column.split).partition.clients
         fields |= keys_of_split(catalog.splits[column.split], clients)
     fields |= {**column.reference, **row.entry.reference}
-    variants = column.reference.get("variant", _relation(column, row)), row.entry.reference.get("variant")
+    relation = ""  # to a base row
+    if column.relative and column.unit != "V":
+        relation = RELATIVES[column.relative].variant.format(base=column.base_of(row.id))
+    variants = column.reference.get("variant", relation), row.entry.reference.get("variant")
     fields["variant"] = ";".join(filter(None, variants))
     return experiment.references[table.document.reference].printed(fields)
 
@@ -171,10 +151,3 @@ def unused(experiment: Experiment) -> list[str]:
     named = dict.fromkeys(table.document.reference for table in tables if table.printed)
     files = [experiment.references[name] for name in named]
     return [file.places[key] for file in files for key, number in file.numbers.items() if id(number) not in used]
-
-
-def _relation(column: Column, row: Row) -> str:
-    """Return the reference files' variant for numbers relative to a base row, or ""."""
-    if column.relative is None or column.unit == "V":
-        return ""
-    return RELATIVES[column.relative].variant.format(base=column.base_of(row.id))

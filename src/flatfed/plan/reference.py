@@ -1,4 +1,8 @@
-"""The printed numbers of the papers, config/reference/*.csv."""
+"""The printed numbers of the papers, config/reference/*.csv, and their contradictions, config/errata.yaml.
+
+The reference numbers remain as printed. A note ``flag:B1`` at a printed number cites an erratum. For each of its
+tables, an erratum that flags no number there appears as a note, except kind ``agreement``.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flatfed.config import strict_yaml
+from flatfed.config.erratum import ERRATA, Erratum
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError, missing_message, unknown
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.units import AMOUNTS, UNITS
+
+#: The file of the errata.
+ERRATA_FILE = "config/errata.yaml"
 
 #: The citation of an erratum in a note.
 FLAG = re.compile(r"flag:([A-Z]\d+)")
@@ -46,8 +55,7 @@ PrintedLine = namedtuple("PrintedLine", COLUMNS)
 NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
 #: Printed unit -> least value, and largest. Others, such as differences (pp), ratios and traces, may be negative.
-AT_LEAST = {**dict.fromkeys(("rounds", "count"), (1.0,)), **dict.fromkeys(("squared_l2", *AMOUNTS), (0.0,))}
-BOUNDS = {"percent": (0.0, 100.0), **AT_LEAST}
+BOUNDS = {"percent": (0.0, 100.0), "rounds": (1.0,), "count": (1.0,), **dict.fromkeys(("squared_l2", *AMOUNTS), (0.0,))}
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Reference:
     """The numbers of one printed table.
 
     ``numbers``: :data:`KEYS` as comparable values -> number. ``places``: the same keys -> location of the number.
-    ``algorithms``: algorithm -> the location of its first number.
+    ``algorithms``: algorithm -> the location of its first number. ``flags``: the ids of errata that its numbers cite.
     """
 
     def __init__(self, path: Path, name: str):
@@ -78,6 +86,7 @@ class Reference:
         self.numbers: dict[tuple[float | str, ...], Printed] = {}
         self.places: dict[tuple[float | str, ...], str] = {}
         self.algorithms: dict[str, str] = {}
+        self.flags: set[str] = set()
         try:
             with open(path, newline="", encoding="utf-8") as file:
                 reader = csv.DictReader(file)
@@ -100,12 +109,13 @@ class Reference:
                 raise ConfigError(unknown(column, row[column], allowed - {""}, where))
         line = PrintedLine(**{column: row[column] for column in COLUMNS})
         self.lines.append(line)
+        self.flags.update(FLAG.findall(line.notes))
         if line.algorithm:
             self.algorithms.setdefault(line.algorithm, where)
         key = _key(line._asdict())
         if line.variant.endswith(GRID):
-            lines = (line._replace(variant=f"{line.variant};{index}") for index in itertools.count(1))
-            key = next(key for key in (_key(candidate._asdict()) for candidate in lines) if key not in self.numbers)
+            keys = (_key({**row, "variant": f"{line.variant};{index}"}) for index in itertools.count(1))
+            key = next(key for key in keys if key not in self.numbers)
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
         decimals = len(line.value.partition(".")[2]) if line.value else None
@@ -115,7 +125,7 @@ class Reference:
 
     def printed(self, fields: Mapping[str, Any]) -> Printed | None:
         """Return the number at ``fields``, whose missing keys are empty, or None."""
-        return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **fields}))
+        return self.numbers.get(_key(fields))
 
 
 def read_all(root: Path) -> dict[str, Reference]:
@@ -158,4 +168,35 @@ def _number(text: str, where: str, least: float = -math.inf, largest: float = ma
 
 
 def _key(fields: Mapping[str, Any]) -> tuple[float | str, ...]:
-    return tuple(comparable(fields[name]) for name in KEYS)
+    return tuple(comparable(fields.get(name)) for name in KEYS)
+
+
+class Errata:
+    """The ``entries`` of config/errata.yaml by id; ``flagged``: printed table -> ids that its numbers cite."""
+
+    def __init__(self, root: Path, references: Mapping[str, Reference] | None = None):
+        """Read the entries; ConfigError for a malformed entry or an unknown table.
+
+        ``references``: the printed tables, read from ``root`` if absent.
+        """
+        self.entries: dict[str, Erratum] = ERRATA.check(strict_yaml.read(root / ERRATA_FILE, ERRATA_FILE), ERRATA_FILE)
+        self.flagged = {name: table.flags for name, table in (references or read_all(root)).items()}
+        for name, entry in self.entries.items():
+            for index, table in enumerate(entry.tables):
+                if table not in self.flagged:
+                    raise ConfigError(unknown("table", table, self.flagged, f"{ERRATA_FILE}: {name}.tables[{index}]"))
+
+    def flags(self, table: str) -> dict[str, str]:
+        """Return id -> line of the errata that flag numbers of ``table``."""
+        for name in self.flagged.get(table, ()):
+            if name not in self.entries:
+                raise ConfigError(unknown("erratum", name, self.entries, f"config/reference/{table}.csv: flag"))
+        return {name: entry.says for name, entry in self.entries.items() if name in self.flagged.get(table, ())}
+
+    def notes(self, table: str) -> list[str]:
+        """Return the lines of the errata on the whole ``table``, without agreements."""
+        return [
+            f"{name}: {entry.says}"
+            for name, entry in self.entries.items()
+            if table in entry.tables and name not in self.flagged[table] and entry.kind != "agreement"
+        ]

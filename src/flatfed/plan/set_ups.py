@@ -37,7 +37,7 @@ def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     replaced: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
         parts = _set_up(catalog, scale, protocol, split, trained=True)
-        replaced.setdefault(", ".join(parts.values()), {})[_dataset(catalog, "paper", protocol)] = None
+        replaced.setdefault(", ".join(parts.values()), {})[catalog.dataset("paper", protocol).label] = None
     several = scale != "paper" and len({name for names in replaced.values() for name in names}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in replaced.items())
 
@@ -49,7 +49,7 @@ def prefix(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: 
     """
     if scale == "paper":
         return ""
-    data = dict.fromkeys(_dataset(catalog, scale, protocol) for protocol, _ in pairs)
+    data = dict.fromkeys(catalog.dataset(scale, protocol).label for protocol, _ in pairs)
     rounds = {catalog.settings(scale, protocol).rounds for protocol, _ in pairs if trained}
     ends = " to ".join(map(str, sorted({min(rounds), max(rounds)}))) if rounds else ""
     parts = ["Preview scale", " / ".join(data), ends and f"{ends} rounds"]
@@ -87,7 +87,7 @@ def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
     for protocol in figure.protocols:
         settled = _training_settings(catalog, scale, protocol)
         twins = [id_ for id_ in sorted(protocols) if _training_settings(catalog, scale, id_) == settled]
-        names = dict.fromkeys(_dataset(catalog, "paper", id_) for id_ in twins)
+        names = dict.fromkeys(catalog.dataset("paper", id_).label for id_ in twins)
         if len(names) < 2:
             continue
         same: dict[str, list[str]] = {}
@@ -106,16 +106,12 @@ def _training_settings(catalog: Catalog, scale: str, protocol: str) -> dict[str,
     )
 
 
-def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
-    return catalog.dataset(scale, protocol).label
-
-
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
     settings = catalog.settings(scale, protocol)
     resolved_split = catalog.split_settings(scale, protocol, split)
     clients, central = resolved_split.partition.clients, resolved_split.partition.scheme == "central"
     parts = {
-        "data": f"{_dataset(catalog, scale, protocol)} {{{settings.dataset}}}",
+        "data": f"{catalog.dataset(scale, protocol).label} {{{settings.dataset}}}",
         "clients": "all at one place" if central else f"{clients} clients",
     }
     if not trained:

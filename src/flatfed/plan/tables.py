@@ -10,12 +10,11 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed.config.table import ColumnGroup, RowEntry, TableDocument
 from flatfed.errors import ConfigError
-from flatfed.plan import checks, compatibility, lookup, protocols
+from flatfed.plan import checks, lookup, protocols
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.lookup import Declared
-from flatfed.plan.metrics import METRICS
-from flatfed.plan.metrics.facts import FACTS
-from flatfed.plan.reference import FLAG, Reference
+from flatfed.plan.metrics import FACTS, METRICS
+from flatfed.plan.reference import Reference
 from flatfed.runs.paths import without_label
 
 
@@ -121,8 +120,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     for algorithm, line in reference.algorithms.items() if reference else ():
         lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
     for flag in document.not_judged:
-        flagged = {id_ for line in (reference.lines if reference else ()) for id_ in FLAG.findall(line.notes)}
-        lookup.check("erratum", flag, flagged, f"{where}: not_judged")
+        lookup.check("erratum", flag, reference.flags if reference else (), f"{where}: not_judged")
     columns: dict[str, Column] = {}
     for index, group in enumerate(document.columns):
         at = f"{where}: columns[{index}]"
@@ -140,7 +138,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
         for row in rows.values() if column.splits else ():
             pair, pattern = (column.protocol, row.algorithm), column.group.decentralised
             trained_on[column.id, row.id] = tuple(
-                compatibility.training_split(*pair, split, pattern, catalog, where) for split in column.splits
+                catalog.training_split(*pair, split, pattern, where) for split in column.splits
             )
     parts = {"document": document, "rows": rows, "columns": columns, "trained_on": trained_on}
     return Table(id=name, file=where, printed=reference is not None, **parts)
@@ -152,7 +150,7 @@ def _row(entry: str | RowEntry, kind: str, catalog: Catalog, where: str) -> Row:
         lookup.check_algorithm(entry.row, catalog.algorithms, where)
         return Row(entry.row, entry.label or catalog.algorithms[entry.row].label, entry.row, entry)
     if kind == "datasets":
-        compatibility.protocol_of(entry.protocol, catalog, where)
+        lookup.check("protocol", entry.protocol, catalog.protocols, f"{where}: protocol")
     else:
         lookup.check("metric", entry.metric, FACTS["number"], where)
     return Row(entry.row, entry.label or entry.row, None, entry)
@@ -163,11 +161,11 @@ def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
 
     Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
     """
-    protocol = compatibility.protocol_of(group.protocol, catalog, where)
+    protocol = lookup.entry("protocol", group.protocol, catalog.protocols, f"{where}: protocol")
     splits = tuple(group.splits or ())
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: splits")
-        compatibility.check(protocol.id, split, catalog, where)
+        catalog.check_fit(protocol.id, split, where)
     metrics = document.metrics_of(group)
     for entry in metrics:
         checks.check_metric(entry, protocol, splits, where)
@@ -224,7 +222,7 @@ def _facts(document: TableDocument, group: ColumnGroup, catalog: Catalog, where:
 
 def _searched(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
     """Yield the columns of searched hyper-parameters: the grid and the chosen value."""
-    protocol = compatibility.protocol_of(group.protocol, catalog, where)
+    protocol = lookup.entry("protocol", group.protocol, catalog.protocols, f"{where}: protocol")
     if "variant" not in group.reference:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
     lookup.check("algorithm", group.algorithm, protocol.at_paper_scale.searched, f"{where}: algorithm")

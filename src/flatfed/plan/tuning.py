@@ -16,7 +16,7 @@ from flatfed.config.protocol import Settings
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import digest_json
-from flatfed.plan import compatibility, lookup, resolved_runs
+from flatfed.plan import lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.runs import record as records
@@ -37,9 +37,9 @@ def check(protocol: ResolvedProtocol, catalog: Catalog) -> None:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
     lookup.check("split", tune.split, catalog.splits, where)
-    compatibility.check(protocol.id, tune.split, catalog, where)
+    catalog.check_fit(protocol.id, tune.split, where)
     for row in filter(catalog.algorithms.get, tune.grids):
-        compatibility.check_pair(protocol.id, tune.split, row, catalog, where)
+        catalog.check_pair(protocol.id, tune.split, row, where)
     for scale in protocol.scales:
         _check_share(protocol, tune.split, scale, catalog)
 
@@ -80,17 +80,18 @@ def keys(settings: Settings) -> set[str]:
     return {key for grid in settings.tune.grids.values() for key in grid} if settings.tune else set()
 
 
-def open_keys(catalog: Catalog, source: Search | None, protocol: str, row: str) -> list[str]:
-    """Return the keys of a search that ``protocol`` and ``row`` do not set themselves."""
+def open_search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) -> tuple[Search | None, list[str]]:
+    """Return the :func:`search` of these ids, and its keys that ``protocol`` and ``row`` do not set themselves."""
+    source = search(catalog, scale, protocol, split, row)
     if source is None:
-        return []
+        return None, []
     overrides = {}
     if row != source.row:
         of_protocol = catalog.settings(source.scale, protocol).algorithms.get(row, {})
         overrides = {**(catalog.algorithms[row].set or {}), **of_protocol}
     settings_pair = (catalog.hyperparameters(source.scale, name, source.row) for name in (source.protocol, protocol))
     before, after = ({**training, **parameters} for training, parameters in settings_pair)
-    return [key for key in source.grid if key not in overrides and before[key] == after[key]]
+    return source, [key for key in source.grid if key not in overrides and before[key] == after[key]]
 
 
 def search_at(catalog: Catalog, paths: Paths, scale: str, protocol: str, split: str, row: str) -> Search:
@@ -114,7 +115,7 @@ def run(catalog: Catalog, paths: Paths, source: Search, point: str) -> Run:
     points = source.combinations()
     lookup.check("point", point, points, source.folder(paths))
     ids = RunIds(source.scale, source.protocol, source.split, source.row, source.seed)
-    plain = resolved_runs.resolve(catalog, paths, ids, points[point])
+    plain = catalog.resolve(paths, ids, points[point])
     accuracy = catalog.settings(source.scale, source.protocol).accuracy
     client_sets = ["clients"] if accuracy == "client_test_accuracy" else []
     evaluation = {**plain.config.evaluation.as_json(), "sets": ["validation", *client_sets]}
@@ -146,8 +147,7 @@ def choice_path(paths: Paths, source: Search) -> str:
 
 def chosen(catalog: Catalog, paths: Paths, ids: RunIds) -> dict[str, float]:
     """Return the tuned values of the run of ``ids``; ConfigError if a choice is missing or stale."""
-    query = search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
-    keys = open_keys(catalog, query, ids.protocol, ids.algorithm)
+    query, keys = open_search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
     return {key: _recorded(catalog, paths, query.scale, query.protocol, query.split, query.row)[key] for key in keys}
 
 

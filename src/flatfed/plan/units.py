@@ -1,9 +1,9 @@
-"""Units and the formatting of numbers."""
+"""Units, comparisons and the formatting of numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -43,6 +43,28 @@ WHOLE = ("rounds", "count")
 
 #: Units of amounts that the papers' decimals could print as zero.
 AMOUNTS = ("s", "minutes", "GB", "GB_params")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of a row with its base row: ``function`` of both numbers of a seed.
+
+    ``variant``: in config/reference. ``unit``: the stored unit, None for the metric's. ``reverses``: whether small
+    numbers become large ones.
+    """
+
+    function: Callable[[float, float], float]
+    variant: str
+    unit: str | None = None
+    reverses: bool = False
+
+
+#: Name of a comparison -> comparison.
+RELATIVES = {
+    "ratio": Comparison(lambda value, base: value / base, "relative_to_{base}", "ratio"),
+    "speedup": Comparison(lambda value, base: base / value, "speedup_vs_{base}", "ratio", reverses=True),
+    "difference": Comparison(lambda value, base: value - base, "vs_base_method"),
+}
 
 
 def units_of(stored: str) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.config.values import NotEmpty, Number
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed

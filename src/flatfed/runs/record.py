@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.config.values import Count, Device, Natural, Number, Version
 from flatfed.errors import DataError, missing_message
 from flatfed.files import digest_file, misread, read_sealed, write_sealed

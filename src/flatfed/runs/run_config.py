@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, model_validator
 
-from flatfed.config.document import mistake, require
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument, mistake, require
 from flatfed.config.protocol import IN_PLACE_OF, LearningRateSchedule
 from flatfed.config.values import Count, Natural, Number, Shape, Share
 from flatfed.data.keys import PartitionSettings

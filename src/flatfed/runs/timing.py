@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.config.values import Count, Device, Natural, Number, Positive, Version
 from flatfed.files import read_sealed, write_sealed
 from flatfed.runs.run_config import RunConfig

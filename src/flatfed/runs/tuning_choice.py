@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import Annotated
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.config.values import Count, Natural, NotEmpty, Number
 from flatfed.files import read_sealed, write_sealed
 from flatfed.runs.paths import Paths

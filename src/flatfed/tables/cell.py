@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from flatfed.plan.metrics import DEFAULT_ACCURACY
 from flatfed.plan.number import Number
-from flatfed.plan.quantity import DEFAULT_ACCURACY
 from flatfed.plan.reference import Printed
 from flatfed.runs.curvature import OtherEstimate, RelativeErrors
 

@@ -13,9 +13,10 @@ from functools import cached_property, partial
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownTable
-from flatfed.plan.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.plan.metrics import METRICS, Metric, unit_of
 from flatfed.plan.number import Number, by_cell
 from flatfed.plan.tables import Column, Row
+from flatfed.plan.units import RELATIVES
 from flatfed.runs import curvature
 from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding

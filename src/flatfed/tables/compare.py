@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flatfed.plan.metrics import METRICS, RELATIVES
+from flatfed.plan.metrics import METRICS
+from flatfed.plan.units import RELATIVES
 from flatfed.tables.cell import Cell
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.

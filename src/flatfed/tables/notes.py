@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.footnotes import Deviation
-from flatfed.plan.metrics import METRICS
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, evaluations
 from flatfed.plan.number import Number
-from flatfed.plan.quantity import DEFAULT_ACCURACY, evaluations
 from flatfed.plan.reference import FLAG
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from flatfed import algorithms
 from flatfed.errors import DataError, FlatFedError, missing_message
-from flatfed.plan.metrics import METRICS, Reading
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.plan.quantity import DEFAULT_ACCURACY
 from flatfed.runs import curvature, identity
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.config.values import Number
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.errors import DataError
 from flatfed.files import read_json
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from flatfed.config.json_document import JsonDocument
+from flatfed.config.document import JsonDocument
 from flatfed.config.values import Count, NotEmpty, Number, Share, Version
 from flatfed.errors import DataError
 

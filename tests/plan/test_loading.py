@@ -1,0 +1,158 @@
+"""Files of one's own in table folders: data sets, protocols, splits and variants next to a table, and its scales."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import made
+from flatfed import cli, plan
+from flatfed.config.protocol import DEFAULTS
+from flatfed.errors import ConfigError
+from flatfed.plan import at_scale
+from flatfed.snakemake_support import requested
+from flatfed.tables import report
+from own_files import ROOT, TEXT, load, put, refusal
+from shipped import EXP
+
+pytestmark = pytest.mark.usefixtures("here")
+
+PAPER = "results/paper/tables/photos.md"
+#: A table without a preview, and one that has both scales.
+BOTH = ["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}]
+ASKED = ["--config", "table_folders=[own]"]
+
+
+def test_eleven_lines_are_a_table_of_four_algorithms():
+    loaded = load()
+    assert set(loaded.tables) == {"photos", *EXP.tables}
+    cells = made.first_numbers(loaded, "paper", "photos")
+    assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
+    photos = {"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18}
+    photos |= {"mean": [0.5] * 3, "std": [0.25] * 3}
+    photos |= {"source": {"source": "imagefolder", "path": "photos", "size": 32}}
+    assert loaded.catalog.datasets["photos"].model_dump(exclude_none=True) == photos
+    assert loaded.catalog.splits["skewed"].headers == ["Dirichlet 0.3"]
+
+
+
+def test_what_a_protocol_leaves_out_is_fedsmoos_but_for_its_augmentation_and_executor():
+    """Images may be too many for a GPU, whose `graph` needs them there."""
+    loaded = load(change=put("protocols", "photos", "evaluation", value={"every": 5}))
+    own, theirs = (loaded.catalog.protocols[name].scales["paper"] for name in ("photos", "fedsmoo-cifar10"))
+    different = {key for key in DEFAULTS if getattr(own, key) != getattr(theirs, key)}
+    assert different == {"augmentation", "evaluation", "executor"} and own.augmentation == "none"
+    changed = {"every": 5, "window": 1, "smoothing": 1}
+    assert own.evaluation == theirs.evaluation.model_copy(update=changed)
+
+
+def test_all_that_is_missing_is_in_one_message():
+    message = refusal(
+        """
+        columns: [{protocol: photos}]
+        datasets: {photos: {source: {source: imagefolder}}, more: {source: {source: torchvision}}}
+        protocols: {photos: {dataset: photos}}
+        splits: {skewed: {scheme: dirichlet}, plain: {}}
+        algorithms: {fedsam~wide: {}}
+        """
+    )
+    assert message.startswith("own/photos.yaml: 13 keys are missing") and "\n" not in message
+    keys = ["title", "rows", "datasets.photos.source.path", "datasets.photos.source.size"]
+    keys += ["datasets.more.source.dataset", "protocols.photos.model", "protocols.photos.rounds", "splits.plain.scheme"]
+    keys += [f"splits.skewed.{key}" for key in ("alpha", "clients", "participation")] + ["algorithms.fedsam~wide.set"]
+    assert [key for key in keys if f"'{key}', " not in message] == []
+
+
+def test_a_papers_protocol_leaves_nothing_to_defaults():
+    message = refusal(change=put("protocols", "photos", "paper", value="mine"))
+    for key in ("label", "preview", "clip_norm", "seeds"):
+        assert f"'protocols.photos.{key}'" in message
+    assert "own/photos.yaml: key 'reference' is missing" in refusal(change=put("paper", value="ours"))
+    assert "key 'paper' is missing" in refusal(change=put("reference", value="fedsmoo2023_T1"))
+
+
+SMALL = {"dataset": "photos", "model": {"name": "cnn"}, "rounds": 1}
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "entry", "place"),
+    [
+        ("datasets", "digits", {"source": {"source": "npz", "path": "x"}}, "config/datasets.yaml: digits"),
+        ("splits", "dir0.6-100", {"scheme": "iid", "clients": 2, "participation": 1}, "config/splits.yaml: dir0.6-100"),
+        ("algorithms", "fedsam~rho0.2", {"set": {"rho": 3}}, "config/algorithms.yaml: fedsam~rho0.2"),
+        ("protocols", "fedsmoo-cifar10", SMALL, "config/protocols/fedsmoo-cifar10.yaml"),
+    ],
+)
+def test_an_id_that_is_taken_is_refused_naming_both_places(section, name, entry, place):
+    message = refusal(change=lambda content: content.setdefault(section, {}).update({name: entry}))
+    assert f"own/photos.yaml: {section}: {name!r} is declared already, in {place}" in message
+
+
+def test_ids_of_another_own_file_are_known_and_a_variant_without_a_label_is_called_by_what_it_sets():
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": yaml.safe_load(TEXT)["splits"]}))
+    variants = {"fedsam~wide": {"set": {"rho": 0.5}}, "fedsam~named": {"label": "Mine", "set": {"rho": 0.7}}}
+
+    def change(content):
+        del content["splits"]
+        content["algorithms"] = variants
+
+    algorithms = load(change=change).catalog.algorithms
+    assert [algorithms[name].label for name in variants] == ["FedSAM, rho = 0.5", "Mine"]
+
+
+def test_a_wrong_file_stops_every_call(here, capsys):
+    (here / "own/photos.yaml").write_text(TEXT.replace("fedsam,", "fedsan,"))
+    for command in (["plan", *ASKED, "fedsmoo2023_T1"], ["check", *ASKED]):
+        assert cli.main(command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.count("own/photos.yaml: rows[1]") == 1 and "did you mean 'fedsam'" in line
+
+
+def test_absent_images_block_only_what_needs_them(here, capsys):
+    load()
+    (here / "photos").rename(here / "moved")
+    words = "datasets.photos.source.path: 'photos' does not"
+    loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
+    assert made.first_numbers(loaded, "preview", "fedsmoo2023_T1") and loaded.with_columns(["fedsmoo2023_T1"])
+    blocked = [
+        lambda: made.first_numbers(loaded, "paper", "photos"),
+        *(lambda p=p: loaded.run("paper", p, "skewed", "fedsam", 1) for p in ("photos", "photos~short")),
+        lambda: loaded.catalog.dataset_spec("photos"),
+        lambda: loaded.all_at("paper"),
+        loaded.check,
+    ]
+    for question in blocked:
+        with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+            question()
+        assert "\n" not in str(caught.value)
+    assert cli.main(["plan", *ASKED, "fedsmoo2023_T1"]) == 0
+    assert cli.main(["plan", *ASKED, "photos"]) == cli.main(["check", *ASKED]) == 2
+    assert capsys.readouterr().err.count(words) == 2
+
+
+def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_by_name(capsys):
+    loaded = load(tables=BOTH)
+    assert cli.main(["plan", *ASKED, "tables=[photos]", "figures=[]", "--", "photos"]) == 0
+    assert "photos" in (output := capsys.readouterr().out) and "paper scale" in output
+    for ask in (made.first_numbers, at_scale.table):
+        with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*request {PAPER}"):
+            ask(loaded, "preview", "photos")
+    run = "runs/photos/skewed/fedavg/seed1/run.json"
+    with pytest.raises(ConfigError, match=f"results/preview/{run}: .* request results/paper/{run}"):
+        loaded.run("preview", "photos", "skewed", "fedavg", 1)
+    with pytest.raises(ConfigError, match=r"request results/paper/partitions/photos/skewed/seed1\.npz"):
+        loaded.partition_spec("preview", "photos", "skewed", 1)
+    assert [*loaded.existing(loaded.scale, loaded.requested).tables] == ["fedsmoo2023_T1"]
+    assert [*loaded.existing("paper", loaded.requested).tables] == ["photos", "fedsmoo2023_T1"]
+    (line,) = loaded.left_out(loaded.scale, loaded.requested)
+    assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
+    assert loaded.left_out("paper", loaded.requested) == []
+    report.make(at_scale.report(loaded, "preview"), Path("report.html"))
+    assert f"Left out: {PAPER.replace('paper', 'preview')}" in Path("report.html").read_text()
+    for scale, left_out in (("preview", {"photos", "effects_cnn"}), ("paper", {"effects"})):
+        assert not left_out & loaded.all_at(scale).tables.keys()
+    targets = requested.files(loaded)
+    assert PAPER in targets and PAPER.replace("paper", "preview") not in targets
