@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from flatfed import files
-from flatfed.analysis.landscape import landscape_file
+from flatfed.analysis import landscape_file
 from flatfed.engine import versions
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS

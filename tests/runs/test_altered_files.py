@@ -15,7 +15,7 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.analysis.landscape import landscape_file
+from flatfed.analysis import landscape_file
 from flatfed.data import partition
 from flatfed.errors import DataError
 from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_json

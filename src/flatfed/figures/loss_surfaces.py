@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flatfed.analysis.landscape.landscape_file import LandscapeSetUp, read
+from flatfed.analysis.landscape_file import LandscapeSetUp, read
 from flatfed.errors import DataError
 from flatfed.figures.style import quantity
 from flatfed.plan.at_scale import ShownFigure
