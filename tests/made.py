@@ -25,7 +25,7 @@ from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
-from flatfed.tables.cell import Cell
+from flatfed.tables.cells import Cell
 from repository import ROOT
 
 DIGEST = "0" * 64
