@@ -50,7 +50,7 @@ class LossSurface:
     @property
     def diverged(self) -> str:
         """The run that diverged and its round, or ""."""
-        (model,) = self.about.models
+        model = self.about.models[0]
         return "" if model.diverged_at is None else f"{model.algorithm} diverged in round {model.diverged_at}"
 
 

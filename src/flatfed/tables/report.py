@@ -115,10 +115,9 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
 
     body = html.filled(
         "report.html",
-        scale=scale,
+        spec=spec,
         papers=papers,
-        switch=printed and scale == "preview",
-        left_out=spec.left_out,
+        printed=printed,
         plot=Markup(draw(accuracy, curves)) if curves else "",
         column=column,
         tables=[(table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import sys
 import time
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
 from flatfed.files import unfinished, write_whole
 from flatfed.runs import curvature
-from flatfed.runs.curvature import SCALED, AtOnce, Estimates, Hessian, HessianSetUp, PyHessian, agreement
+from flatfed.runs.curvature import SCALED, Estimates, Hessian, HessianSetUp, PyHessian, agreement
 
 #: First keys of the streams of random vectors and of the parts; surfaces use the streams from 0 on.
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
@@ -149,7 +148,7 @@ def _estimate(
 
     def staged(name: str, kind: type, products: HessianProducts, compute: Callable[[], Any]) -> Any:
         path = stem.with_name(f"{stem.name}.{name}.stage")
-        with contextlib.suppress(OSError, RuntimeError, EOFError, TypeError, ValueError, pickle.UnpicklingError):
+        with contextlib.suppress(Exception):  # absent or damaged; the kind depends on the damage
             return kind(**torch.load(path, map_location=device, weights_only=True))
         began, before = time.monotonic(), products.done
         value = compute()
@@ -180,7 +179,6 @@ def _estimate(
             reason = str(unfit)
     result = Hessian(
         about=about,
-        at_once=AtOnce(images=settings.micro_batch, vectors=settings.block),
         unscaled=ours,
         scaled=ours_scaled,
         pyhessian=theirs,
