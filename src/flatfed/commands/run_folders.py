@@ -9,7 +9,6 @@ from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.plan import Experiment
-from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.paths import RunIds
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
@@ -83,6 +82,6 @@ def state(run: Run, analysed: bool = False) -> str:
         return "damaged"
     if analysed and run.path == run.in_results.path and not Path(run.model).exists():
         return "missing"
-    if identity.deciding_differences(record.config, run.config):
+    if record.config.deciding_differences(run.config):
         return "stale"
     return "finished" if record.ended else "begun"

@@ -17,7 +17,6 @@ from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.units import plural
-from flatfed.runs import identity
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
 from flatfed.runs.record import RunRecord, read_again
 from flatfed.runs.run import Run
@@ -108,7 +107,7 @@ def select(
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
         }
         others = [key for key, digest in data.items() if digests.get(key, digest) != digest]
-        if different := identity.deciding_differences(record.config, run.config):
+        if different := record.config.deciding_differences(run.config):
             left_out[folder] = f"not the requested run: {'; '.join(different)}"
         elif others:
             key = others[0]

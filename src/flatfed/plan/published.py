@@ -17,7 +17,6 @@ from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import run_specs
 from flatfed.plan.experiment import Experiment
-from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.paths import Paths, RunIds, analyses_beside
 from flatfed.runs.run import Run
@@ -44,7 +43,7 @@ def shown(experiment: Experiment, ids: RunIds, analysis: str = "") -> Run:
     published = replace(run, path=folder, analysis_folder=analyses_beside(folder), config=config)
     if analysis and not Path(published.analysis_folder, analysis).exists():
         return run
-    changes = identity.deciding_differences(record.config, published.config)
+    changes = record.config.deciding_differences(published.config)
     if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
         print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
         return run

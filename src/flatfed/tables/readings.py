@@ -14,11 +14,12 @@ from flatfed import algorithms
 from flatfed.errors import DataError, FlatFedError, missing_message
 from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.runs import curvature, identity
+from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
+from flatfed.runs.run_config import differences
 
 Source, Result = TypeVar("Source"), TypeVar("Result")
 
@@ -84,7 +85,7 @@ def _timing(run: Run) -> RunReading:
         reason = "does not exist; seconds come only from a separate, undisturbed run: flatfed time"
         return RunReading(None, problem=f"{path} {reason}")
     configs = ({**config.deciding_seconds, "seed": run.seed} for config in (timing.config, run.config))
-    if different := [key for key, _, _ in identity.differences(*configs)]:
+    if different := [key for key, _, _ in differences(*configs)]:
         again = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""

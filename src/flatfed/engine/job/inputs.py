@@ -8,7 +8,6 @@ from typing import Any
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.errors import DataError
-from flatfed.runs.identity import check_partition
 from flatfed.runs.run_config import RunConfig
 
 
@@ -50,7 +49,7 @@ def _check(
             raise DataError(f"{dataset}: {what} {found}, but {run}")
     if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
         raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
-    check_partition(partition, members.spec, config)
+    config.check_partition(partition, members.spec)
     clients = len(members.offsets) - 1
     if clients != config.partition.clients:
         raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
