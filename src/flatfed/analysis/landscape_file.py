@@ -28,6 +28,7 @@ from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.record import AnalysedModel
 
 FORMAT, KIND = 3, "surface"
+REMEDY = "delete it; the next call rebuilds it"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
 
@@ -85,12 +86,15 @@ def read(path: str | Path) -> Landscape:
         about = LandscapeSetUp.of_json(json.loads(str(content["about"])), "about")
         if content.pop("sha256", None) != digest_arrays(**content):
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
-        return Landscape(about, **{name: content[name] for name in ARRAYS})
+        landscape = Landscape(about, **{name: content[name] for name in ARRAYS})
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
     except (DataError, *UNREADABLE) as error:
-        remedy = "delete it; the next call rebuilds it"
-        raise DataError(f"{path}: cannot be read as a loss surface ({error}); {remedy}") from error
+        raise DataError(f"{path}: cannot be read as a loss surface ({error}); {REMEDY}") from error
+    shape = (1, len(landscape.x), len(landscape.y))
+    if not landscape.loss.shape == landscape.accuracy.shape == shape:
+        raise DataError(f"{path}: a surface with losses of shape {landscape.loss.shape}, not {shape}; {REMEDY}")
+    return landscape
 
 
 class UnfinishedSurface:

@@ -166,9 +166,6 @@ class Hessian(JsonDocument):
     def model(self) -> AnalysedModel:
         return AnalysedModel(name=self.about.run, scale=self.about.scale, digests=self.about.digests)
 
-    def covers(self, metric: str) -> bool:
-        return self.about.diverged_at is not None or self.estimates(metric) is not None
-
     def estimates(self, metric: str) -> Estimates | None:
         return self.scaled if METRICS[metric].scaled else self.unscaled
 
@@ -179,9 +176,6 @@ class Hessian(JsonDocument):
         """Return PyHessian's estimate of ``metric``; None without, and for the scaled Hessian."""
         scaled, estimate = METRICS[metric]
         return getattr(self.pyhessian, estimate) if self.pyhessian and not scaled else None
-
-    def difference(self, metric: str) -> Difference:
-        return getattr(self.agreement, METRICS[metric].estimate)
 
     def relative_errors(self, metric: str) -> RelativeErrors | None:
         """Return the relative errors of our estimate of ``metric``, None if one is unknown or the estimate is zero."""
@@ -266,7 +260,7 @@ def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | 
         return None
     mean = statistics.fmean(values)
     ours = statistics.fmean(hessian.value(metric) for hessian in hessians)
-    error = statistics.fmean(hessian.difference(metric).error for hessian in hessians)
+    error = statistics.fmean(getattr(hessian.agreement, METRICS[metric].estimate).error for hessian in hessians)
     spread = statistics.stdev(values) if len(values) > 1 else None
     difference = _difference(mean, ours, error).as_json()
     return OtherEstimate(by="PyHessian", value=mean, spread=spread, values=values, **difference)

@@ -105,7 +105,7 @@ def _hessian(run: Run, metric: str) -> RunReading:
     if hessian.about.diverged_at is not None:
         problem = f"{named.hessian}: the run diverged in round {hessian.about.diverged_at}"
         return RunReading(Reading(), True, problem, record=record)
-    if not hessian.covers(metric):
+    if hessian.estimates(metric) is None:
         return RunReading(None, problem=f"{named.hessian} is without {metric}; delete it to rebuild it")
     return RunReading(Reading(analysis=hessian), record=record)
 
