@@ -72,10 +72,7 @@ def test_the_middle_is_the_loss_that_the_run_evaluated(problem, tmp_path):
         assert found.accuracy[0, 2, 2] == float(last[f"{which}_accuracy"])
 
 
-@pytest.mark.parametrize("cache", [loss_surface.CACHE_BYTES, 0])
-def test_every_point_by_hand(problem, tmp_path, monkeypatch, cache):
-    """Images that do not fit are normalised again for every point."""
-    monkeypatch.setattr(loss_surface, "CACHE_BYTES", cache)
+def test_every_point_by_hand(problem, tmp_path):
     found = make(problem, tmp_path / "s.npz", "a", grid=3, seed=4)
     first, second = draw_directions(LAYOUT, row(problem), 4)
     dealt, axis = np.load(problem / "partition.npz")["indices"], [-0.5, 0.0, 0.5]

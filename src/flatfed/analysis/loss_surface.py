@@ -38,7 +38,6 @@ REPORT_INTERVAL = 15.0  # seconds
 REMEDIES = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
 
 CPU_BATCH = 256  # most images of a forward pass on a CPU: larger batches lose more in caches than they save in calls
-CACHE_BYTES = 1 << 30  # most memory for normalised images
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,7 @@ class LossEvaluator:
     def __init__(self, trained: TrainedModel, index: Tensor):
         self.layout, self.images = trained.layout, len(index)
         size = trained.record.config.evaluation.batch_size
-        batches = Batches(trained, index, min(size, len(index), CPU_BATCH if index.device.type == "cpu" else size))
-        fits = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= CACHE_BYTES
-        self.batches = list(batches) if fits else batches
+        self.batches = Batches(trained, index, min(size, CPU_BATCH) if index.device.type == "cpu" else size)
         self.model = copy.deepcopy(trained.model)
 
     @torch.no_grad()
