@@ -17,7 +17,7 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.analysis.landscape_file import LandscapeSetUp, read
+from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, read
 from flatfed.errors import DataError
 from flatfed.figures.style import WIDTH, caption, quantity, title
 from flatfed.plan.at_scale import ShownFigure
@@ -38,14 +38,11 @@ REMEDY = "models of different splits compare on test images: `set: test` in the 
 
 
 @dataclass(frozen=True)
-class LossSurface:
-    """A surface: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN if not finite."""
+class LossSurface(Landscape):
+    """A surface of a ``file``: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN if not finite."""
 
     file: str
-    x: np.ndarray
-    y: np.ndarray
     z: np.ndarray
-    about: LandscapeSetUp
 
     @property
     def diverged(self) -> str:
@@ -220,11 +217,10 @@ def _explanation(surfaces: list[list[LossSurface | None]]) -> str:
 
 def _surface(spec: ShownFigure, mark: Mark) -> LossSurface | None:
     """Return the surface of a mark, None without a file; DataError for that of another model than the mark's run."""
-    (file,) = mark.files
+    (file,), (run,) = mark.files, mark.runs
     if not Path(file).is_file():
         return None
     landscape = read(file)
-    for model, run in zip(landscape.about.models, mark.runs, strict=False):
-        run.check_analysis(file, model)
+    run.check_analysis(file, landscape.about.models[0])
     z = quantity(spec, spec.metric).factor * getattr(landscape, spec.metric)[0]
-    return LossSurface(file, landscape.x, landscape.y, np.where(np.isfinite(z), z, np.nan), landscape.about)
+    return LossSurface(**vars(landscape), file=file, z=np.where(np.isfinite(z), z, np.nan))
