@@ -23,7 +23,7 @@ from flatfed.algorithms import Choice
 from flatfed.algorithms.as_published import FORMS
 from flatfed.plan.reference import FLAG
 from flatfed.runs.paths import without_label
-from flatfed.tables.reported_runs import flatten
+from flatfed.tables.report import flatten
 from results import Results
 
 ROOT = Path(__file__).resolve().parents[1]

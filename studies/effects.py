@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from scipy.stats import ttest_1samp
 
-from flatfed.tables.significance import LEVEL, holm, sign_flip
+from flatfed.tables.claims import LEVEL, holm, sign_flip
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_newer", "_ours", "_cifar100", "_cnn")]

@@ -19,7 +19,7 @@ from flatfed.plan.metrics import Reading
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
-from flatfed.tables.cell import Cell
+from flatfed.tables.cells import Cell
 from flatfed.tables.compare import agreement
 
 STYLE = {"backend": "agg", "axes.spines.top": False, "axes.spines.right": False, "font.size": 8, "axes.titlesize": 9}

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from flatfed import files
-from flatfed.analysis.landscape import landscape_file
+from flatfed.analysis import landscape_file
 from flatfed.engine import versions
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
@@ -20,12 +20,12 @@ from flatfed.plan.reference import Printed
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian, agreement
+from flatfed.runs.curvature import Converged, Estimates, Hessian, HessianSetUp, PyHessian, agreement
 from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
-from flatfed.tables.cell import Cell
+from flatfed.tables.cells import Cell
 from repository import ROOT
 
 DIGEST = "0" * 64
@@ -138,7 +138,7 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
         **{"version": "0.1", "top_eigenvalue": theirs[0], "residual": 0.01, "eigenvalue_converged": True},
         **{"trace": theirs[1], "trace_standard_error": 4.0, "trace_vectors": 65, "trace_converged": True},
     )
-    both = {"unscaled": ours, "scaled": estimates(top / 10, trace / 10), "at_once": AtOnce(images=9, vectors=1)}
+    both = {"unscaled": ours, "scaled": estimates(top / 10, trace / 10)}
     other = {"pyhessian": other, "agreement": other and agreement(ours, other)}
     return Hessian(about=hessian_about(**changes), warnings=list(warnings), **both, **other)
 
@@ -148,7 +148,7 @@ def hessian_about(**changes):
     about = {
         **{"run": "p/s/a/seed1", "algorithm": "a", "scale": "paper", "digests": digests(), "loss": "a loss"},
         **{"set": "train", "images": 9, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
-        **{"device": "cpu", "seed": 0, "settings": {"top": 1}},
+        **{"device": "cpu", "seed": 0, "settings": {"top": 1, "micro_batch": 9, "block": 1}},
     }
     return HessianSetUp(**{**about, **changes})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flatfed.tables import significance
+from flatfed.tables import claims
 
 #: Simulated tables, and the seed of their draws.
 DRAWN, SEED = 2000, 7
@@ -17,5 +17,5 @@ def power(seeds: int, size: float, tests: int = 1) -> float:
     requires LEVEL / tests.
     """
     tables = np.random.default_rng(SEED).normal(size, 1.0, (DRAWN, seeds))
-    found = np.apply_along_axis(significance.sign_flip, -1, tables)
-    return float((found <= significance.LEVEL / tests * (1 + 1e-12)).mean())
+    found = np.apply_along_axis(claims.sign_flip, -1, tables)
+    return float((found <= claims.LEVEL / tests * (1 + 1e-12)).mean())

@@ -15,7 +15,7 @@ import numpy as np
 
 import made
 from flatfed import cli
-from flatfed.analysis.landscape.landscape_file import Landscape, write
+from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.data import dataset, partition
 from flatfed.runs.record import Digests, read_finished
 

@@ -15,18 +15,18 @@ PACKAGE = ROOT / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 476,
-    "algorithms": 1020,
-    "analysis": 855,
-    "config": 1242,
-    "commands": 1445,
-    "data": 1133,
-    "engine": 3398,
-    "figures": 820,
-    "models": 458,
-    "plan": 2745,
-    "runs": 842,
-    "tables": 1500,
+    "": 474,
+    "algorithms": 1016,
+    "analysis": 806,
+    "config": 1219,
+    "commands": 1409,
+    "data": 1115,
+    "engine": 3239,
+    "figures": 798,
+    "models": 457,
+    "plan": 2591,
+    "runs": 825,
+    "tables": 1466,
     "snakemake_support": 229,
 }
 

@@ -18,7 +18,7 @@ from test_style import VISION, seen
 
 import made
 from flatfed import figures
-from flatfed.analysis.landscape.landscape_file import Landscape, write
+from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.plan import at_scale

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 import made
-from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
+from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.runs.curvature import agreement, half_width
 from harness import draw_of_signs, seeded, split_images
@@ -252,7 +252,7 @@ def test_the_error_of_the_choice_of_images_is_what_numbers_vary_by():
     for seed in range(REPEATS):
         products = Known(single[chosen(seed)], PARTS)
         pairs = known(products, 2, 1e-3, seed=seed)
-        found.append(summary.summarise(pairs, traced(products, pairs, most=32, seed=seed), DRAWN / EVERY))
+        found.append(estimates.summarise(pairs, traced(products, pairs, most=32, seed=seed), DRAWN / EVERY))
     varied = {
         "trace": [traces[chosen(seed)].mean() for seed in range(REPEATS)],
         "top_eigenvalue": [one.top_eigenvalue for one in found],
@@ -265,14 +265,14 @@ def test_the_error_of_the_choice_of_images_is_what_numbers_vary_by():
 def test_errors_of_parts_by_hand():
     """Parts 1, 3, 5, 7: deviation sqrt(20 / 3), of their mean half of that; of all but a quarter drawn, sqrt(3/4)."""
     parts = [1.0, 3.0, 5.0, 7.0]
-    assert summary.error_of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
+    assert estimates.error_of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
     forms = np.array(parts)[:, None, None] * np.diag([1.0, 0.5])
-    assert summary.error_of_largest(forms, 0.25) == pytest.approx(summary.error_of_mean(parts, 0.25))
-    assert summary.error_of_mean(parts, 1.0) == summary.error_of_largest(forms, 1.0) == 0
+    assert estimates.error_of_largest(forms, 0.25) == pytest.approx(estimates.error_of_mean(parts, 0.25))
+    assert estimates.error_of_mean(parts, 1.0) == estimates.error_of_largest(forms, 1.0) == 0
     # Without one part the largest is 10/3, 10/3, 2 and 7/3, the last of the other vector.
     forms = np.stack([np.diag(pair) for pair in [(0.0, 3.0), (0.0, 3.0), (4.0, 1.0), (6.0, 0.0)]])
     without = np.array([10 / 3, 10 / 3, 2, 7 / 3])
-    assert summary.error_of_largest(forms, 0.0) == pytest.approx(
+    assert estimates.error_of_largest(forms, 0.0) == pytest.approx(
         math.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())
     )
 

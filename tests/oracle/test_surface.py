@@ -14,11 +14,9 @@ from torch.nn.utils import vector_to_parameters
 
 from flatfed import models
 from flatfed.algorithms._layout import Layout
-from flatfed.analysis import trained_model
-from flatfed.analysis.landscape import loss_surface
-from flatfed.analysis.landscape.directions import draw
-from flatfed.analysis.landscape.landscape_file import read
-from flatfed.analysis.landscape.loss_surface import LossEvaluator, SurfaceSettings
+from flatfed.analysis import loss_surface, trained_model
+from flatfed.analysis.landscape_file import read
+from flatfed.analysis.loss_surface import LossEvaluator, SurfaceSettings, draw_directions
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.streams import stream
 from flatfed.errors import Shortage
@@ -74,12 +72,9 @@ def test_the_middle_is_the_loss_that_the_run_evaluated(problem, tmp_path):
         assert found.accuracy[0, 2, 2] == float(last[f"{which}_accuracy"])
 
 
-@pytest.mark.parametrize("cache", [loss_surface.CACHE_BYTES, 0])
-def test_every_point_by_hand(problem, tmp_path, monkeypatch, cache):
-    """Images that do not fit are normalised again for every point."""
-    monkeypatch.setattr(loss_surface, "CACHE_BYTES", cache)
+def test_every_point_by_hand(problem, tmp_path):
     found = make(problem, tmp_path / "s.npz", "a", grid=3, seed=4)
-    first, second = draw(LAYOUT, row(problem), 4)
+    first, second = draw_directions(LAYOUT, row(problem), 4)
     dealt, axis = np.load(problem / "partition.npz")["indices"], [-0.5, 0.0, 0.5]
     points = [[by_hand(problem, row(problem) + x * first + y * second, dealt) for y in axis] for x in axis]
     np.testing.assert_allclose(np.stack([found.loss[0], found.accuracy[0]], axis=-1), points, rtol=1e-12)
@@ -164,7 +159,7 @@ def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monk
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(dtype):
     weights = models.initial_weights(MODEL, torch.Generator().manual_seed(1)).to(dtype)
-    drawn = draw(LAYOUT, weights, 0)
+    drawn = draw_directions(LAYOUT, weights, 0)
     assert all(direction.dtype == dtype for direction in drawn)
     tensors, first, second = (LAYOUT.views(value.double()) for value in (weights, *drawn))
     for tensor, shape in zip(LAYOUT.names, LAYOUT.shapes, strict=True):
@@ -178,7 +173,7 @@ def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(dtype):
 def test_models_of_one_shape_see_the_same_draw():
     weights = [torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(seed)).double() for seed in (1, 2)]
     filters = [
-        draw(LAYOUT, row, seed)[0][LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
+        draw_directions(LAYOUT, row, seed)[0][LAYOUT.slices()["conv2.weight"]].reshape(16, -1)
         for row, seed in ((weights[0], 7), (weights[1], 7), (weights[0], 8))
     ]
     first, other_model, other_seed = (rows / rows.norm(dim=1, keepdim=True) for rows in filters)
@@ -188,7 +183,7 @@ def test_models_of_one_shape_see_the_same_draw():
 
 def test_filters_without_length_or_room():
     layout = Layout(("single", "rows"), ((3, 1), (2, 4)))
-    first, second = draw(layout, torch.tensor([1.0, -2, 0, *[0.0] * 4, *[1.0] * 4]), 0)
+    first, second = draw_directions(layout, torch.tensor([1.0, -2, 0, *[0.0] * 4, *[1.0] * 4]), 0)
     assert first[:3].abs().tolist() == [1, 2, 0] and not second[:3].any()
     assert not first[3:7].any() and not second[3:7].any()
     assert first[7:].norm().item() == pytest.approx(2) and second[7:].norm().item() == pytest.approx(2)

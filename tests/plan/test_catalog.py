@@ -7,7 +7,6 @@ import pytest
 import made
 from flatfed import plan
 from flatfed.errors import ConfigError
-from flatfed.runs import identity
 
 PROTOCOL = "fedsmoo-cifar10"
 GRAPH = {"label": ["x"], "scheme": "dirichlet", "alpha": 0.7, "clients": 100, "participation": 1, "sampling": "all"}
@@ -65,5 +64,5 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(exp):
     assert plain == pooled.model_copy(update={"images_of": None})
     assert pooled.pooled == federated.as_written() and (pooled.scheme, pooled.clients) == ("central", 1)
     one, other = (settings(exp, split, "centralised_sgd", "preview") for split in names[:2])
-    (difference,) = identity.deciding_differences(other.changed(split=names[0]), one)
+    (difference,) = other.changed(split=names[0]).deciding_differences(one)
     assert difference.startswith("partition.images_of is null, here ")

@@ -15,7 +15,7 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.analysis.landscape import landscape_file
+from flatfed.analysis import landscape_file
 from flatfed.data import partition
 from flatfed.errors import DataError
 from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_json
@@ -23,7 +23,8 @@ from flatfed.plan.number import Number
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
 from flatfed.runs.tuning_choice import Point, TuningChoice
-from flatfed.tables import cells, reported_runs, search
+from flatfed.tables import cells, search
+from flatfed.tables import report as reports
 from flatfed.tables.readings import read_history
 from harness import description, write_problem
 
@@ -83,7 +84,7 @@ def base_row() -> None:
 
 
 def report() -> None:
-    reported_runs.read(made.requested(RUN, described(RUN)))
+    reports.read(made.requested(RUN, described(RUN)))
 
 
 def choose() -> None:

@@ -19,7 +19,7 @@ from torchvision.datasets import utils
 from torchvision.models import WeightsEnum
 
 from flatfed import cli
-from flatfed.analysis.landscape import landscape_file
+from flatfed.analysis import landscape_file
 from flatfed.data import order, sources
 from flatfed.engine.job.checkpoint import FOLDER
 from flatfed.errors import DataError

@@ -21,7 +21,7 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import data, plan, files, gpus
 from flatfed.config import strict_yaml
-from flatfed.analysis import hessian, landscape
+from flatfed.analysis import HESSIAN_VERSION, SURFACE_VERSION
 from flatfed.commands import configuration, run_folders
 from flatfed.data import schemes
 from flatfed.engine import versions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from flatfed import models
@@ -110,29 +109,19 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
     model.to(device, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
-    row, digests = _weights(run / records.MODEL, record, model)
+    row, digests = _weights(run / records.MODEL, record, model), Digests.of_run(record, record.files[records.MODEL])
     resident = Resident(data, config.dataset, "none", device, dtype)
     return TrainedModel(run, record, model, layout, row.to(device, dtype), resident, partition, digests)
 
 
-def _weights(path: Path, record: RunRecord, model: nn.Module) -> tuple[Tensor, Digests]:
-    """Return the flat row (parameters,) of a model file, on the CPU, and the digests of the run.
-
-    Also loads the weights into ``model``.
-    """
+def _weights(path: Path, record: RunRecord, model: nn.Module) -> Tensor:
+    """Load a model file into ``model``; return it as a flat row (parameters,) on the CPU."""
     try:
-        content = path.read_bytes()
-        tensors = load_tensors(content)
+        tensors = load_file(path)
         model.load_state_dict(tensors)
-    except (OSError, SafetensorError) as error:
+    except SafetensorError as error:
         raise DataError(f"{path}: cannot be read as a model ({error})") from error
     except RuntimeError as error:
         name, reason = record.config.model.name, " ".join(str(error).split())
         raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {reason}") from None
-    for name, tensor in tensors.items():
-        infinite = int((~tensor.isfinite()).sum())
-        if infinite and record.diverged_at is None:
-            count = f"{infinite} of {tensor.numel()} values of {name}"
-            raise DataError(f"{path}: {count} are not finite, although the run did not diverge; train it again")
-    row = torch.cat([tensors[name].reshape(-1) for name, _ in model.named_parameters()])
-    return row, Digests.of_run(record, hashlib.sha256(content).hexdigest())
+    return torch.cat([tensors[name].reshape(-1) for name, _ in model.named_parameters()])

@@ -31,9 +31,8 @@ from flatfed.plan import SCALES, Experiment, lookup, protocols, set_ups
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark, Panel
 from flatfed.plan.number import Number, by_cell
-from flatfed.runs import identity
 from flatfed.runs.paths import RunIds
-from flatfed.runs.record import read_again
+from flatfed.runs.record import ORDER, read_again
 from flatfed.runs.run import Run
 from flatfed.tables import notes, paired
 from flatfed.tables.readings import RunReading, read_all, rounding
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
     for line in unused:
         print(line, file=sys.stderr)
     if refused:
-        raise DataError("\n".join([*refused, identity.ORDER]))
+        raise DataError("\n".join([*refused, ORDER]))
 
 
 def _runs(

@@ -46,8 +46,7 @@ ARGUMENTS = [
 def run(options: argparse.Namespace) -> None:
     """Write the estimates."""
     with arguments.analysis_inputs(options) as inputs:
-        from flatfed.analysis.hessian.measure import hessian
-        from flatfed.analysis.hessian.summary import HessianSettings
+        from flatfed.analysis.hessian.measure import HessianSettings, hessian
 
         settings = HessianSettings(**{field.name: getattr(options, field.name) for field in fields(HessianSettings)})
         hessian(options.run, inputs, options.out, settings)

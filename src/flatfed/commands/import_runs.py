@@ -27,7 +27,7 @@ from flatfed.engine import versions
 from flatfed.errors import DataError, Held
 from flatfed.files import read_json, write_sealed
 from flatfed.plan import Experiment, Run
-from flatfed.runs import identity, lock
+from flatfed.runs import lock
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 from flatfed.tables.readings import read_all
 
@@ -89,12 +89,12 @@ def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Path,
         print(f"{folder}: left out: unknown algorithm {name!r}: {remedy}", file=sys.stderr)
         return None
     run = experiment.run(**vars(record.config.ids))
-    if different := identity.deciding_differences(record.config, run.config):
+    if different := record.config.deciding_differences(run.config):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
         raise DataError(f"{file}: unfinished: {record.rounds_done} of {run.config.rounds} rounds are done")
     if Path(run.partition).exists():
-        identity.check_data(str(file), record, run.partition)
+        record.check_data(str(file), run.partition)
     if not other_code and (changes := versions.changes(record.config, record.versions)):
         raise DataError(f"{file}: other versions of the code: {changes}; --other-code accepts it")
     return folder, run, record

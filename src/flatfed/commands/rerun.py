@@ -23,9 +23,10 @@ from flatfed.commands.arguments import argument, required
 from flatfed.data import manifest as manifests
 from flatfed.engine import versions
 from flatfed.errors import DataError
-from flatfed.runs import identity, lock
+from flatfed.runs import lock
 from flatfed.runs.paths import DEFAULT
-from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
+from flatfed.runs.record import LINES_SO_FAR, METRICS, ORDER, RECORD, RunRecord
+from flatfed.runs.run_config import differences
 
 CLOCK = "seconds"
 
@@ -115,10 +116,10 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     manifest = dataset / manifests.NAME
     if not manifest.exists():
         command = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}"
-        raise DataError(f"{manifest} is missing. {identity.ORDER} Make it: {command}")
+        raise DataError(f"{manifest} is missing. {ORDER} Make it: {command}")
     if manifests.read(manifest).digest != record.dataset_digest:
         problem = "not the dataset that the run was trained on (other digest); fetch it again"
-        raise DataError(f"{dataset}: {problem}. {identity.ORDER}")
+        raise DataError(f"{dataset}: {problem}. {ORDER}")
     if weights is not None:
         from flatfed.models import pretrained
 
@@ -136,7 +137,7 @@ def changes(record: RunRecord, device: str) -> list[str]:
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}
-    return [f"{key} is {new}, the run was made with {was}" for key, was, new in identity.differences(then, here)]
+    return [f"{key} is {new}, the run was made with {was}" for key, was, new in differences(then, here)]
 
 
 def compare(before: list[dict[str, str]], after: list[dict[str, str]], metrics: Path, new_metrics: Path) -> int:

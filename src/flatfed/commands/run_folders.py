@@ -10,8 +10,7 @@ from pathlib import Path
 
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import Experiment
-from flatfed.runs import identity
-from flatfed.runs import record as run_record
+from flatfed.runs import record as records
 from flatfed.runs.paths import RunIds, analyses_beside, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord, read_again, read_finished
 from flatfed.runs.run import Run
@@ -36,7 +35,7 @@ def read(folder: Path, *fields: str) -> RunRecord:
     """
     finished, so_far = folder / RECORD, folder / RECORD_SO_FAR
     file = so_far if so_far.exists() and not finished.exists() else finished
-    record = read_finished(folder) if file == finished else run_record.read(file)
+    record = read_finished(folder) if file == finished else records.read(file)
     record.require(fields, file)
     return record
 
@@ -107,7 +106,7 @@ def select(
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
         }
         others = [key for key, digest in data.items() if digests.get(key, digest) != digest]
-        if different := identity.deciding_differences(record.config, run.config):
+        if different := record.config.deciding_differences(run.config):
             left_out[folder] = f"not the requested run: {'; '.join(different)}"
         elif others:
             key = others[0]
@@ -129,7 +128,7 @@ def state(run: Run, analysed: bool = False) -> str:
     except a published one, which has its analyses.
     """
     try:
-        record = run_record.read(run.record)
+        record = records.read(run.record)
     except FileNotFoundError:
         folder = Path(run.path)
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
@@ -137,6 +136,6 @@ def state(run: Run, analysed: bool = False) -> str:
         return "damaged"
     if analysed and run.path == run.in_results.path and not Path(run.model).exists():
         return "missing"
-    if identity.deciding_differences(record.config, run.config):
+    if record.config.deciding_differences(run.config):
         return "stale"
     return "finished" if record.ended else "begun"

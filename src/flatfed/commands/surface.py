@@ -33,7 +33,7 @@ ARGUMENTS = [
 def run(options: argparse.Namespace) -> None:
     """Write the surface."""
     with arguments.analysis_inputs(options) as inputs:
-        from flatfed.analysis.landscape import loss_surface
+        from flatfed.analysis import loss_surface
 
         settings = loss_surface.SurfaceSettings(options.grid, options.range, options.set, options.images, options.seed)
         loss_surface.surface(options.run, inputs, options.out, settings)

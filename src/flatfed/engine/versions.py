@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from flatfed import algorithms, models
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import read_json
-from flatfed.runs.identity import differences
 from flatfed.runs.record import RunRecord
-from flatfed.runs.run_config import RunConfig
+from flatfed.runs.run_config import RunConfig, differences
 
 #: Version of rounds, client sampling, batches, augmentation, evaluation and topologies.
 ENGINE = 1

@@ -6,7 +6,6 @@ the first eigenvalue.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from pathlib import Path
 from typing import Any
@@ -60,11 +59,10 @@ def draw(spec: ShownFigure) -> Figure:
 
 def _hessians(mark: Mark) -> list[Hessian]:
     hessians = []
-    for path, run in itertools.zip_longest(mark.files, mark.runs):
+    for path, run in zip(mark.files, mark.runs, strict=True):
         if Path(path).is_file():
             hessians.append(curvature.read(path))
-            if run:
-                run.check_analysis(path, hessians[-1].model)
+            run.check_analysis(path, hessians[-1].model)
     return hessians
 
 

@@ -6,6 +6,8 @@ As in FedSAM, Figure 2, FedLESAM, Figures 1, 3, 6, FedSMOO, Figure 3, and DFedSA
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,9 +17,12 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.figures.loss_surfaces import LossSurface, explanation, read_surfaces, reason_empty
+from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, read
+from flatfed.errors import DataError
 from flatfed.figures.style import WIDTH, caption, quantity, title
 from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark
+from flatfed.runs.paths import RunIds, without_label
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
@@ -28,10 +33,30 @@ MESH_LINES = 25
 #: Light from the upper left, towards the reader.
 LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
 
+#: Remedy for surfaces on different images.
+REMEDY = "models of different splits compare on test images: `set: test` in the figure"
+
+
+@dataclass(frozen=True)
+class LossSurface(Landscape):
+    """A surface of a ``file``: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN if not finite."""
+
+    file: str
+    z: np.ndarray
+
+    @property
+    def diverged(self) -> str:
+        """The run that diverged and its round, or ""."""
+        model = self.about.models[0]
+        return "" if model.diverged_at is None else f"{model.algorithm} diverged in round {model.diverged_at}"
+
 
 def draw(spec: ShownFigure) -> Figure:
-    """Return a figure of kind "surface"."""
-    surfaces, limits = read_surfaces(spec)
+    """Return a figure of kind "surface".
+
+    :raises DataError: the metric is unknown, a file is damaged, or surfaces differ in images, draw or grid.
+    """
+    surfaces, limits = _read_surfaces(spec)
     across = min(3, len(surfaces))
     down = math.ceil(len(surfaces) / across)
     side, head, foot = WIDTH / max(2, across), 0.2, 0.06
@@ -53,14 +78,14 @@ def draw(spec: ShownFigure) -> Figure:
             text = f"surface: {labels[0]}, mesh: {labels[1]}"
             figure.text(middle, above - 0.15 / tall, text, ha="center", fontsize=7, color="#555555")
         _frame(axis, spec, limits, example)
-        if reason := reason_empty(panel):
+        if reason := _reason_empty(panel):
             axis.text2D(0.5, 0.5, reason, transform=axis.transAxes, ha="center", color="#777777", fontsize=8)
             continue
         # One collection for both: matplotlib sorts faces by depth only within a collection.
         parts = [_faces(panel[0], limits), *map(_mesh, panel[1:])]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
         axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
-    caption(figure, spec, explanation(surfaces))
+    caption(figure, spec, _explanation(surfaces))
     return figure
 
 
@@ -118,3 +143,84 @@ def _mesh(surface: LossSurface) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     corners = _quads(surface, max(1, math.ceil((len(surface.x) - 1) / MESH_LINES)))
     edges = np.tile(to_rgba(MESH, 0.85), (len(corners), 1))
     return corners, np.zeros_like(edges), edges
+
+
+def _reason_empty(panel: list[LossSurface | None]) -> str:
+    """Return the text in place of missing surfaces of a panel, or ""."""
+    if None in panel:
+        return "not made"
+    return "\n".join(dict.fromkeys(surface.diverged for surface in panel if surface.diverged))
+
+
+def _read_surfaces(spec: ShownFigure) -> tuple[list[list[LossSurface | None]], tuple[float, float]]:
+    """Return the surfaces of every panel, None without a file, and the common limits of z."""
+    surfaces = [[_surface(spec, mark) for mark in panel.marks] for panel in spec.panels]
+    _check_comparable(spec, surfaces)
+    values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
+    low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
+    return surfaces, (low, high if high > low else low + 1.0)
+
+
+def _check_comparable(spec: ShownFigure, surfaces: list[list[LossSurface | None]]) -> None:
+    """Raise DataError if surfaces of one panel, or of one protocol, differ in :func:`_setup`."""
+    firsts: dict[str, tuple[str, LossSurface]] = {}
+    for panel, of_panel in zip(spec.panels, surfaces, strict=True):
+        for surface in filter(None, of_panel):
+            model = surface.about.models[0]
+            protocol = without_label(RunIds.of_folder(model.scale, model.name).protocol)
+            for group in (f"panel {panel.title}", protocol):
+                where, first = firsts.setdefault(group, (panel.title, surface))
+                for ours, theirs in zip(_setup(surface.about), _setup(first.about), strict=True):
+                    if ours != theirs:
+                        remedy = f"; {REMEDY}" if "other images" in ours else ""
+                        raise DataError(
+                            f"figure {spec.id}: {panel.title}: {surface.file} has {ours}, but {first.file} "
+                            f"({where}) {theirs}: they do not compare{remedy}"
+                        )
+
+
+def _setup(about: LandscapeSetUp) -> list[str]:
+    """Return the properties that comparable surfaces share, in words."""
+    return [
+        f"losses on another dataset (SHA-256 {about.models[0].digests.dataset[:12]})",
+        f"losses on {about.set} images",
+        f"losses on other images (SHA-256 of their positions {about.images_sha256[:12]})",
+        f"directions of draw {about.seed}",
+        f"a range of {about.range}",
+        f"{about.grid} points along a direction",
+    ]
+
+
+def _explanation(surfaces: list[list[LossSurface | None]]) -> str:
+    """Return the caption: axes, images, and missing surfaces."""
+    all_surfaces = [surface for panel in surfaces for surface in panel]
+    drawn = [surface for surface in all_surfaces if surface and not surface.diverged]
+    texts = []
+    if drawn:
+        seeds = ", ".join(map(str, sorted({surface.about.seed for surface in drawn})))
+        texts.append(
+            f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
+            "scaled to each model's own filters; biases and normalisation layers stay fixed."
+        )
+        kinds = {"train": "of the clients' training images", "test": "test images"}
+        images = {(f"{s.about.images:,} {kinds[s.about.set]}", s.about.images_sha256) for s in drawn}
+        same = ", the same for all" if len(drawn) > 1 and len(images) == 1 else ""
+        texts.append(f"On {' or '.join(sorted({text for text, _ in images}))}{same}.")
+    if infinite := sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn):
+        texts.append(f"{infinite} points without a finite value are left out.")
+    if absent := all_surfaces.count(None):
+        texts.append(f"Missing surfaces: {absent}.")
+    if diverged := dict.fromkeys(surface.diverged for surface in all_surfaces if surface and surface.diverged):
+        texts.append(f"Without a surface: {', '.join(diverged)}.")
+    return " ".join(texts)
+
+
+def _surface(spec: ShownFigure, mark: Mark) -> LossSurface | None:
+    """Return the surface of a mark, None without a file; DataError for that of another model than the mark's run."""
+    (file,), (run,) = mark.files, mark.runs
+    if not Path(file).is_file():
+        return None
+    landscape = read(file)
+    run.check_analysis(file, landscape.about.models[0])
+    z = quantity(spec, spec.metric).factor * getattr(landscape, spec.metric)[0]
+    return LossSurface(**vars(landscape), file=file, z=np.where(np.isfinite(z), z, np.nan))

@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.figures.final import FinalNumbers
+from flatfed.figures.draw_bars import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, width_text
 from flatfed.plan.at_scale import ShownFigure

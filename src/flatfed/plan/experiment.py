@@ -24,7 +24,6 @@ from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
 from flatfed.plan.reference import Errata, Reference
 from flatfed.plan.tables import Table
-from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.paths import SCALES, Paths, RunIds, analyses_beside
 from flatfed.runs.run import Run
@@ -147,7 +146,7 @@ class Experiment:
         published = replace(run, path=folder, analysis_folder=analyses_beside(folder), config=config)
         if analysis and not Path(published.analysis_folder, analysis).exists():
             return run
-        changes = identity.deciding_differences(record.config, published.config)
+        changes = record.config.deciding_differences(published.config)
         if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
             print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
             return run

@@ -110,13 +110,6 @@ class HessianSetUp(JsonDocument):
     diverged_at: int | None = None
 
 
-class AtOnce(JsonDocument):
-    """Images and vectors of a graph: fewer than requested if memory ran out."""
-
-    images: int
-    vectors: int
-
-
 class Converged(JsonDocument):
     """Whether each estimate met its stopping rule."""
 
@@ -162,7 +155,6 @@ class Hessian(JsonDocument):
     """
 
     about: HessianSetUp
-    at_once: AtOnce | None = None
     unscaled: Estimates | None = None
     scaled: Estimates | None = None
     pyhessian: PyHessian | None = None
@@ -174,9 +166,6 @@ class Hessian(JsonDocument):
     def model(self) -> AnalysedModel:
         return AnalysedModel(name=self.about.run, scale=self.about.scale, digests=self.about.digests)
 
-    def covers(self, metric: str) -> bool:
-        return self.about.diverged_at is not None or self.estimates(metric) is not None
-
     def estimates(self, metric: str) -> Estimates | None:
         return self.scaled if METRICS[metric].scaled else self.unscaled
 
@@ -187,9 +176,6 @@ class Hessian(JsonDocument):
         """Return PyHessian's estimate of ``metric``; None without, and for the scaled Hessian."""
         scaled, estimate = METRICS[metric]
         return getattr(self.pyhessian, estimate) if self.pyhessian and not scaled else None
-
-    def difference(self, metric: str) -> Difference:
-        return getattr(self.agreement, METRICS[metric].estimate)
 
     def relative_errors(self, metric: str) -> RelativeErrors | None:
         """Return the relative errors of our estimate of ``metric``, None if one is unknown or the estimate is zero."""
@@ -207,11 +193,11 @@ class Hessian(JsonDocument):
 
 
 def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
-    """Write ``hessian`` with its seal to ``path``, atomically."""
-    content = hessian.model_dump()
-    set_up = {**content.pop("about"), "at_once": content.pop("at_once")}
-    unscaled = content.pop("unscaled") or dict.fromkeys(Estimates.model_fields)
-    write_sealed(path, {**set_up, **unscaled, **content})
+    """Write ``hessian`` with its seal to ``path``, atomically; ``at_once``: images and vectors of a graph."""
+    content, settings = hessian.model_dump(), hessian.about.settings
+    about, unscaled = content.pop("about"), content.pop("unscaled")
+    at_once = {"images": settings["micro_batch"], "vectors": settings["block"]} if unscaled else None
+    write_sealed(path, {**about, "at_once": at_once, **(unscaled or dict.fromkeys(Estimates.model_fields)), **content})
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
@@ -226,10 +212,7 @@ def _parsed(content: Any, where: str) -> Hessian:
     about = HessianSetUp.of_json(content, where)
     if about.diverged_at is not None:
         return Hessian(about=about)
-    hessian = Hessian.of_json({**content, "about": content, "unscaled": content}, where)
-    if hessian.pyhessian and not hessian.agreement:
-        raise DataError("without the agreement of PyHessian's estimates with ours")
-    return hessian
+    return Hessian.of_json({**content, "about": content, "unscaled": content}, where)
 
 
 def agreement(ours: Estimates, theirs: PyHessian) -> Agreement:
@@ -277,7 +260,7 @@ def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | 
         return None
     mean = statistics.fmean(values)
     ours = statistics.fmean(hessian.value(metric) for hessian in hessians)
-    error = statistics.fmean(hessian.difference(metric).error for hessian in hessians)
+    error = statistics.fmean(getattr(hessian.agreement, METRICS[metric].estimate).error for hessian in hessians)
     spread = statistics.stdev(values) if len(values) > 1 else None
     difference = _difference(mean, ours, error).as_json()
     return OtherEstimate(by="PyHessian", value=mean, spread=spread, values=values, **difference)

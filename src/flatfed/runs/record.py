@@ -31,6 +31,10 @@ LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 
 TITLE = "the record of a run"
 REMEDY = "restore the original file, or train the run again"
+TRAIN_AGAIN = "remove the run's folder, and the next call trains the run again"
+
+#: A remedy for other data.
+ORDER = "If its source has another order of images than the run, use the key `order` (docs/running.md)."
 
 
 class RunRecord(JsonDocument):
@@ -112,6 +116,24 @@ class RunRecord(JsonDocument):
         for name in names:
             if getattr(self, name) is None:
                 raise misread(where, TITLE, missing_message("key", name, self.as_json(), str(where)), REMEDY)
+
+    def check_config(self, where: str, requested: RunConfig) -> None:
+        """Raise DataError with every different key if the record, in file ``where``, is of another run."""
+        if texts := self.config.deciding_differences(requested):
+            raise DataError(f"{where}: not the requested run: {'; '.join(texts)}; {TRAIN_AGAIN}")
+
+    def check_data(self, where: str, partition: str) -> None:
+        """Raise DataError if the run of the record, in file ``where``, was not trained on ``partition``."""
+        from flatfed.data import partition as partitions  # imports NumPy
+
+        current = partitions.load(partition)
+        self.config.check_partition(partition, current.spec)
+        digests = {"partition_digest": current.digest, "dataset_digest": current.spec.get("dataset_digest")}
+        for key, digest in digests.items():
+            recorded = getattr(self, key)
+            if digest not in (None, recorded):
+                data = f"{key} is {recorded[:12]}, but that of {partition} is {digest[:12]}"
+                raise DataError(f"{where}: {data}: the run was trained on other data; {TRAIN_AGAIN}. {ORDER}")
 
     def check_files(self, folder: str | os.PathLike[str], *names: str) -> None:
         """Check the digests of the files ``names`` in ``folder``; DataError if a file differs or is unreadable."""

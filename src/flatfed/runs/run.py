@@ -8,7 +8,6 @@ from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.files import digest_json
-from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.paths import DEFAULT, Paths, RunIds
 from flatfed.runs.record import METRICS, MODEL, RECORD, AnalysedModel, Digests, RunRecord
@@ -93,9 +92,9 @@ class Run(RunIds):
             record = records.read(path)
         except FileNotFoundError:
             return None
-        identity.check_config(str(path), record, self.config)
+        record.check_config(str(path), self.config)
         if self.partition is not None:
-            identity.check_data(str(path), record, self.partition)
+            record.check_data(str(path), self.partition)
         return record
 
     def check_analysis(self, file: str | Path, model: AnalysedModel) -> RunRecord | None:

@@ -5,6 +5,8 @@ The code that looks up an algorithm, model or executor checks its name.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, model_validator
@@ -13,6 +15,7 @@ from flatfed.config.document import JsonDocument, mistake, require
 from flatfed.config.protocol import IN_PLACE_OF, LearningRateSchedule
 from flatfed.config.values import Count, Natural, Number, Shape, Share
 from flatfed.data.keys import PartitionSettings
+from flatfed.errors import DataError
 from flatfed.runs.graphs import GRAPHS
 from flatfed.runs.paths import RunIds
 
@@ -166,6 +169,31 @@ class RunConfig(RunSettings):
         """The settings that decide numbers or seconds, as JSON."""
         return self.model_dump(exclude_defaults=True, exclude=self.NEUTRAL)
 
+    def deciding_differences(self, requested: Self) -> list[str]:
+        """Return :func:`difference_texts` of the settings that decide the numbers of a recorded and a requested run."""
+        return difference_texts(self.deciding, requested.deciding)
+
+    def check_partition(self, where: str, spec: dict[str, Any]) -> None:
+        """Raise DataError with every different key if ``spec``, of file ``where``, is not the run's partition."""
+        requested = {**self.partition.as_written(), "seed": self.seed}
+        actual = {key: value for key, value in spec.items() if key != "dataset_digest"}
+        if texts := difference_texts(actual, requested, "the run has"):
+            raise DataError(f"{where}: not the partition of the run: {'; '.join(texts)}; delete the file to rebuild it")
+
     def changed(self, *removed: str, **changes: Any) -> Self:
         """Return the settings without the keys ``removed``, and with ``changes``, JSON by key."""
         return type(self)(**{key: value for key, value in self.as_json().items() if key not in removed} | changes)
+
+
+def differences(recorded: Any, requested: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (key, recorded, requested) for every difference of two nested dictionaries; None for an absent value."""
+    if isinstance(recorded, dict) and isinstance(requested, dict):
+        for name in sorted(recorded.keys() | requested.keys()):
+            yield from differences(recorded.get(name), requested.get(name), f"{key}.{name}" if key else name)
+    elif recorded != requested:
+        yield key, recorded, requested
+
+
+def difference_texts(recorded: Any, requested: Any, label: str = "here") -> list[str]:
+    """Return "key is <recorded>, <label> <requested>" for each of the :func:`differences`."""
+    return [f"{key} is {json.dumps(a)}, {label} {json.dumps(b)}" for key, a, b in differences(recorded, requested)]

@@ -15,8 +15,7 @@ from flatfed.plan.footnotes import Deviation
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
 from flatfed.tables import cells, claims, compare
-from flatfed.tables.cell import Cell
-from flatfed.tables.cells import FilledTable
+from flatfed.tables.cells import Cell, FilledTable
 from flatfed.tables.image_counts import doubts, with_counts
 from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision, warnings
 

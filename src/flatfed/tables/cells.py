@@ -7,19 +7,94 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownTable
-from flatfed.plan.metrics import METRICS, Metric, unit_of
+from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Metric, unit_of
 from flatfed.plan.number import Number, by_cell
+from flatfed.plan.reference import Printed
 from flatfed.plan.tables import Column, Row
 from flatfed.plan.units import RELATIVES
 from flatfed.runs import curvature
-from flatfed.tables.cell import Cell
+from flatfed.runs.curvature import OtherEstimate, RelativeErrors
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell, computed from its runs, as ``results/<scale>/cells`` stores it.
+
+    Numbers are in the stored ``unit`` ("fraction" where ``printed_unit`` is "percent"), ``base_values`` in that of the
+    metric. ``values``: one per seed, or None. ``n``: the number of seeds, None if the number does not depend on them.
+    ``best``: each seed's best ``accuracy`` over all rounds, a fraction. ``reached``: seeds that reached the target,
+    "1/2". ``status``:
+
+    ``ok``
+        every seed has a number: only then a mean ``value`` and a sample deviation ``spread`` (None for one seed)
+    ``not_reached``
+        a seed, or its base, did not reach the target
+    ``unfinished``
+        a run has no number yet; ``rounds``: its completed rounds
+    ``diverged``
+        a run ended in non-finite numbers
+    ``missing``
+        a run is absent or unfinished; ``problems`` names it
+    ``not_applicable``
+        the cell has no sources
+
+    ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
+    (:func:`flatfed.runs.curvature.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
+    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
+    {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`. ``outdated``:
+    run -> how its code differs from the present; ``warnings`` has these, too.
+    """
+
+    table: str
+    column: str
+    row: str
+    scale: str
+    metric: str
+    unit: str
+    printed_unit: str
+    relative: str | None
+    base: str | None = None
+    status: str
+    value: float | None
+    spread: float | None
+    spread_kind: str = "seeds"
+    n: int | None
+    values: list[float | None]
+    base_values: list[float | None] = field(default_factory=list)
+    best: list[float | None] = field(default_factory=list)
+    accuracy: str = DEFAULT_ACCURACY
+    reached: str | None = None
+    target: float | None
+    window: int = 1
+    smoothing: int = 1
+    rounds: int = 0
+    seeds: list[int]
+    runs: list[str]
+    base_runs: list[str] = field(default_factory=list)
+    paper_value: float | None
+    paper_spread: float | None
+    paper_decimals: int | None
+    paper_note: str
+    difference: float | None
+    compare: str
+    tolerance: tuple[float, float] | None = None
+    judged: bool = True
+    problems: list[str] = field(default_factory=list)
+    beside: OtherEstimate | None = None
+    errors: RelativeErrors | None = None
+    warnings: list[str] = field(default_factory=list)
+    timed: list[str] = field(default_factory=list)
+    images: dict[str, dict[str, int]] = field(default_factory=dict)
+    contents: dict[str, list[str]] = field(default_factory=dict)
+    roundings: dict[str, list[str | None]] = field(default_factory=dict)
+    outdated: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,9 +207,12 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
     reached = f"{len(values) - values.count(None)}/{len(values)}"
     datasets = (run.dataset for entry in measured for run in entry.number.all_runs)
-    return Cell.of(
-        number,
+    printed = number.paper or Printed(None)
+    paper_value, paper_spread = printed.stored(number.unit)
+    comparable = number.scale == "paper" and number.compare == "values" and None not in (value, paper_value)
+    results = dict(
         unit=unit_of(number.metric, number.relative),
+        printed_unit=number.unit,
         status=status,
         value=value,
         spread=spread,
@@ -147,6 +225,12 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
         runs=[run.in_results.path for entry in measured for run in entry.number.runs],
         base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
+        paper_value=paper_value,
+        paper_spread=paper_spread,
+        paper_decimals=printed.decimals,
+        paper_note=printed.note or "",
+        # Ten decimals drop only floating-point noise.
+        difference=round(value - paper_value, 10) if comparable else None,
         problems=list(dict.fromkeys(run.problem for run in readings if run.problem)),
         beside=None if number.relative else curvature.pyhessian_mean(hessians, number.metric),
         errors=curvature.largest_errors(hessians, number.metric),
@@ -161,6 +245,8 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         roundings={record.name: rounding(record) for record in records},
         outdated=outdated,
     )
+    requested = {name: value for name, value in vars(number).items() if name in Cell.__dataclass_fields__}
+    return Cell(**requested | results)
 
 
 def _where(number: Number) -> str:

@@ -1,6 +1,8 @@
 """A paper's claims that one row beats another, and the marks of the best rows.
 
-All p values are corrected for all tests of the table (:mod:`flatfed.tables.significance`).
+The tests are exact sign flips of paired differences (Fisher 1935): algorithms of one seed use the same clients, batches
+and augmentation, so if two rows do not differ, both signs of each difference are equally likely. All p values are
+corrected for all tests of the table (Holm 1979).
 """
 
 from __future__ import annotations
@@ -10,12 +12,22 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import count, permutations
+
+import numpy as np
 
 from flatfed.plan.metrics import METRICS
 from flatfed.tables import compare
-from flatfed.tables.cell import Cell
-from flatfed.tables.significance import LEVEL, holm, least_seeds, sign_flip
+from flatfed.tables.cells import Cell
+
+#: The largest p of a significant difference.
+LEVEL = 0.05
+
+#: The largest number of seeds with all patterns of signs.
+MOST = 16
+
+#: The seed of the random patterns.
+SEED = 7
 
 #: Marks of the first rows of a column.
 MARKS = ("best", "second")
@@ -177,3 +189,47 @@ def summary(claims: Sequence[ClaimResult]) -> str:
     held, clear, reverse = map(outcomes.count, ("held", "held clearly", "reversed clearly"))
     text = f"{held + clear} of {len(outcomes)} claims held (chance gives {len(outcomes) / 2:g}; {clear} clearly"
     return text + (f", {reverse} clearly reversed)" if reverse else ")")
+
+
+def least_seeds() -> int:
+    """Return the least number of seeds of a significant test.
+
+    >>> least_seeds()
+    6
+    """
+    return next(n for n in count(1) if 2.0 ** (1 - n) <= LEVEL)
+
+
+def sign_flip(differences: Sequence[float]) -> float:
+    """Return the two-sided p of ``differences``, one per seed: the share of sign patterns at least as extreme.
+
+    More than ``MOST`` seeds use 2^``MOST`` random patterns. Sums are equal if they agree to a billionth.
+
+    :raises ValueError: a difference is not finite.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"differences are not finite: {differences}")
+    slack = 1e-9 * np.abs(values).sum()
+    return float((np.abs(values @ _signs(len(values))) >= abs(values.sum()) - slack).mean())
+
+
+def _signs(seeds: int) -> np.ndarray:
+    """Return sign patterns (seeds, patterns) that begin with +; the others are mirror images."""
+    if seeds > MOST:
+        signs = 2.0 * np.random.default_rng(SEED).integers(0, 2, (seeds, 1 << MOST)) - 1
+        signs[:, 0] = 1  # the observed pattern
+        return signs
+    patterns = np.arange(1 << max(0, seeds - 1))
+    return 1.0 - 2 * ((patterns >> np.arange(seeds)[:, None]) & 1)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p of several tests, corrected for the family-wise error rate (Holm 1979).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(ps, kind="stable")
+    corrected = np.maximum.accumulate(np.minimum(1.0, np.arange(len(ps), 0, -1) * np.take(ps, order)))
+    return corrected[np.argsort(order)].tolist()

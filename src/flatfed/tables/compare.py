@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.units import RELATIVES
-from flatfed.tables.cell import Cell
+from flatfed.tables.cells import Cell
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.
 POINT, PART = 0.01, 0.1

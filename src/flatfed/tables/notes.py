@@ -13,9 +13,8 @@ from flatfed.plan.number import Number
 from flatfed.plan.reference import FLAG
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
-from flatfed.tables import claims, compare, significance
-from flatfed.tables.cell import Cell
-from flatfed.tables.cells import FilledTable
+from flatfed.tables import claims, compare
+from flatfed.tables.cells import Cell, FilledTable
 
 #: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"
@@ -136,11 +135,11 @@ def _cautioned(cells: list[Cell]) -> str:
 
 def marks(columns: Collection[dict[str, Cell]], has_marks: bool) -> Iterator[str]:
     """Yield the note on best and second rows; ``columns``: cells by row."""
-    level = f"{100 * significance.LEVEL:g} %"
+    level = f"{100 * claims.LEVEL:g} %"
     if few := claims.too_few_seeds(columns):
         yield (
             f"No best row is marked: with {plural(few, 'seed')} nothing in this table can be significant at "
-            f"{level}; that takes {significance.least_seeds()} (exact sign flips, paired by seed)."
+            f"{level}; that takes {claims.least_seeds()} (exact sign flips, paired by seed)."
         )
     elif has_marks:
         yield (

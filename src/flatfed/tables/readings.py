@@ -5,20 +5,21 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from flatfed import algorithms
 from flatfed.errors import DataError, FlatFedError, missing_message
-from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
+from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.runs import curvature, identity
+from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
+from flatfed.runs.run_config import differences
 
 Source, Result = TypeVar("Source"), TypeVar("Result")
 
@@ -42,7 +43,7 @@ class RunReading:
 def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: bool = False) -> list[RunReading]:
     """Return what the metric of ``number`` reads of ``runs``, one entry per run, or of the ``timed`` run alone.
 
-    :raises DataError: as :func:`read_run`.
+    :raises DataError: a file is damaged, changed or of another run, or lacks a column; a line for each run.
     """
     metric = METRICS[number.metric]
     timing = _timing(timed) if timed else RunReading(Reading())
@@ -54,18 +55,7 @@ def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: 
             return RunReading(None, problem=f"{run.path} has no {records.RECORD}")
         if metric.source == "analysis":
             return _hessian(run, number.metric)
-        read_once = partial(read_run, run, number.rounds, metric.columns, number.accuracy, so_far=so_far)
-        of_run = records.read_again(read_once, so_far)
-        reading = of_run.reading and replace(
-            of_run.reading,
-            window=number.window,
-            smoothing=number.smoothing,
-            target=number.target,
-            accuracy=number.accuracy,
-            timing=timing.reading.timing,
-            algorithm=algorithms.build(run.config.update.name, run.config.update.params) if metric.declares else None,
-        )
-        return replace(of_run, reading=reading, warning=timing.warning, timing=timing.timing)
+        return records.read_again(partial(_lines, run, number, timing, so_far), so_far)
 
     return read_all(read, runs)
 
@@ -95,7 +85,7 @@ def _timing(run: Run) -> RunReading:
         reason = "does not exist; seconds come only from a separate, undisturbed run: flatfed time"
         return RunReading(None, problem=f"{path} {reason}")
     configs = ({**config.deciding_seconds, "seed": run.seed} for config in (timing.config, run.config))
-    if different := [key for key, _, _ in identity.differences(*configs)]:
+    if different := [key for key, _, _ in differences(*configs)]:
         again = f"rebuild it: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than the requested one, by {', '.join(different)}; {again}")
     warning = f"{path}: {timing.warning}" if timing.warning else ""
@@ -115,40 +105,47 @@ def _hessian(run: Run, metric: str) -> RunReading:
     if hessian.about.diverged_at is not None:
         problem = f"{named.hessian}: the run diverged in round {hessian.about.diverged_at}"
         return RunReading(Reading(), True, problem, record=record)
-    if not hessian.covers(metric):
+    if hessian.estimates(metric) is None:
         return RunReading(None, problem=f"{named.hessian} is without {metric}; delete it to rebuild it")
     return RunReading(Reading(analysis=hessian), record=record)
 
 
-def read_run(
-    run: Run, rounds: int, columns: tuple[str, ...], accuracy: str = DEFAULT_ACCURACY, *, so_far: bool = False
-) -> RunReading:
-    """Read ``round``, ``accuracy`` and ``columns`` of a run of ``rounds`` rounds; ``so_far``: also if it is unfinished.
+def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunReading:
+    """Read the accuracy and the columns that the metric of ``number`` takes from a run, with the ``timing`` of its row.
 
     :raises DataError: run.json or metrics.csv is damaged, changed or of another run, or lacks a column.
     """
-    folder, named = Path(run.path), Path(run.in_results.path)
+    metric, folder, named = METRICS[number.metric], Path(run.path), Path(run.in_results.path)
+    of_run = partial(RunReading, warning=timing.warning, timing=timing.timing)
     record = run.read_record(so_far)
     if record is None:
-        return RunReading(None, problem=f"{named} has no {records.RECORD}")
+        return of_run(None, problem=f"{named} has no {records.RECORD}")
     if not (folder / record.metrics).is_file():
-        return RunReading(None, problem=f"{named} has no {records.METRICS}")
-    done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
+        return of_run(None, problem=f"{named} has no {records.METRICS}")
+    done, diverged_at, names = record.rounds_done, record.diverged_at, ("round", number.accuracy, *metric.columns)
     if diverged_at is not None and not done:  # metrics.csv lacks the columns of evaluated rounds
         record.check_files(folder, records.METRICS)
         history = {name: [] for name in names}
     else:
         history = read_history(folder, record, names)
-    reading = Reading(history=history)
+    reading = Reading(
+        history=history,
+        window=number.window,
+        smoothing=number.smoothing,
+        target=number.target,
+        accuracy=number.accuracy,
+        timing=timing.reading.timing,
+        algorithm=algorithms.build(run.config.update.name, run.config.update.params) if metric.declares else None,
+    )
     if diverged_at is not None:
         when = f"in round {diverged_at}" if done else "at once"
-        return RunReading(reading, True, f"{named} diverged {when}", record=record)
-    if done < rounds:
-        problem = f"{named} has done {done} of {rounds} rounds"
-        return RunReading(reading if so_far else None, False, problem, unfinished=True, record=record)
-    broken = any(not math.isfinite(number) for column in columns for number in history[column])
+        return of_run(reading, True, f"{named} diverged {when}", record=record)
+    if done < number.rounds:
+        problem = f"{named} has done {done} of {number.rounds} rounds"
+        return of_run(reading if so_far else None, False, problem, unfinished=True, record=record)
+    broken = any(not math.isfinite(entry) for column in metric.columns for entry in history[column])
     problem = f"{named / records.METRICS} holds a non-finite number" if broken else ""
-    return RunReading(reading, broken, problem, record=record)
+    return of_run(reading, broken, problem, record=record)
 
 
 def read_history(

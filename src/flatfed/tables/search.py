@@ -10,8 +10,8 @@ from statistics import fmean
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.files import digest_json
-from flatfed.runs import identity, tuning_choice
 from flatfed.runs import record as records
+from flatfed.runs import tuning_choice
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.tuning_choice import Point, TuningChoice
@@ -54,7 +54,7 @@ def _scored(point: Point, run: Run, search: TuningChoice) -> tuple[Point, RunRec
     """Return a point with the accuracy of its run, and the run's record."""
     folder = Path(run.path)
     record = records.read_finished(folder)
-    identity.check_config(run.record, record, run.config)
+    record.check_config(run.record, run.config)
     if not record.ended:
         raise DataError(f"{folder} has done {record.rounds_done} of {record.config.rounds} rounds")
     accuracy = None

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from flatfed.plan.units import as_printed, plural, signed, written
 from flatfed.tables import claims, compare
-from flatfed.tables.cell import Cell
-from flatfed.tables.cells import FilledTable
+from flatfed.tables.cells import Cell, FilledTable
 
 
 def verify(table: FilledTable) -> tuple[list[str], bool]:

@@ -1,25 +1,66 @@
 """Writes a table in four formats.
 
-``.csv`` has a line per cell with every field; ``.tex`` is a bare ``tabular`` with booktabs rules, for ``\\input``;
-``.html`` is self-contained.
+``.csv`` has a line per cell with every field, in stored units; ``.tex`` is a bare ``tabular`` with booktabs rules, for
+``\\input``; ``.html`` is self-contained.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 from flatfed.files import write_whole
 from flatfed.tables.blocks import TypesetTable
-from flatfed.tables.formats import html, latex, long_csv, markdown
+from flatfed.tables.compare import agreement
+from flatfed.tables.formats import html, latex, markdown
 
-#: File name suffix -> function that renders a table.
-FORMATS = {"csv": long_csv.render, "md": markdown.render, "tex": latex.render, "html": html.render}
+#: Fields of the cell and of its row and column; lists are joined with ";", None is empty.
+FIELDS = (
+    "table", "scale", "row", "label", "column", "headers", "part", "metric", "unit", "printed_unit", "relative",
+    "base", "status", "value", "spread", "n", "paper_value", "paper_spread", "difference", "compare", "target",
+    "reached", "rounds", "window", "values", "base_values", "best", "accuracy", "seeds", "runs", "base_runs",
+    "paper_note", "problems", "warnings", "timed",
+)  # fmt: skip
+
+#: Significant digits; the last of float64's 15 are rounding errors.
+DIGITS = 12
+
+#: Columns of tables with printed numbers.
+PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note", "agreement")
+
+#: Fields of another tool's estimate, as columns ``beside_by`` and so on.
+BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
 
 def make(table: TypesetTable, out_dir: str | Path) -> list[Path]:
     """Write ``table`` into ``out_dir`` in every format, return the files; a failure leaves no partial file."""
-    paths = [Path(out_dir) / f"{table.id}.{suffix}" for suffix in FORMATS]
-    for path, render in zip(paths, FORMATS.values(), strict=True):
+    texts = {"csv": _csv, "md": markdown.render, "tex": latex.render, "html": html.render}
+    paths = [Path(out_dir) / f"{table.id}.{suffix}" for suffix in texts]
+    for path, render in zip(paths, texts.values(), strict=True):
         with write_whole(path, "w") as file:
             file.write(render(table))
     return paths
+
+
+def _csv(table: TypesetTable) -> str:
+    """Return the table as CSV."""
+    columns = [*FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
+    columns = [name for name in columns if table.shown.printed or name not in PAPER]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for column, row, cell in table.labelled_cells:
+        line = {**vars(cell), "label": row.label, "headers": " / ".join(column.headers), "part": column.part}
+        line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
+        line["agreement"] = agreement(cell)
+        writer.writerow({name: _field(value) for name, value in line.items()})
+    return out.getvalue()
+
+
+def _field(value: object) -> object:
+    if isinstance(value, list):
+        return ";".join(str(_field(item)) for item in value)
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    return "" if value is None else value

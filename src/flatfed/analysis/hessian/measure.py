@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed.analysis import trained_model
-from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
-from flatfed.analysis.hessian.stages import Stages
-from flatfed.analysis.hessian.summary import HessianSettings
+from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian.vector_products import HessianProducts, remedies
 from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
 from flatfed.data.streams import stream
@@ -28,11 +27,30 @@ from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
 from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
+from flatfed.files import unfinished, write_whole
 from flatfed.runs import curvature
-from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian, agreement
+from flatfed.runs.curvature import SCALED, Estimates, Hessian, HessianSetUp, PyHessian, agreement
 
 #: First keys of the streams of random vectors and of the parts; surfaces use the streams from 0 on.
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
+
+
+@dataclass(frozen=True)
+class HessianSettings:
+    """Arguments of ``flatfed hessian``."""
+
+    images: int | None  # None: all training images
+    top: int  # eigenvalues
+    residual: float  # ||H v - lambda v|| / |lambda| that is enough
+    products: int  # at most, for the eigenvalues
+    trace_error: float  # standard error / |trace| that is enough
+    vectors: int  # at most, for the trace
+    parts: int  # of the images, for their sampling error
+    block: int  # vectors of a graph
+    micro_batch: int  # images of a graph
+    precision: str
+    seed: int
+    pyhessian: bool
 
 
 def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSettings) -> None:
@@ -53,11 +71,12 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
             print(f"{about.run}: diverged in round {about.diverged_at}: there is no Hessian", file=sys.stderr)
             curvature.write(out, Hessian(about=about))
             return
-        stages = Stages(out, {**about.model_dump(), "torch": torch.__version__}, trained.row.device)
+        stem = unfinished(out, {**about.model_dump(), "torch": torch.__version__})
         with full_precision():
-            estimated = estimate(about, *_products(trained, index, parts, settings), settings, stages)
+            estimated = _estimate(about, *_products(trained, index, parts, settings), settings, stem)
         curvature.write(out, estimated)
-        stages.discard()
+        for path in stem.parent.glob(f"{stem.name}.*.stage"):
+            path.unlink()
 
 
 def _images(trained: TrainedModel, settings: HessianSettings) -> tuple[Tensor, int]:
@@ -121,14 +140,20 @@ def signs(products: HessianProducts, seed: int, first: int) -> Callable[[int], T
     return draw
 
 
-def estimate(
-    about: HessianSetUp, unscaled: HessianProducts, scaled: HessianProducts, settings: HessianSettings, stages: Stages
+def _estimate(
+    about: HessianSetUp, unscaled: HessianProducts, scaled: HessianProducts, settings: HessianSettings, stem: Path
 ) -> Hessian:
-    """Return all estimates of the two Hessians; ``stages`` keeps each finished one."""
+    """Return all estimates of the two Hessians; each finished one has a hidden file that begins with ``stem``."""
+    device = unscaled.parameters[0].device
 
     def staged(name: str, kind: type, products: HessianProducts, compute: Callable[[], Any]) -> Any:
+        path = stem.with_name(f"{stem.name}.{name}.stage")
+        with contextlib.suppress(Exception):  # absent or damaged; the kind depends on the damage
+            return kind(**torch.load(path, map_location=device, weights_only=True))
         began, before = time.monotonic(), products.done
-        value = stages.get(name, kind, compute)
+        value = compute()
+        with write_whole(path) as file:
+            torch.save(vars(value), file)
         seconds = duration(time.monotonic() - began)
         print(f"{about.run}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
         return value
@@ -140,7 +165,7 @@ def estimate(
         eigenpairs = staged(f"{prefix}eigenvalues", eigen.Eigenpairs, products, top)
         trace = partial(estimates.trace, products, draw(KEYS["trace"]), eigenpairs, **stop)
         trace_mean = staged(f"{prefix}trace", estimates.MeanEstimate, products, trace)
-        return summary.summarise(eigenpairs, trace_mean, about.images / about.images_of)
+        return estimates.summarise(eigenpairs, trace_mean, about.images / about.images_of)
 
     stop = {"error": settings.trace_error, "most": settings.vectors}
     ours, ours_scaled = estimates_of(unscaled, ""), estimates_of(scaled, "scaled-")
@@ -154,14 +179,54 @@ def estimate(
             reason = str(unfit)
     result = Hessian(
         about=about,
-        at_once=AtOnce(images=settings.micro_batch, vectors=settings.block),
         unscaled=ours,
         scaled=ours_scaled,
         pyhessian=theirs,
         pyhessian_absent=reason,
         agreement=agreement(ours, theirs) if theirs else None,
     )
-    result = result.model_copy(update={"warnings": summary.warnings(result, settings)})
+    result = result.model_copy(update={"warnings": _warnings(result, settings)})
     for sentence in result.warnings:
         print(f"{about.run}: warning: {sentence}", file=sys.stderr)
     return result
+
+
+def _warnings(hessian: Hessian, settings: HessianSettings) -> list[str]:
+    """Return a sentence for every problem with the estimates of ``hessian``."""
+    sentences = _unconverged(hessian.unscaled, settings)
+    sentences += [SCALED + sentence for sentence in _unconverged(hessian.scaled, settings)]
+    if hessian.pyhessian_absent:
+        sentences.append(f"PyHessian has no top eigenvalue and no trace: {hessian.pyhessian_absent}")
+    if theirs := hessian.pyhessian:
+        if not theirs.eigenvalue_converged:
+            sentences.append("PyHessian's top eigenvalue has not converged")
+        if not theirs.trace_converged:
+            sentences.append("PyHessian's trace has not converged")
+        for name in ("top_eigenvalue", "trace"):
+            difference = getattr(hessian.agreement, name)
+            if not difference.within:
+                ours, other = getattr(hessian.unscaled, name), getattr(theirs, name)
+                sentences.append(
+                    f"{name.replace('_', ' ')}: {ours:.4g} here, {other:.4g} by PyHessian, further apart than their "
+                    f"errors allow ({difference.error:.2g})"
+                )
+    return sentences
+
+
+def _unconverged(estimates: Estimates, settings: HessianSettings) -> list[str]:
+    """Return a sentence for each estimate that has not met its stopping rule."""
+    sentences = []
+    if not estimates.converged.eigenvalues:
+        pairs = zip(estimates.residuals, estimates.eigenvalues, strict=True)
+        residual, eigenvalue = max(pairs, key=lambda pair: pair[0])
+        sentences.append(
+            f"the eigenvalues have not converged: residual {residual:.3g} of {eigenvalue:.3g}, expected "
+            f"{settings.residual:.0%}"
+        )
+    if not estimates.converged.trace:
+        sentences.append(
+            f"the trace has not converged: {estimates.trace:.4g} with standard error "
+            f"{estimates.trace_standard_error:.2g} after {estimates.trace_vectors} vectors, expected "
+            f"{settings.trace_error:.0%}"
+        )
+    return sentences

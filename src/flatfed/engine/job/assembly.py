@@ -26,7 +26,6 @@ from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
-from flatfed.runs.identity import check_partition
 from flatfed.runs.run_config import RunConfig
 
 
@@ -43,7 +42,7 @@ def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets
             raise DataError(f"{dataset}: {what} {found}, but {run}")
     if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
         raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
-    check_partition(str(partition), members.spec, config)
+    config.check_partition(str(partition), members.spec)
     clients = len(members.offsets) - 1
     if clients != config.partition.clients:
         raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")

@@ -25,8 +25,7 @@ from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.job.outputs import Identity
 from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
-from flatfed.runs.identity import difference_texts
-from flatfed.runs.run_config import RunConfig
+from flatfed.runs.run_config import RunConfig, difference_texts
 
 FOLDER, MANIFEST = ".checkpoint", "manifest.json"
 STALE = f"{FOLDER}.stale"

@@ -21,7 +21,6 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import remove_parts, write_whole
 from flatfed.runs import record as records
-from flatfed.runs.identity import deciding_differences
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run_config import RunConfig
 
@@ -105,7 +104,7 @@ class Outputs(Callback):
         if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
             return False
         finished = datetime.datetime.fromisoformat(record.finished).timestamp()
-        return finished > time and not deciding_differences(record.config, config)
+        return finished > time and not record.config.deciding_differences(config)
 
     def _complete(self) -> RunRecord | None:
         """Return the record of the finished run in ``out``, None if there is none or a file is damaged."""

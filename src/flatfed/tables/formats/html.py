@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,19 @@ from flatfed.tables.blocks import CellText, TypesetTable
 from flatfed.tables.compare import agreement
 from flatfed.tables.notes import is_warned
 
-
-@cache
-def _environment() -> Environment:
-    """Return the Jinja environment; it escapes all text."""
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+#: The Jinja environment; it escapes all text.
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
+    autoescape=select_autoescape(["html.j2"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def filled(template: str, **content: Any) -> Markup:
     """Return the ``template``, a file name without ".j2", filled with ``content``."""
-    return Markup(_environment().get_template(f"{template}.j2").render(content))
+    return Markup(TEMPLATES.get_template(f"{template}.j2").render(content))
 
 
 def framed(title: str, body: Markup) -> str:

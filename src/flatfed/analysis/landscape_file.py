@@ -84,9 +84,9 @@ def read(path: str | Path) -> Landscape:
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
         about = LandscapeSetUp.of_json(json.loads(str(content["about"])), "about")
-        landscape = Landscape(about, **{name: content[name] for name in ARRAYS})
         if content.pop("sha256", None) != digest_arrays(**content):
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
+        landscape = Landscape(about, **{name: content[name] for name in ARRAYS})
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
     except (DataError, *UNREADABLE) as error:

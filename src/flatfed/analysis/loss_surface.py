@@ -1,6 +1,10 @@
 """The loss surface around the model of a finished run: the loss at w + x d_1 + y d_2 on a grid of (x, y).
 
-Surfaces of one seed share a draw of :mod:`flatfed.analysis.landscape.directions` and are comparable.
+Filter normalisation makes the random directions comparable between models (Li, Xu, Taylor, Studer and Goldstein,
+Visualizing the Loss Landscape of Neural Nets, NeurIPS 2018, section 4): each filter of a Gaussian direction is scaled
+to the norm of the model's own filter. A filter is a row of a dense layer or a kernel (inputs, height, width) of a
+convolution. Scaling makes nearly orthogonal vectors less orthogonal: FlatFed first makes them orthogonal within every
+filter. One-dimensional tensors (biases, normalisation layers) have no filters: both directions are zero.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from flatfed.analysis import trained_model
-from flatfed.analysis.landscape import directions, landscape_file
-from flatfed.analysis.landscape.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
+from flatfed.algorithms._layout import Layout
+from flatfed.analysis import landscape_file, trained_model
+from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
 from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
+from flatfed.data.streams import stream
 from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
@@ -33,7 +38,6 @@ REPORT_INTERVAL = 15.0  # seconds
 REMEDIES = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
 
 CPU_BATCH = 256  # most images of a forward pass on a CPU: larger batches lose more in caches than they save in calls
-CACHE_BYTES = 1 << 30  # most memory for normalised images
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,45 @@ class SurfaceSettings:
     seed: int
 
 
+def draw_directions(layout: Layout, row: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Return two directions (parameters,) for the weights ``row`` (parameters,), in its dtype and on its device.
+
+    Models of the same shapes share the draw of a ``seed``. A filter of zeros gives zeros. In a filter of one weight,
+    the second direction is zero.
+    """
+    generators = [stream(seed, "directions", number) for number in range(2)]
+    directions = [np.zeros(layout.size) for _ in generators]
+    weights = row.detach().cpu().double().numpy()
+    for shape, part in zip(layout.shapes, layout.slices().values(), strict=True):
+        drawn = [generator.standard_normal(part.stop - part.start) for generator in generators]
+        if len(shape) < 2:
+            continue
+        u, v = (values.reshape(shape[0], -1) for values in drawn)
+        for _ in range(2):  # the second pass removes the rounding of the first
+            v = v - u * (_dot(u, v) / _dot(u, u))
+        if u.shape[1] == 1:
+            v = np.zeros_like(u)
+        filters = weights[part].reshape(shape[0], -1)
+        norms = np.sqrt(_dot(filters, filters))
+        for direction, values in zip(directions, (u, v), strict=True):
+            length = np.sqrt(_dot(values, values))
+            scale = np.divide(norms, length, out=np.zeros_like(norms), where=length > 0)
+            direction[part] = (values * scale).reshape(-1)
+    u, v = (torch.from_numpy(direction).to(row.device, row.dtype) for direction in directions)
+    return u, v
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a * b).sum(axis=1, keepdims=True)
+
+
 class LossEvaluator:
     """Evaluates weights of a model on the images ``index`` (n,), as the run does up to rounding."""
 
     def __init__(self, trained: TrainedModel, index: Tensor):
         self.layout, self.images = trained.layout, len(index)
         size = trained.record.config.evaluation.batch_size
-        batches = Batches(trained, index, min(size, len(index), CPU_BATCH if index.device.type == "cpu" else size))
-        fits = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= CACHE_BYTES
-        self.batches = list(batches) if fits else batches
+        self.batches = Batches(trained, index, min(size, CPU_BATCH) if index.device.type == "cpu" else size)
         self.model = copy.deepcopy(trained.model)
 
     @torch.no_grad()
@@ -97,7 +131,7 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
             precision=str(row.dtype).removeprefix("torch."),
         )
         axis = np.arange(-(grid // 2), grid // 2 + 1) * (settings.range / (grid // 2))
-        along_x, along_y = directions.draw(trained.layout, row, settings.seed)
+        along_x, along_y = draw_directions(trained.layout, row, settings.seed)
         steps = torch.from_numpy(axis).to(row)
 
         def weights(point: int) -> Tensor:
