@@ -15,6 +15,7 @@ from repository import ROOT, SRC
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_shows_an_example_that_parses(command, call, tmp_path, monkeypatch):
+    assert call("--version") == (0, f"flatfed {__version__}\n", "")
     monkeypatch.chdir(tmp_path)
     for name in ("run", "dataset", "partition"):
         (tmp_path / f"{name}.json").write_text("{}")
@@ -26,10 +27,6 @@ def test_help_shows_an_example_that_parses(command, call, tmp_path, monkeypatch)
     for example in examples:
         words = shlex.split(example.replace("$RUN", "results/run"))
         assert parser().parse_args(words).command == words[0]
-
-
-def test_the_version_is_printed(call):
-    assert call("--version") == (0, f"flatfed {__version__}\n", "")
 
 
 HESSIAN = ("hessian", "run", "--dataset", "d", "--partition", "p", "--out", "o.json")
@@ -44,7 +41,6 @@ HESSIAN = ("hessian", "run", "--dataset", "d", "--partition", "p", "--out", "o.j
         (("check", "--config", "list.json"), "list.json: expected keys with values, such as `scale: preview`, not a l"),
         (("check", "--config", "list.json", "scale=preview"), "list.json: expected keys with values"),
     ],
-    ids=["nested deeply", "no thread", "half a thread", "no keys", "no keys again"],
 )
 def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)

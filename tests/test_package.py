@@ -17,14 +17,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 CONDA = {"torch": "pytorch", "snakemake": "snakemake-minimal", "matplotlib": "matplotlib-base"}
 
 #: Packages that no job needs.
-NOT_FOR_JOBS = ["snakemake-minimal", "tqdm", "pytest", "pytest-xdist", "ruff"]
-NOT_FOR_JOBS += ["snakemake-executor-plugin-slurm", "snakefmt"]
+NOT_FOR_JOBS = ["snakemake-minimal", "tqdm", "pytest", "pytest-xdist", "ruff", "snakefmt"]
+NOT_FOR_JOBS += ["snakemake-executor-plugin-slurm"]
 
 
 def split(requirement):
     """Return (name, bounds) of a requirement such as ``torch>=2.11,<2.15`` or ``pytorch >=2.11,<2.15``."""
-    name, bounds = re.match(r"([^<>=! ]*)(.*)", requirement).groups()
-    return name, bounds.strip()
+    return re.fullmatch(r"([^<>=! ]*) *(.*)", requirement).groups()
 
 
 def environment(name):
@@ -72,8 +71,8 @@ def test_imports_are_light():
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True)
 
 
-def test_files_are_short_and_rules_hold_no_logic():
-    long, logic = [], r"lambda|^ *run:|\b(workflow|shell|job|rules|snakemake)\b[\w.]*\._"
+def test_files_are_short_and_rules_hold_no_logic_and_quote_all_values():
+    long, logic = [], r"lambda|^ *(run|script|notebook|wrapper|cwl):|\b(workflow|shell|job|rules|snakemake)\b[\w.]*\._"
     for path in [*SRC.rglob("*.py"), *(ROOT / "workflow").rglob("*.smk")]:
         text = path.read_text(encoding="utf-8")
         if text.count("\n") > 300:
@@ -81,4 +80,7 @@ def test_files_are_short_and_rules_hold_no_logic():
         if path.suffix == ".smk":
             found = {match[0] for match in re.finditer(logic, text, flags=re.M)}
             assert path.name == "private.smk" or not found, (path, found)
+            for command in re.findall(r"^( *)shell:\n((?:\1 +.*\n)+)", text, flags=re.M):
+                values = re.findall(r"\{([^{}]*)\}", command[1])
+                assert values and all(value.endswith(":q") for value in values), (path, command)
     assert long == []

@@ -22,7 +22,6 @@ from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import FlatFedError, Shortage
-from flatfed.files import write_sealed
 from flatfed.runs import curvature
 from flatfed.runs.curvature import Converged, Hessian
 from harness import ERRORS, Reference, description, draw_of_signs, seeded
@@ -176,12 +175,6 @@ def test_the_command_line_makes_the_file(problem, capsys):
     assert found["pyhessian"] is found["pyhessian_absent"] is found["diverged_at"] is None
     assert (found["images"], found["parts"]) == (9, 3)
     assert found.keys() == json.loads(Path(made.written("d.json", made.hessian_of_diverged())).read_text()).keys()
-
-
-def test_a_file_with_intervals_of_an_earlier_version_is_read(tmp_path):
-    path = Path(made.written(tmp_path / "h.json", made.hessian(1.0, 9.0)))
-    write_sealed(path, {**json.loads(path.read_text()), "trace_interval": [8.0, 10.0]})
-    assert curvature.read(path) == made.hessian(1.0, 9.0)
 
 
 def short(most: int):

@@ -26,9 +26,7 @@ def snakemake(project, *arguments):
     ("arguments", "words"),
     [
         ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results and resources need"),
-        pytest.param(
-            *(["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"), marks=full
-        ),
+        pytest.param(["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule", marks=full),
     ],
     ids=["a new run", "a run made again"],
 )

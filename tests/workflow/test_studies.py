@@ -47,22 +47,6 @@ def test_the_interval_of_tau():
     assert disputed.interval(1.0, 8) is None and disputed.interval(0.5, 4) is None
 
 
-def test_disputed_cells_equal_those_counted_by_another_program():
-    """The counts and correlations of the notes with which the sources were gathered."""
-    sources = yaml.safe_load((ROOT / "studies/sources.yaml").read_text())
-    best_of = sources["fedwmsam2025"]["best_of"]
-    cells = disputed.with_best(disputed.printed(sources, ROOT / "config/reference"), best_of)
-    several = disputed.disputed(cells)
-    assert (len(several), sum(several.apart > 5), sum(several.apart > 10)) == (90, 41, 12)
-    both = cells[["fedsmoo2023", "fedwmsam2025"]].dropna()
-    assert len(both) == 64
-    largest = (both.fedsmoo2023 - both.fedwmsam2025).abs().idxmax()
-    assert (largest[1], *both.loc[largest]) == ("fedgamma", 43.24, 1.98)
-    found = disputed.rankings(both)
-    assert found.tau.round(2).tolist() == [0.57, 0.5, 0.57, 0.21, 0.29, 0.14, 0.07, -0.14]
-    assert found.same_best.sum() == 1
-
-
 def lines_of(**rows):
     """Return the lines of a table's CSV; ``rows``: row -> its values in each column, seed by seed; none: missing."""
     lines = [
