@@ -166,15 +166,6 @@ def test_a_run_without_its_model_is_copied_and_replaced_by_one_with_it(call):
     assert contents(FEDAVG) == contents(Path("../whole"))
 
 
-def test_runs_of_algorithms_that_the_configuration_does_not_name_are_left_out(call):
-    source = Path(brought(), *FEDAVG.parts[1:])
-    changed(source, description={**run("fedavg").config.as_json(), "algorithm": "my_method"})
-    status, out, err = call("import", "../brought")
-    assert status == 0 and "1 runs accepted" in out and FEDSMOO.exists()
-    assert f"{source}: left out: unknown algorithm 'my_method': add it to config/algorithms.yaml, or its folder" in err
-    assert "none of 1 runs can be copied" in call("import", str(source))[2] and not FEDAVG.exists()
-
-
 def test_all_missing_partitions_are_named_with_one_command(call):
     for seed in (2, 3):
         changed(Path(copy(FEDAVG, f"../made/{seed}")), description=run("fedavg", seed).config.as_json())

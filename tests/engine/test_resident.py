@@ -44,6 +44,12 @@ def test_batches_of_images_on_the_host_are_sent_to_the_device(mapped, resident):
     assert torch.allclose(resident(CPU).batch(index), expected, atol=1e-6)
 
 
+def test_images_on_the_device_are_not_sent_again(resident, monkeypatch):
+    """Tensors report "cuda:0", and here "cpu", where the run's device is "cuda" or "cpu:0"."""
+    monkeypatch.setattr("flatfed.engine.resident.to_device", None)
+    assert resident(torch.device("cpu:0")).batch(torch.tensor([3])).device == CPU
+
+
 def test_the_index_of_images_on_the_host_stays_there(resident):
     """On the device, every step would wait for it to come back."""
     schedule = batches.Schedule(4, 1)

@@ -124,4 +124,7 @@ def _weights(path: Path, record: RunRecord, model: nn.Module) -> Tensor:
     except RuntimeError as error:
         name, reason = record.config.model.name, " ".join(str(error).split())
         raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {reason}") from None
-    return torch.cat([tensors[name].reshape(-1) for name, _ in model.named_parameters()])
+    row = torch.cat([tensors[name].reshape(-1) for name, _ in model.named_parameters()])
+    if record.diverged_at is None and not row.isfinite().all():
+        raise DataError(f"{path}: has weights that are not finite, although the run did not diverge")
+    return row

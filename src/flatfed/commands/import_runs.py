@@ -1,9 +1,8 @@
 """``flatfed import``.
 
 Checks that the runs are finished and match the description, data, partition and code here. If all do, copies them into
-results/. Existing other runs are listed and kept, with exit status 2. Runs of algorithms that config.yaml does not name
-are listed and left out. Runs without a model, such as published ones, are trained again for an analysis; `table --runs`
-reads them in place.
+results/. Existing other runs are listed and kept, with exit status 2. Runs without a model, such as published ones, are
+trained again for an analysis; `table --runs` reads them in place.
 
 example:
   python -m flatfed import from-gpu-host/results/preview/runs
@@ -40,22 +39,17 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Copy all runs of known algorithms; print a line for each other run.
-
-    :raises DataError: there is no run to copy, one fails a check (no copies), or another run is in its place.
-    """
+    """Copy all runs; DataError if there is none, one fails a check (no copies), or another run is in its place."""
     folders = [folder for top in options.folders for folder in run_folders.find(top)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    read = read_all(partial(check, configuration.load(options.config), options.other_code), folders)
-    if not (runs := [checked for checked in read if checked]):
-        raise DataError(f"none of {len(folders)} runs can be copied: config.yaml names none of their algorithms")
-    if missing := dict.fromkeys(run.partition for _, run, _ in runs if not Path(run.partition).exists()):
+    runs = read_all(partial(check, configuration.load(options.config), options.other_code), folders)
+    if missing := dict.fromkeys(run.partition for run, _ in runs if not Path(run.partition).exists()):
         alternative = "`python -m flatfed table TABLE --runs FOLDER` needs none"
         command = shlex.join(["snakemake", "--cores", "1", *missing])
         raise DataError(f"{len(missing)} partitions are missing ({alternative}); make them first: {command}")
     accepted, conflicts = [], []
-    for folder, run, record in runs:
+    for folder, (run, record) in zip(folders, runs, strict=True):
         target = Path(run.path)
         try:
             if options.replace or not target.exists():
@@ -75,19 +69,14 @@ def run(options: argparse.Namespace) -> None:
         raise DataError("\n".join([*conflicts, summary]))
 
 
-def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Path, Run, RunRecord] | None:
-    """Return the run in ``folder``, checked as far as its partition exists; None, with a message, if it is left out.
+def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Run, RunRecord]:
+    """Return the run in ``folder``, checked as far as its partition exists.
 
     :raises DataError: it is damaged, unfinished, another run, or of other data or, unless ``other_code``, versions.
     """
     file, record = folder / RECORD, run_folders.read_with_metrics(folder)
     if (folder / MODEL).is_file():
         record.check_files(folder, MODEL)
-    name, algorithms = record.config.algorithm, experiment.catalog.algorithms
-    if name not in algorithms and not algorithms.error(name):
-        remedy = "add it to config/algorithms.yaml, or its folder to `folders` of config.yaml, and import again"
-        print(f"{folder}: left out: unknown algorithm {name!r}: {remedy}", file=sys.stderr)
-        return None
     run = experiment.run(**vars(record.config.ids))
     if different := record.config.deciding_differences(run.config):
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
@@ -97,7 +86,7 @@ def check(experiment: Experiment, other_code: bool, folder: Path) -> tuple[Path,
         record.check_data(str(file), run.partition)
     if not other_code and (changes := versions.changes(record.config, record.versions)):
         raise DataError(f"{file}: other versions of the code: {changes}; --other-code accepts it")
-    return folder, run, record
+    return run, record
 
 
 def is_same(target: Path, record: RunRecord) -> bool:

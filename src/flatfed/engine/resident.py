@@ -1,4 +1,4 @@
-"""The dataset on the device, normalised and augmented in batches."""
+"""The dataset on the device, normalised and augmented in batches, and transfers from the host to a GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Resident:
         self.mean, self.std = (
             torch.tensor(numbers, dtype=dtype, device=device) for numbers in (settings.mean, settings.std)
         )
-        self.scheme, self.device, self.dtype = scheme, device, dtype
+        self.scheme, self.device, self.dtype = scheme, self.labels.device, dtype  # "cuda:0" where ``device`` is "cuda"
 
     def batch(self, index: Tensor, draws: Tensor | None = None) -> Tensor:
         """Return normalised images (*index.shape, C, H, W), augmented if ``draws`` are given."""

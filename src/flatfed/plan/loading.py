@@ -127,17 +127,17 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
             checks.check_id(path.stem, where)
             content = strict_yaml.read(path, where)
             kind = content.get("kind", KINDS[0]) if isinstance(content, dict) else KINDS[0]
-            section = "figures" if folder in request.folders and kind not in KINDS else section
-            if section == "tables":
+            kept = "figures" if folder in request.folders and kind not in KINDS else section
+            if kept == "tables":
                 document = _add(content, path, where, declared)
                 if document is None:
                     continue
-            if path.stem in declared[section].declared:
-                first = declared[section][path.stem].file
-                raise ConfigError(f"{where}: there is a {section[:-1]} {path.stem!r} already, {first}")
-            if section != "tables":
-                document = FILES[section].check(content, where)
-            declared[section][path.stem] = Declared(document, where)
+            if path.stem in declared[kept].declared:
+                first = declared[kept][path.stem].file
+                raise ConfigError(f"{where}: there is a {kept[:-1]} {path.stem!r} already, {first}")
+            if kept != "tables":
+                document = FILES[kept].check(content, where)
+            declared[kept][path.stem] = Declared(document, where)
     for name in registry.names():
         checks.check_id(name, "algorithm_folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:

@@ -193,7 +193,10 @@ class Hessian(JsonDocument):
 
 
 def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
-    """Write ``hessian`` with its seal to ``path``, atomically; ``at_once``: images and vectors of a graph."""
+    """Write ``hessian`` with its seal to ``path``, atomically.
+
+    Its key ``at_once`` has the images and vectors of a graph.
+    """
     content, settings = hessian.model_dump(), hessian.about.settings
     about, unscaled = content.pop("about"), content.pop("unscaled")
     at_once = {"images": settings["micro_batch"], "vectors": settings["block"]} if unscaled else None

@@ -1,1 +1,1 @@
-"""Checks before the first round."""
+"""Checks around the first round of a job, and the contract of an algorithm."""

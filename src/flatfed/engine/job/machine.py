@@ -1,4 +1,4 @@
-"""The device and settings of a process."""
+"""The device and settings of a process, and what its device can compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a run, finished or not."""
+"""The files of a run, finished or not, and the identity of its inputs."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Outputs(Callback):
             os.utime(self.out / name)
 
     def _keep_previous(self) -> None:
-        """Copy the finished run in ``out`` into ``.previous``, unless it is this run.
+        """Link the finished run in ``out`` into ``.previous``, unless it is this run.
 
         With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
@@ -136,7 +136,10 @@ class Outputs(Callback):
         staged.mkdir()
         for name in FILES:
             if (self.out / name).exists():
-                shutil.copy2(self.out / name, staged / name)
+                try:
+                    os.link(self.out / name, staged / name)
+                except OSError:  # the file system has no links
+                    shutil.copy2(self.out / name, staged / name)
         shutil.rmtree(kept, ignore_errors=True)
         staged.rename(kept)
 
