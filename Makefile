@@ -38,7 +38,7 @@ test-all: $(INSTALLED)
 	$(PYTEST)
 	$(MAKE) mutants
 
-# Insert about 230 errors into copies of the source, one at a time; the tests must detect each. Minutes on two cores.
+# Insert about 260 errors into copies of the source, one at a time; the tests must detect each. Minutes on two cores.
 # `make mutants ALGORITHMS="fedsmoo feddyn"` selects two algorithms.
 mutants: $(INSTALLED)
 	$(BIN)/python tests/mutants $(ALGORITHMS)
