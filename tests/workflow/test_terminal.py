@@ -36,6 +36,7 @@ def test_two_trainings_at_once_have_a_bar_and_a_gpu_each(project):
     # Snakemake reads the clock once for each of the two.
     texts = (re.sub(r"(?m)^\[.* \d{4}\]$", "[time]", text) for text in (Path(log).read_text(), screen.text))
     logged, seen = (Counter(filter(None, text.splitlines())) for text in texts)
-    assert not logged - seen and [line[:30] for line in seen - logged] == ["Using workflow specific profil"]
+    assert {**(logged - seen)} == {}, screen.text
+    assert [line[:30] for line in seen - logged] == ["Using workflow specific profil"]
     logs = [(project.root / log_of(f"{RUNS}/{row}/seed1")).read_text() for row in ROWS]
     assert sorted(re.findall(r"SEES (\S+) FOR cuda", "".join(logs))) == ["4", "6"]
