@@ -200,7 +200,7 @@ def place(folder):
 
 def ids(folder):
     """Return the ids of the run that a folder is named for."""
-    protocol, split, algorithm, seed = Path(folder).absolute().parts[-4:]
+    protocol, split, algorithm, seed = ("", *Path(folder).absolute().parts)[-4:]  # also of /tmp/NAME
     number = seed.removeprefix("seed")
     named = {"protocol": protocol, "split": split, "algorithm": algorithm}
     return {**named, "seed": int(number) if number.isdecimal() else 1}
