@@ -76,7 +76,7 @@ def hessian(run: Path, inputs: AnalysisInputs, out: Path, settings: HessianSetti
             estimated = _estimate(about, *_products(trained, index, parts, settings), settings, stem)
         curvature.write(out, estimated)
         for path in stem.parent.glob(f"{stem.name}.*.stage"):
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 def _images(trained: TrainedModel, settings: HessianSettings) -> tuple[Tensor, int]:
