@@ -25,7 +25,7 @@ from PIL import Image
 FOLDER = Path(".short_gpu")
 KIT, DATA, RESULTS = FOLDER / "kit", FOLDER / "data", FOLDER / "results"
 PLAN, PACKAGES, PYDANTIC = KIT / "plan.json", KIT / "packages", KIT / "pydantic"  # .zip
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of a GPU host
+PYTHONS = ("3.11", "3.12")  # of a GPU host
 HALVES = FOLDER / "images.0.npz", FOLDER / "images.1.npz"
 TALLEST = 16383  # pixels of a WebP picture
 ANALYSES = {"surface": ("surface.npz", 90), "hessian": ("hessian.json", 150)}  # output, limit in seconds
