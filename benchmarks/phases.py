@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from flatfed.engine.executors import Batch, Sequential
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.speed.products import with_products
+from flatfed.engine.weights import initial_model
 
 Wait = Callable[[], None]
 
@@ -113,12 +114,11 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: s
 
 def gradient_flops(run: Simulation, batch: int) -> float:
     """Return the floating-point operations of an image's gradient in a ``batch``."""
-    executor = Sequential(run.model, run.layout)
-    shape = run.config.dataset.shape
-    images = torch.zeros(1, batch, *shape, dtype=run.dtype, device=run.device)
-    labels = torch.zeros(1, batch, dtype=torch.int64, device=run.device)
+    shape = tuple(run.config.dataset.shape)
+    model = with_products(initial_model(run.config)[0], shape).to(run.device, run.dtype)
+    images = torch.zeros(batch, *shape, dtype=run.dtype, device=run.device)
     with FlopCounterMode(display=False) as counter:
-        executor(run.server["w"], Batch(images, labels, torch.ones_like(images[:, :, 0, 0, 0]), []))
+        model(images).sum().backward()
     return counter.get_total_flops() / batch
 
 

@@ -35,7 +35,7 @@ provide_pydantic() {
 trial() {
     provide_pydantic
     local end=$((SECONDS + $2))
-    timeout 60 python3 -m pytest tests/gpu -q -n 8 --maxfail 3 --tb short -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
+    timeout 60 python3 -m pytest tests/gpu -q -n auto --maxfail 3 --tb short -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
     python3 benchmarks/stacked_trial.py --device cuda --out "$1" --budget $((end - SECONDS)) 2>&1 | tee "$1/trial.txt"
 }
 

@@ -212,7 +212,8 @@ class Trial:
         paths = {"dataset": "data", "partition": "partition.npz", "out": "run"}
         command += [word for option, path in paths.items() for word in (f"--{option}", folder / path)]
         began = time.monotonic()
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
+        packages = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": packages})
         record = json.loads((folder / "run/run.json").read_text())
         return {"process": time.monotonic() - began, "run": record["seconds"], "rounds": record["rounds_done"]}
 

@@ -147,16 +147,16 @@ def test_state_on_the_host_changes_no_byte(tmp_path, home, name):
     assert torch.equal(weights(apart, 4), whole)
 
 
-@pytest.mark.parametrize("executor", ["stacked", "products"])
-def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, executor):
-    """A real shortage: 200 MB of the GPU are left to it, and six rows take 360; with `rows: 2`, it goes on."""
+@pytest.mark.parametrize(("executor", "room"), [("stacked", 200), ("products", 450)])
+def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, executor, room):
+    """A real shortage: ``room`` MiB of the GPU are left to it, less than six rows take; with `rows: 2`, it goes on."""
     write_problem(tmp_path, [64] * 6, side=64)
     spec = description("fedavg", batch_size=64, local_epochs=1, rounds=2, sampling={"scheme": "all"})
     spec |= {"dataset": {**spec["dataset"], "shape": [1, 64, 64]}}
     expected = weights(on_gpu(tmp_path, spec, "stacked"), 2)
     run = on_gpu(tmp_path, spec, executor)
     torch.cuda.empty_cache()
-    taken = torch.cuda.memory_reserved() + (200 << 20)
+    taken = torch.cuda.memory_reserved() + (room << 20)
     torch.cuda.set_per_process_memory_fraction(taken / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(torch.OutOfMemoryError):
