@@ -16,6 +16,7 @@ from matplotlib import pyplot
 
 from flatfed.commands import make_table, run_folders
 from flatfed.plan.metrics import Reading
+from flatfed.plan.tables import Column, Row
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
@@ -82,15 +83,18 @@ class Run:
 class Results:
     """Our cells, and the ``runs`` behind them and around them.
 
-    ``cells``: (split, algorithm, target in percent or None) -> cell; ``shown``: the runs of the cells.
+    ``cells``: (split, algorithm, target in percent or None) -> cell; ``shown``: the runs of the cells; ``trial_cells``:
+    label of a row of fedsmoo_trials -> its cells in TF32.
     """
 
     def __init__(self, folder: Path = PUBLISHED):
         """Read the tables and the runs of ``folder``; ValueError if two runs have the same metrics."""
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
+        self.trial_cells: dict[str, list[Cell]] = {}
+        for _, row, cell in _cells("fedsmoo_trials", folder / "tf32"):
+            self.trial_cells.setdefault(row.label, []).append(cell)
         for name in TABLES:
-            options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
-            for column, row, cell in make_table.of_runs(options)[0].labelled_cells:
+            for column, row, cell in _cells(name, folder):
                 NAMES.setdefault(row.id, row.label)
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.target is None else round(100 * cell.target)
@@ -120,12 +124,20 @@ class Results:
         """Return (run, baseline, common rounds, two means of 10 rounds, mean difference) of variants and precisions."""
         trials = []
         for run in self.runs:
-            bases = [] if run in self.shown else self.of(run.split, without_label(run.algorithm))
-            for base in (base for base in bases if base.seed == run.seed):
+            ids = run.split, without_label(run.algorithm), run.seed
+            bases = [base for base in self.runs if (base.split, base.algorithm, base.seed) == ids and base is not run]
+            if bases and run not in self.shown:
+                base = min(bases, key=lambda base: (base.precision != run.precision, base not in self.shown))
                 common = run.accuracy.index.intersection(base.accuracy.index)
                 ours, theirs = run.accuracy[common], base.accuracy[common]
                 trials.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
         return trials
+
+
+def _cells(table: str, folder: Path) -> list[tuple[Column, Row, Cell]]:
+    """Return the cells of a ``table`` from the runs of ``folder``, as `flatfed table --runs` prints them."""
+    options = argparse.Namespace(runs=folder, so_far=True, table=table, config=None, scale=None)
+    return make_table.of_runs(options)[0].labelled_cells
 
 
 def text(cell: Cell) -> str:
