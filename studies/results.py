@@ -83,16 +83,12 @@ class Run:
 class Results:
     """Our cells, and the ``runs`` behind them and around them.
 
-    ``cells``: (split, algorithm, target in percent or None) -> cell; ``shown``: the runs of the cells; ``trial_cells``:
-    label of a row of fedsmoo_trials -> its cells in TF32.
+    ``cells``: (split, algorithm, target in percent or None) -> cell; ``shown``: the runs of the cells.
     """
 
     def __init__(self, folder: Path = PUBLISHED):
         """Read the tables and the runs of ``folder``; ValueError if two runs have the same metrics."""
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
-        self.trial_cells: dict[str, list[Cell]] = {}
-        for _, row, cell in _cells("fedsmoo_trials", folder / "tf32"):
-            self.trial_cells.setdefault(row.label, []).append(cell)
         for name in TABLES:
             for column, row, cell in _cells(name, folder):
                 NAMES.setdefault(row.id, row.label)
@@ -118,6 +114,14 @@ class Results:
     def verdicts(self, *targets: int | None) -> list[str]:
         """Return the verdicts on the column's cells."""
         return [agreement(self.cells[COLUMN, name, target]) for name in ROWS for target in targets]
+
+    @property
+    def trial_cells(self) -> dict[str, list[Cell]]:
+        """Return label -> cells in TF32 of a row of the table fedsmoo_trials."""
+        cells: dict[str, list[Cell]] = {}
+        for _, row, cell in _cells("fedsmoo_trials", PUBLISHED / "tf32"):
+            cells.setdefault(row.label, []).append(cell)
+        return cells
 
     @property
     def trials(self) -> list[tuple]:

@@ -19,7 +19,7 @@ LIMITS = {
     "algorithms": 1016,
     "analysis": 809,
     "config": 1219,
-    "commands": 1402,
+    "commands": 1405,
     "data": 1115,
     "engine": 3242,
     "figures": 798,

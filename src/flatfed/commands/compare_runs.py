@@ -98,15 +98,16 @@ def _runs(
     selected, left_out = run_folders.select({path: records[path] for path in paths}, experiment, {*ids.values()})
     runs: dict[RunIds, Run] = {}
     used: dict[str, str] = {}
+    unused: list[str] = []
     for run in selected.values():
         of_run = ids[run.path]
         if used.setdefault(of_run.row, run.protocol) == run.protocol:
             runs[of_run] = run
         else:
-            left_out[run.path] = "not used: its method has runs in another precision"
+            unused.append(f"{run.path}: not used: its method has runs in another precision")
     lines = {path: f"{path}: {reason}" for path, reason in left_out.items()}
     unpaired = [line for path, line in lines.items() if ids[path] not in runs]
-    return runs, unpaired, [*(lines[path] for path in lines if ids[path] in runs), *refused.values()]
+    return runs, unpaired, [*unused, *(lines[path] for path in lines if ids[path] in runs), *refused.values()]
 
 
 def _pairs(
