@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src/flatfed"
 LIMITS = {
     "": 474,
     "algorithms": 1016,
-    "analysis": 809,
+    "analysis": 802,
     "config": 1219,
     "commands": 1405,
     "data": 1115,

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from flatfed import algorithms, models
+from flatfed.analysis import landscape_file, loss_surface
+from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import executors
@@ -18,7 +20,7 @@ from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.runs.run_config import RunConfig
-from harness import DROPOUT, IDENTITY, advanced, description, full_rows, needs, simulation, sizes, write_problem
+from harness import DROPOUT, IDENTITY, advanced, description, full_rows, job, needs, simulation, sizes, write_problem
 
 EXECUTORS = pytest.mark.parametrize("executor", list(executors.EXECUTORS))
 NAMES = pytest.mark.parametrize("name", algorithms.names())
@@ -187,3 +189,14 @@ def test_mixing_is_not_rounded_to_tf32(tmp_path, graph):
     assert (found - matrix @ before).abs().max() < 1e-6
     alone = (matrix.diagonal() == 1).nonzero().flatten()
     assert torch.equal(found[alone], before[alone])
+
+
+def test_a_surface_equals_that_of_the_cpu(tmp_path):
+    job(tmp_path, "fedavg", "run", precision="float64")
+    settings, files = loss_surface.SurfaceSettings(3, 0.5, "train", None, 0), []
+    for device in ("cpu", "cuda"):
+        inputs = AnalysisInputs(tmp_path / "data", tmp_path / "partition.npz", device)
+        files.append(tmp_path / f"{device}.npz")
+        loss_surface.surface(tmp_path / "run", inputs, files[-1], settings)
+    losses = [landscape_file.read(file).loss for file in files]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-11)

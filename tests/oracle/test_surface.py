@@ -16,9 +16,10 @@ from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.analysis import loss_surface, trained_model
 from flatfed.analysis.landscape_file import read
-from flatfed.analysis.loss_surface import LossEvaluator, SurfaceSettings, draw_directions
+from flatfed.analysis.loss_surface import SurfaceSettings, draw_directions
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.streams import stream
+from flatfed.engine.evaluate import Score
 from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
 from harness import ERRORS, Reference, description, job, lines
@@ -117,17 +118,17 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes_and_damaged_points_are
     """The points are in their file before the interruption: a killed process leaves them too."""
     make(problem, tmp_path / "whole.npz", "a")
     monkeypatch.setattr(loss_surface, "SAVE_INTERVAL", 0.0)
-    call, out = LossEvaluator.__call__, tmp_path / "two" / "s.npz"
+    call, out = Score.__call__, tmp_path / "two" / "s.npz"
 
     def stops_after(most: int) -> list:
-        def evaluate(self, row):
+        def evaluate(self, row, index):
             if len(evaluated) == most:
                 raise KeyboardInterrupt
             evaluated.append(row)
-            return call(self, row)
+            return call(self, row, index)
 
         evaluated = []
-        monkeypatch.setattr(LossEvaluator, "__call__", evaluate)
+        monkeypatch.setattr(Score, "__call__", evaluate)
         return evaluated
 
     for damaged in (False, True):

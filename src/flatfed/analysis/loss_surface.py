@@ -9,7 +9,6 @@ filter. One-dimensional tensors (biases, normalisation layers) have no filters: 
 
 from __future__ import annotations
 
-import copy
 import math
 import sys
 import time
@@ -20,16 +19,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from flatfed.algorithms._layout import Layout
 from flatfed.analysis import landscape_file, trained_model
 from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
-from flatfed.analysis.trained_model import AnalysisInputs, Batches, TrainedModel
+from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
 from flatfed.data.streams import stream
+from flatfed.engine.evaluate import Score
 from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
+from flatfed.engine.speed.recording import CudaGraphs, RecordedScore
 from flatfed.errors import FlatFedError
 from flatfed.files import digest_arrays
 
@@ -86,26 +86,22 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a * b).sum(axis=1, keepdims=True)
 
 
-class LossEvaluator:
-    """Evaluates weights of a model on the images ``index`` (n,), as the run does up to rounding."""
+def evaluator(trained: TrainedModel, index: Tensor) -> Callable[[Tensor], np.ndarray]:
+    """Return a function of weights (parameters,), which evaluates the images ``index`` (n,) as the run does.
 
-    def __init__(self, trained: TrainedModel, index: Tensor):
-        self.layout, self.images = trained.layout, len(index)
-        size = trained.record.config.evaluation.batch_size
-        self.batches = Batches(trained, index, min(size, CPU_BATCH) if index.device.type == "cpu" else size)
-        self.model = copy.deepcopy(trained.model)
+    It returns (2,), float64: mean cross-entropy in nats and accuracy.
+    """
+    size, device = trained.record.config.evaluation.batch_size, index.device
+    size = min(size, CPU_BATCH) if device.type == "cpu" else size
+    score = Score(trained.model, trained.layout, trained.data, size, pause=lambda: None)
+    if trained.data.images.device.type == "cuda":
+        score = RecordedScore(score, CudaGraphs(device), [index])
 
-    @torch.no_grad()
-    def __call__(self, row: Tensor) -> np.ndarray:
-        """Return (2,), float64: mean cross-entropy in nats and accuracy of the weights ``row`` (parameters,)."""
-        for parameter, view in zip(self.model.parameters(), self.layout.views(row).values(), strict=True):
-            parameter.data = view
-        sums = torch.zeros(2, dtype=torch.float64, device=row.device)
-        for images, labels in self.batches:
-            output = self.model(images)
-            sums[0] += cross_entropy(output, labels, reduction="sum").double()
-            sums[1] += (output.argmax(dim=1) == labels).sum()
-        return (sums / self.images).cpu().numpy()
+    def evaluate(row: Tensor) -> np.ndarray:
+        loss, hits = score(row, index)
+        return (torch.stack([loss, hits.sum()]) / len(index)).cpu().numpy()
+
+    return evaluate
 
 
 def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSettings) -> None:
@@ -134,14 +130,16 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
         along_x, along_y = draw_directions(trained.layout, row, settings.seed)
         steps = torch.from_numpy(axis).to(row)
 
-        def weights(point: int) -> Tensor:
-            x, y = divmod(point, grid)
-            return row + steps[x] * along_x + steps[y] * along_y
-
         unfinished = UnfinishedSurface(out, {"kind": landscape_file.KIND, **about.model_dump()}, grid * grid)
         label = f"{name}: surface"
         if trained.record.diverged_at is None:
-            _evaluate(LossEvaluator(trained, index), weights, unfinished, label)
+            evaluate = evaluator(trained, index)
+
+            def at(point: int) -> np.ndarray:
+                x, y = divmod(point, grid)
+                return evaluate(row + steps[x] * along_x + steps[y] * along_y)
+
+            _evaluate(at, unfinished, label)
         else:
             print(f"{label}: diverged, so without losses: {name}", file=sys.stderr)
             unfinished.values[:] = np.nan
@@ -150,16 +148,14 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
         unfinished.discard()
 
 
-def _evaluate(
-    evaluator: LossEvaluator, weights: Callable[[int], Tensor], unfinished: UnfinishedSurface, label: str
-) -> None:
+def _evaluate(at: Callable[[int], np.ndarray], unfinished: UnfinishedSurface, label: str) -> None:
     """Evaluate the points that ``unfinished`` lacks."""
     total, before = len(unfinished.done), int(unfinished.done.sum())
     began = saved = reported = time.monotonic()
     if before:
         print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
     for done, point in enumerate(np.flatnonzero(~unfinished.done).tolist(), before + 1):
-        unfinished.values[:, point] = evaluator(weights(point))
+        unfinished.values[:, point] = at(point)
         unfinished.done[point] = True
         now = time.monotonic()
         if now - saved > SAVE_INTERVAL:
