@@ -16,7 +16,6 @@ from matplotlib import pyplot
 
 from flatfed.commands import make_table, run_folders
 from flatfed.plan.metrics import Reading
-from flatfed.plan.tables import Column, Row
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
@@ -62,8 +61,12 @@ class Run:
     @property
     def loses_perturbation(self) -> bool:
         """Return whether bfloat16 rounds the weights by more than the radius of the perturbation."""
-        radius = self.record.config.update.params.get("rho", ROUNDING)
-        return self.precision == "bfloat16" and radius < ROUNDING
+        return self.precision == "bfloat16" and self.radius < ROUNDING
+
+    @property
+    def radius(self) -> float:
+        """Return the radius of the perturbation, ROUNDING without one."""
+        return self.record.config.update.params.get("rho", ROUNDING)
 
     def final(self, window: int) -> float | None:
         """Return the mean of the last accuracies, None if unfinished."""
@@ -90,7 +93,8 @@ class Results:
         """Read the tables and the runs of ``folder``; ValueError if two runs have the same metrics."""
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
         for name in TABLES:
-            for column, row, cell in _cells(name, folder):
+            options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
+            for column, row, cell in make_table.of_runs(options)[0].labelled_cells:
                 NAMES.setdefault(row.id, row.label)
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.target is None else round(100 * cell.target)
@@ -116,12 +120,10 @@ class Results:
         return [agreement(self.cells[COLUMN, name, target]) for name in ROWS for target in targets]
 
     @property
-    def trial_cells(self) -> dict[str, list[Cell]]:
-        """Return label -> cells in TF32 of a row of the table fedsmoo_trials."""
-        cells: dict[str, list[Cell]] = {}
-        for _, row, cell in _cells("fedsmoo_trials", PUBLISHED / "tf32"):
-            cells.setdefault(row.label, []).append(cell)
-        return cells
+    def radii(self) -> list[Run]:
+        """FedSMOO's runs of the column by radius, the largest first, then by precision."""
+        runs = [run for run in self.runs if run.split == COLUMN and without_label(run.algorithm) == "fedsmoo"]
+        return sorted(runs, key=lambda run: (-run.radius, run.precision != "bfloat16"))
 
     @property
     def trials(self) -> list[tuple]:
@@ -136,12 +138,6 @@ class Results:
                 ours, theirs = run.accuracy[common], base.accuracy[common]
                 trials.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
         return trials
-
-
-def _cells(table: str, folder: Path) -> list[tuple[Column, Row, Cell]]:
-    """Return the cells of a ``table`` from the runs of ``folder``, as `flatfed table --runs` prints them."""
-    options = argparse.Namespace(runs=folder, so_far=True, table=table, config=None, scale=None)
-    return make_table.of_runs(options)[0].labelled_cells
 
 
 def text(cell: Cell) -> str:

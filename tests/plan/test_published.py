@@ -94,6 +94,21 @@ def test_the_identity_rule_decides(tmp_path, capsys, settings, record, text):
     assert (text in said and said.count("\n") == 1) if text else not said
 
 
+def test_of_several_runs_the_first_that_finished_serves_or_the_one_with_the_analysis(tmp_path):
+    run = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
+    about = {"settings": run.config.as_json(), "dataset_digest": DIGEST, "versions": versions.of_run(run.config)}
+    for place, finished, rounds in (("a", "2026-01-02", 800), ("b", "2026-01-01", 800), ("c", "2025-01-01", 9)):
+        diverged = None if rounds == 800 else rounds
+        lines = {"round": [rounds], "test_accuracy": [0.1]}
+        made.run(tmp_path / place / "runs/x", lines, **about, finished=finished, diverged_at=diverged)
+    (tmp_path / "a/analysis/x").mkdir(parents=True)
+    (tmp_path / "a/analysis/x/surface.npz").touch()
+    put_images(tmp_path, DIGEST)
+    found = experiment(tmp_path, str(tmp_path))
+    assert served(found)["fedavg"].path == str(tmp_path / "b/runs/x")
+    assert found.shown(run.ids, "surface.npz").path == str(tmp_path / "a/runs/x")
+
+
 def test_other_images_stop_before_the_first_training(tmp_path):
     put_images(tmp_path, "0" * 64)
     found = experiment(tmp_path, SHIPPED)

@@ -26,6 +26,7 @@ from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, SurfaceMo
 from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
 from flatfed.data.streams import stream
 from flatfed.engine.evaluate import Score
+from flatfed.engine.executors import executor_class
 from flatfed.engine.job import memory
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
@@ -94,7 +95,8 @@ def evaluator(trained: TrainedModel, index: Tensor) -> Callable[[Tensor], np.nda
     size, device = trained.record.config.evaluation.batch_size, index.device
     size = min(size, CPU_BATCH) if device.type == "cpu" else size
     score = Score(trained.model, trained.layout, trained.data, size, pause=lambda: None)
-    if trained.data.images.device.type == "cuda":
+    records = executor_class(trained.record.config.executor.cuda).records_steps  # of a model that can be recorded
+    if records and trained.data.images.device.type == "cuda":
         score = RecordedScore(score, CudaGraphs(device), [index])
 
     def evaluate(row: Tensor) -> np.ndarray:

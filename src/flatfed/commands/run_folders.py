@@ -55,16 +55,17 @@ def plain(ids: RunIds) -> RunIds:
 def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Experiment:
     """Return ``experiment`` with the finished runs in ``published:`` of config.yaml that results/ lacks.
 
-    A run in bfloat16 also serves the protocol in float32; of two runs, the one that finished first does. ``trained``:
+    A run in bfloat16 also serves the protocol in float32; of several runs, the first by :func:`rank` does. ``trained``:
     rules and files after -R of Snakemake, which trains their runs.
 
     :raises DataError: a record is damaged.
     """
     folders = [folder for top in experiment.request.published for folder in find(Path(top))]
-    ended = [(record, str(folder)) for folder in folders if (record := read_finished(folder)).ended][::-1]
-    ended.sort(key=lambda item: item[0].finished or "", reverse=True)
-    path = experiment.paths.run
-    runs = {path(key): at for record, at in ended for ids in [record.config.ids] for key in (ids, plain(ids))}
+    ended = [(record, str(folder)) for folder in folders if (record := read_finished(folder)).ended]
+    runs: dict[str, list[str]] = {}
+    for record, folder in sorted(ended, key=lambda item: rank(item[0])):
+        for ids in {record.config.ids, plain(record.config.ids)}:
+            runs.setdefault(experiment.paths.run(ids), []).append(folder)
     again = runs if "train" in trained else {*map(os.path.dirname, trained)}
     missing = (path for path in runs if path not in again and not Path(path, RECORD).exists())
     return replace(experiment, published={path: runs[path] for path in missing})

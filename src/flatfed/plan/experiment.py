@@ -54,8 +54,9 @@ class Experiment:
     """The declarations of config/ and the requests of config.yaml.
 
     ``request``: config.yaml with command-line overrides. ``environment``: variables that pass the folders
-    of the user's files to jobs. ``published``: folder of a run in results/ -> folder of a published run that serves in
-    its place. A protocol without ``preview:`` has the paper scale alone, and so have its tables and figures.
+    of the user's files to jobs. ``published``: folder of a run in results/ -> folders of published runs that may serve
+    in its place, the preferred one first. A protocol without ``preview:`` has the paper scale alone, and so have its
+    tables and figures.
     """
 
     root: Path
@@ -67,7 +68,7 @@ class Experiment:
     figures: Entries[Figure]
     requested: Requested
     environment: Mapping[str, str]
-    published: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def scale(self) -> str:
@@ -138,20 +139,21 @@ class Experiment:
         :raises ConfigError: the published run was trained on other images than those of this machine.
         """
         run = self.resolved(ids)
-        if not (folder := self.published.get(run.path)):
-            return run
-        record = records.read_finished(folder)
-        variant = replace(ids, protocol=record.config.protocol)
-        config = self.resolved(variant if variant.protocol in self.catalog.protocols else ids).config
-        published = replace(run, path=folder, analysis_folder=analyses_beside(folder), config=config)
-        if analysis and not Path(published.analysis_folder, analysis).exists():
-            return run
-        changes = record.config.deciding_differences(published.config)
-        if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
-            print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
-            return run
-        self._check_images(published, record.dataset_digest)
-        return published
+        for folder in self.published.get(run.path, ()):
+            analysis_folder = analyses_beside(folder)
+            if analysis and not Path(analysis_folder, analysis).exists():
+                continue
+            record = records.read_finished(folder)
+            variant = replace(ids, protocol=record.config.protocol)
+            config = self.resolved(variant if variant.protocol in self.catalog.protocols else ids).config
+            changes = record.config.deciding_differences(config)
+            if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
+                print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
+                continue
+            published = replace(run, path=folder, analysis_folder=analysis_folder, config=config)
+            self._check_images(published, record.dataset_digest)
+            return published
+        return run
 
     def _check_images(self, run: Run, recorded: str) -> None:
         """Raise ConfigError if the images of a published ``run``, with the digest ``recorded``, are not those here."""
