@@ -19,7 +19,7 @@ LIMITS = {
     "algorithms": 1016,
     "analysis": 804,
     "config": 1219,
-    "commands": 1406,
+    "commands": 1408,
     "data": 1115,
     "engine": 3242,
     "figures": 798,

@@ -92,9 +92,20 @@ def test_the_published_rows_have_the_numbers_of_readme(capsys):
         assert f"{100 * accuracy.baseline_value:.2f}" == cells[2]
         assert f"{rounds.baseline_value:.0f}" == cells[4].strip("| ")
     assert accuracy["mine_value"] == pytest.approx(0.7831, abs=5e-5) and accuracy["window"] == 50
-    assert "(family 6, model 167), torch" in capsys.readouterr().out, "it names precisions and devices"
+    output = capsys.readouterr()
+    assert "(family 6, model 167), torch" in output.out, "it names precisions and devices"
+    assert output.err.endswith("fedavg/seed2: not used: its method has runs in another precision\n")
     running = compare("fedlesam_d", "fedavg", "--runs", str(PUBLISHED)).loc["fedavg", "last", 0]
     assert running["last_round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
+
+
+def test_a_method_has_the_precision_of_most_seeds():
+    for seed in (1, 2):
+        trained("fedsmoo", [0.5] * 20, seed)
+        trained("fedavg", [0.4] * 20, seed)
+    trained("fedavg", [0.3] * 20, ids=("fedsmoo-cifar10~bfloat16", "path3-100"), finished="2000-01-01")
+    lines = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last", 0]
+    assert lines.loc["1;2", "baseline_value"] == pytest.approx(0.4)
 
 
 def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -87,7 +88,8 @@ def _runs(
 ) -> tuple[dict[RunIds, Run], list[str], list[str]]:
     """Return the runs by ids, with the protocol's without bfloat16, and lines on refused and on unused runs.
 
-    The scale is the paper's if the first method has a run at it. Its runs decide the data. A method has one precision.
+    The scale is the paper's if the first method has a run at it. Its runs decide the data. A method has the precision
+    of most of its seeds.
     """
     records, refused = run_folders.records_in(folders, so_far=True)
     records = {path: record for path, record in records.items() if record.config.algorithm in methods}
@@ -96,15 +98,15 @@ def _runs(
     paths.sort(key=lambda path: records[path].config.algorithm != methods[0])
     ids = {path: run_folders.plain(records[path].config.ids) for path in paths}
     selected, left_out = run_folders.select({path: records[path] for path in paths}, experiment, {*ids.values()})
-    runs: dict[RunIds, Run] = {}
-    used: dict[str, str] = {}
-    unused: list[str] = []
+    rows: dict[str, dict[str, list[Run]]] = {}
     for run in selected.values():
-        of_run = ids[run.path]
-        if used.setdefault(of_run.row, run.protocol) == run.protocol:
-            runs[of_run] = run
-        else:
-            unused.append(f"{run.path}: not used: its method has runs in another precision")
+        rows.setdefault(ids[run.path].row, {}).setdefault(run.protocol, []).append(run)
+    runs: dict[RunIds, Run] = {}
+    unused: list[str] = []
+    for precisions in rows.values():
+        shown, *others = sorted(precisions.values(), key=len, reverse=True)
+        runs |= {ids[run.path]: run for run in shown}
+        unused += [f"{run.path}: not used: its method has runs in another precision" for run in chain(*others)]
     lines = {path: f"{path}: {reason}" for path, reason in left_out.items()}
     unpaired = [line for path, line in lines.items() if ids[path] not in runs]
     return runs, unpaired, [*unused, *(lines[path] for path in lines if ids[path] in runs), *refused.values()]
