@@ -64,7 +64,7 @@ def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Exp
     ended = [(record, str(folder)) for folder in folders if (record := read_finished(folder)).ended]
     runs: dict[str, list[str]] = {}
     for record, folder in sorted(ended, key=lambda item: rank(item[0])):
-        for ids in {record.config.ids, plain(record.config.ids)}:
+        for ids in dict.fromkeys([record.config.ids, plain(record.config.ids)]):
             runs.setdefault(experiment.paths.run(ids), []).append(folder)
     again = runs if "train" in trained else {*map(os.path.dirname, trained)}
     missing = (path for path in runs if path not in again and not Path(path, RECORD).exists())
