@@ -14,7 +14,7 @@ import pandas as pd
 from jinja2 import Template
 from matplotlib import pyplot
 
-from flatfed.commands import make_table, run_folders
+from flatfed.commands import configuration, make_table, run_folders
 from flatfed.plan.metrics import Reading
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
@@ -61,12 +61,12 @@ class Run:
     @property
     def loses_perturbation(self) -> bool:
         """Return whether bfloat16 rounds the weights by more than the radius of the perturbation."""
-        return self.precision == "bfloat16" and self.radius < ROUNDING
+        return self.precision == "bfloat16" and self.radius is not None and self.radius < ROUNDING
 
     @property
-    def radius(self) -> float:
-        """Return the radius of the perturbation, ROUNDING without one."""
-        return self.record.config.update.params.get("rho", ROUNDING)
+    def radius(self) -> float | None:
+        """Return the radius of the perturbation."""
+        return self.record.config.update.params.get("rho")
 
     def final(self, window: int) -> float | None:
         """Return the mean of the last accuracies, None if unfinished."""
@@ -99,6 +99,9 @@ class Results:
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.target is None else round(100 * cell.target)
                     self.cells.setdefault((column.split, row.id, target), cell)
+        catalog = configuration.load(None).catalog  # has the labels of rows that no such table has
+        for name in catalog.algorithms:
+            NAMES.setdefault(name, catalog.label(name))
         shown = {run.split("/runs/")[1] for cell in self.cells.values() for run in cell.runs}
         self.runs, files = [], {}
         for path in run_folders.find(folder, so_far=True):
@@ -121,8 +124,9 @@ class Results:
 
     @property
     def radii(self) -> list[Run]:
-        """FedSMOO's runs of the column by radius, the largest first, then by precision."""
-        runs = [run for run in self.runs if run.split == COLUMN and without_label(run.algorithm) == "fedsmoo"]
+        """FedSMOO's runs of the column that differ in radius or precision only: the largest radius first."""
+        runs = [run for run in self.runs if (run.split, run.seed) == (COLUMN, 1)]
+        runs = [run for run in runs if run.algorithm == "fedsmoo" or run.algorithm.startswith("fedsmoo~rho")]
         return sorted(runs, key=lambda run: (-run.radius, run.precision != "bfloat16"))
 
     @property

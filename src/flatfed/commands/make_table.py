@@ -82,7 +82,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     experiment = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds or [1]})
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
     ids = [run_folders.plain(record.config.ids) for record in records.values()]
-    default = (table.document.scales or ["preview"])[0]
+    default = (table.document.scales or plan.SCALES)[0]
     scale = options.scale or next((run.scale for run in ids if run.protocol in table.protocols), default)
     of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
