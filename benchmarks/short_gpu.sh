@@ -3,7 +3,7 @@
 # numpy, safetensors, pillow, pytest and pytest-xdist on the GPU host. The kit has pydantic for Python 3.11 and 3.12 on Linux, x86-64.
 #
 #   benchmarks/short_gpu.sh pack QUEUE [--config K=V] [--scale preview]   at home
-#   benchmarks/short_gpu.sh trial OUT SECONDS                             first call: copy the sources, .short_gpu/kit and
+#   benchmarks/short_gpu.sh check OUT SECONDS                             first call: copy the sources, .short_gpu/kit and
 #                                                                         .short_gpu/images.0.npz
 #   benchmarks/short_gpu.sh queue OUT SECONDS [--device cpu]              second call: copy the sources and .short_gpu/images.1.npz;
 #                                                                         the host keeps the rest
@@ -13,7 +13,8 @@
 # then an optional # comment. `pack` leaves out published runs.
 # It prints the sizes of the three paths to copy.
 #
-# `trial` runs tests/gpu for at most a minute, then benchmarks/stacked_trial.py for the rest of SECONDS.
+# `check` runs tests/gpu for at most a minute, then measures the seconds of a round of FedSMOO's set-up (benchmarks/rounds.py W1) for
+# the rest of SECONDS.
 #
 # `queue` trains the runs one after another, because one run fills a GPU. A run starts only if its time fits into the rest
 # of SECONDS. QUEUE.measured.json has the seconds of each kind of run (protocol, algorithm, number of clients, GPU); a kind
@@ -32,16 +33,16 @@ provide_pydantic() {
     fi
 }
 
-trial() {
+check() {
     provide_pydantic
     local end=$((SECONDS + $2))
     timeout 60 python3 -m pytest tests/gpu -q -n auto --maxfail 3 --tb short -p no:cacheprovider 2>&1 | tee "$1/tests.txt" || true
-    python3 benchmarks/stacked_trial.py --device cuda --out "$1" --budget $((end - SECONDS)) 2>&1 | tee "$1/trial.txt"
+    python3 benchmarks/rounds.py W1 --device cuda --out "$1/rounds.json" --budget $((end - SECONDS)) 2>&1 | tee "$1/rounds.txt"
 }
 
 case ${1:-} in
     pack) python3 benchmarks/short_gpu.py "$@" ;;
-    trial) trial "$2" "$3" ;;
+    check) check "$2" "$3" ;;
     queue) provide_pydantic && python3 benchmarks/short_gpu.py "$@" 2>&1 | tee "$2/queue.txt" ;;
     *) sed -n '2,/^set/{/^#/p}' "$0" && exit 2 ;;
 esac

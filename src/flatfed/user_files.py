@@ -42,16 +42,14 @@ ROOMS: list[UserFiles] = []
 class UserFiles:
     """The modules of a ``kind``, "algorithm" or "model", in ``package``: ``shipped`` and the user's.
 
-    ``parts``: other shipped modules. ``setting``: the key of config.yaml for the user's folders; ``variable``: the
-    environment variable for jobs. ``shared``: folders that also hold other kinds. ``digests``: user's file ->
-    :meth:`digest`.
+    ``parts``: other shipped modules. ``variable``: the environment variable with the user's folders for jobs.
+    ``digests``: user's file -> :meth:`digest`.
     """
 
     def __init__(self, kind: str, package: str, shipped: Iterable[str], parts: Iterable[str]):
         self.kind, self.package, self.shipped = kind, package, frozenset(shipped)
         self.modules = {*self.shipped, *parts, "__init__"}
-        self.setting, self.variable = f"{kind}_folders", f"FLATFED_{kind.upper()}S"
-        self.shared: set[str] = set()
+        self.variable = f"FLATFED_{kind.upper()}S"
         self.digests: dict[Path, str] = {}
         ROOMS.append(self)
 
@@ -60,8 +58,8 @@ class UserFiles:
         """The package's folder, then the user's folders."""
         return sys.modules[self.package].__path__
 
-    def look_in(self, folders: Iterable[str | Path], where: str, shared: bool = False) -> list[str]:
-        """Add the files of ``folders``; return their absolute paths. ``shared``: with files of other kinds.
+    def look_in(self, folders: Iterable[str | Path], where: str) -> list[str]:
+        """Add the files of this kind in ``folders``; return their absolute paths.
 
         :raises ConfigError: a folder does not exist, or a file has the name of an existing module.
         """
@@ -70,8 +68,6 @@ class UserFiles:
             path = Path(folder).resolve()
             if not path.is_dir():
                 raise ConfigError(f"{where}: {str(folder)!r} is not a folder; expected a folder of {self.kind} files")
-            if shared:
-                self.shared.add(str(path))
             if str(path) not in self.path:
                 module_names = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
                 for module in filter(self._holds, pkgutil.iter_modules([str(path)])):
@@ -92,9 +88,9 @@ class UserFiles:
         return sorted(self.shipped | (files - self.modules))
 
     def _holds(self, module: pkgutil.ModuleInfo) -> bool:
-        """Return whether a ``module`` is not of another kind than its folder's others."""
+        """Return whether a ``module`` is shipped or a user's file of this kind."""
         folder = module.module_finder.path
-        return folder not in self.shared or kind_of(Path(folder, f"{module.name}.py")) == self.kind
+        return folder == self.path[0] or kind_of(Path(folder, f"{module.name}.py")) == self.kind
 
     def own_file(self, name: str) -> Path | None:
         """Return the user's file of ``name``; None for a module of FlatFed."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flatfed.runs.tuning_choice import Point, TuningChoice
 
 import made
 from flatfed import cli
@@ -22,7 +23,6 @@ from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_jso
 from flatfed.plan.number import Number
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
-from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, search
 from flatfed.tables import report as reports
 from flatfed.tables.readings import read_history

@@ -1,7 +1,7 @@
 """The registry of algorithms: one file per algorithm, whose name is the id. Nothing here imports torch.
 
 The class has the file's name, ignoring capitals and underscores (``fedlesam_s.py``: ``FedLESAMS``). Files that begin
-with an underscore are building blocks. ``algorithm_folders`` in config.yaml adds files.
+with an underscore are building blocks. ``folders`` in config.yaml adds files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
             return value
     hint = "if the file is no algorithm, begin its name with an underscore"
     if hasattr(module, "build"):
-        hint = "its function `build` is that of a model: move it to another folder, named in `model_folders`"
+        hint = "its function `build` is that of a model: put it into a file of its own"
     raise ConfigError(
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any "
         f"capitals); {hint}"

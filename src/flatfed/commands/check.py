@@ -1,6 +1,6 @@
 """``flatfed check``.
 
-Reads all files of config/ and `table_folders`. Reports every mistake with file, key and value, or counts tables,
+Reads all files of config/ and `folders`. Reports every mistake with file, key and value, or counts tables,
 cells and runs. Lists the printed numbers that no cell uses. With names of algorithms, checks instead that their hooks
 keep the contract of docs/add-an-algorithm.md, on a toy problem.
 

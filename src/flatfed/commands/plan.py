@@ -6,7 +6,7 @@ Hours (sum) and memory (per job) are those of unfinished runs, measured for fini
   stale     of other settings; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
   unknown   without a measurement of its protocol; not in the hours
-  disk      of all runs, with the kept models (config.yaml: keep_models)
+  disk      of all runs, with their models
 
 example:
   python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
@@ -80,8 +80,7 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     near = {run.row: nearest(run, measured) for run in runs.values()}
-    kept = runs if experiment.request.keep_models == "all" else analysed
-    costs = [run_costs(run, path in analysed, path in kept, near[run.row]) for path, run in runs.items()]
+    costs = [run_costs(run, path in analysed, near[run.row]) for path, run in runs.items()]
     by_run = pd.DataFrame(costs, list(runs), list(COSTS), dtype=float)
     lines.append(("total", sum(cells for _, cells, *_ in lines), runs, {}))
     rows = [{"cells": cells, **by_run.loc[list(of_line)].agg(COSTS)} for _, cells, of_line, _ in lines]
@@ -103,10 +102,10 @@ def needs(
         yield name, 0, figure.runs, figure.runs if figure.analysed else {}
 
 
-def run_costs(run: Run, analysed: bool, keeps_model: bool, near: pd.DataFrame) -> dict[str, float]:
+def run_costs(run: Run, analysed: bool, near: pd.DataFrame) -> dict[str, float]:
     """Return the ``COSTS`` of a ``run``, by the measurements ``near`` if it is unfinished."""
     state = run_folders.state(run, analysed)
-    costs = {"runs": 1, state: 1, "disk": _disk(run, keeps_model)}
+    costs = {"runs": 1, state: 1, "disk": _disk(run)}
     if state == "finished":
         return costs
     if near.empty:
@@ -115,11 +114,11 @@ def run_costs(run: Run, analysed: bool, keeps_model: bool, near: pd.DataFrame) -
     return {**costs, "hours": hours, **near[["memory", "GPU memory"]].max()}
 
 
-def _disk(run: Run, model: bool) -> int:
-    """Return the bytes of a finished run's folder, with or without its ``model``."""
+def _disk(run: Run) -> int:
+    """Return the bytes of a finished run's folder."""
     config, data = run.config, run.config.dataset
     built = [config.model.name, data.shape, data.classes, config.model.options]
-    parameters = _parameters(json.dumps(built, sort_keys=True)) if model else 0
+    parameters = _parameters(json.dumps(built, sort_keys=True))
     return round(LINE * config.rounds / config.evaluation.every) + RECORD + FLOAT * parameters
 
 

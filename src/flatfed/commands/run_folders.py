@@ -21,11 +21,11 @@ BFLOAT16 = "~bfloat16"
 
 
 def find(top: Path, so_far: bool = False) -> list[Path]:
-    """Return the folders of finished runs in ``top``; ``so_far``: then those of others. No tuning or hidden runs."""
+    """Return the folders of finished runs in ``top``; ``so_far``: then those of others. No hidden runs."""
     names = (RECORD, RECORD_SO_FAR) if so_far else (RECORD,)
     folders = dict.fromkeys(file.parent for name in names for file in sorted(top.rglob(name)))
     parts = {folder: folder.relative_to(top).parts for folder in folders}
-    return [folder for folder in folders if not any(part[0] == "." or part == "tuning" for part in parts[folder])]
+    return [folder for folder in folders if not any(part[0] == "." for part in parts[folder])]
 
 
 def read(folder: Path, *fields: str) -> RunRecord:

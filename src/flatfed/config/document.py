@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -25,9 +26,25 @@ def required(meaning: str) -> Any:
 
 
 class Document(BaseModel):
-    """A mapping of a YAML file: fields are its keys, descriptions explain them. Absent keys are not in fields_set."""
+    """A mapping of a YAML file: fields are its keys, descriptions explain them. Absent keys are not in fields_set.
+
+    ``removed``: key of an earlier version -> its default then, which is ignored, and what to write instead of others.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    removed: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_removed_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or cls.removed.keys().isdisjoint(value):
+            return value
+        for key in cls.removed.keys() & value.keys():
+            default, instead = cls.removed[key]
+            if value[key] != default:
+                raise mistake([key], f"the key does not exist any more: {instead}")
+            _say_ignored(key)
+        return {key: entry for key, entry in value.items() if key not in cls.removed}
 
     def as_written(self) -> dict[str, Any]:
         """Return the keys that the file has, and their values."""
@@ -70,6 +87,11 @@ class OfKind(Document):
                 *others, last = kinds
                 raise mistake([key], f"it is for {self.selects} {', '.join(others)}{' or ' if others else ''}{last}")
         return self
+
+
+@cache
+def _say_ignored(key: str) -> None:
+    print(f"flatfed: the key `{key}` does not exist any more; remove it", file=sys.stderr)
 
 
 def require(document: Document, keys: Iterable[str], at: Sequence[str | int] = ()) -> None:

@@ -16,7 +16,6 @@ from flatfed.config.values import (
     NotNegative,
     Odd,
     Positive,
-    Seed,
     Seeds,
     Share,
     as_given,
@@ -74,10 +73,10 @@ class Analysis(Document):
 
 class EvaluationDocument(Document):
     every: Count = optional("rounds between evaluations; the last round is always evaluated")
-    sets: Annotated[list[Literal["test", "train", "clients", "nodes"]], NotEmpty, Different] = optional(
-        "the sets evaluated: test, train (all training images), clients (images of each client), or nodes (without a "
-        "server, each node's own model on its own training images and, with client_test_images, on its own test "
-        "images)"
+    sets: Annotated[list[Literal["test", "validation", "train", "clients", "nodes"]], NotEmpty, Different] = optional(
+        "the sets evaluated: test (or validation, the images that `validation` holds out), train (all training "
+        "images), clients (images of each client), or nodes (without a server, each node's own model on its own "
+        "training images and, with client_test_images, on its own test images)"
     )
     batch_size: Count = optional("images in a batch of the evaluation")
     window: Count = optional("number of final evaluations whose mean a table prints; 1 is the final round")
@@ -89,7 +88,7 @@ class EvaluationDocument(Document):
 
 class Model(Document):
     name: str = required(
-        "a model, the name of a file in src/flatfed/models or model_folders, or one of torchvision's ResNets"
+        "a model, the name of a file in src/flatfed/models or in `folders`, or one of torchvision's ResNets"
     )
     options: dict[str, Any] = optional("the model's options")
     weights: str = optional("pre-trained weights to start from, one of flatfed.models.pretrained")
@@ -119,6 +118,8 @@ ABSENT = (*IN_PLACE_OF, "label_smoothing", "momentum")
 class Changes(Document):
     """What a scale or a variant may change; absent keys stay."""
 
+    removed: ClassVar = {"emulate_bfloat16": (False, "train in float32, or on a CPU with units for bfloat16, or a GPU")}
+
     rounds: Count = optional("communication rounds")
     batch_size: Count = optional("images in a mini-batch; the last one of an epoch may be smaller")
     local_epochs: Count = optional("passes over a client's images in one round")
@@ -144,7 +145,6 @@ class Changes(Document):
         "floating-point format of weights and gradients; bfloat16 is float32 with the model of a training step in "
         "bfloat16"
     )
-    emulate_bfloat16: bool = optional("whether precision bfloat16 may train on a CPU without units for it (slow)")
     executor: ExecutorDocument = optional("how the clients of a round are trained on each kind of device")
     probe: ProbeDocument = optional(
         "sharpness and perturbation drift during training; with an algorithm that perturbs, each probe costs more "
@@ -163,9 +163,15 @@ class Changes(Document):
     algorithms: dict[str, Overrides] = optional(
         "per algorithm, parameters and training keys that differ from the defaults", {}
     )
-    accuracy: Literal["test_accuracy", "client_test_accuracy"] = optional(
-        "the accuracy for targets, tuning and the best round: test_accuracy (the default), on all test images, or "
-        "client_test_accuracy, the mean over clients on test images drawn to their labels",
+    validation: Annotated[float, Field(gt=0, lt=1)] = optional(
+        "share of each client's training images that is held out, for evaluation.sets with validation in place of test"
+    )
+    accuracy: Literal[
+        "test_accuracy", "client_test_accuracy", "validation_accuracy", "client_validation_accuracy"
+    ] = optional(
+        "the accuracy for targets and the best round: test_accuracy (the default), on all test images, or "
+        "client_test_accuracy, the mean over clients on test images drawn to their labels; or one of them on held-out "
+        "training images, validation_accuracy or client_validation_accuracy",
         "test_accuracy",
     )
     targets: dict[
@@ -229,30 +235,6 @@ class Variant(Changes):
     preview: Changes = optional("changes at preview scale")
 
 
-Grids = Annotated[
-    dict[
-        str,
-        Annotated[
-            list[Annotated[float, Field(description="a number")]],
-            NotEmpty,
-            Different,
-            Field(description="the values tried"),
-        ],
-    ],
-    NotEmpty,
-    Field(description="key to the values tried"),
-]
-
-
-class Tune(Document):
-    seed: Seed = required("the seed of the tuning runs")
-    split: str = optional("the split whose choice holds for all splits; without it, each split has its own choice")
-    validation: Annotated[float, Field(gt=0, lt=1)] = required(
-        "the share of each client's training images for the score of a choice"
-    )
-    grids: dict[str, Grids] = required("per algorithm, key to the values tried")
-
-
 class Protocol(Changes):
     label: Line = optional("name of the set-up, in a few words; without a paper, the id by default")
     paper: Line = optional("the paper of the set-up; every setting is then required")
@@ -263,10 +245,6 @@ class Protocol(Changes):
     unstated: Unstated = optional(
         "settings that the paper leaves open, with the choice and its reason; printed under tables", {}
     )
-    searched: dict[str, Grids] = optional(
-        "values that the paper tried, by algorithm and key; the chosen values are above", {}
-    )
-    tune: Tune = optional("values that the paper tuned but does not print; untuned runs use the values above")
     preview: Preview = optional("changes at preview scale; without them, the protocol has the paper scale only")
     variants: dict[Label, Annotated[Variant, Field(description="changes of the protocol")]] = optional(
         "labelled variants, label to changes; dataset and partitions stay"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Tag
 
@@ -23,6 +23,12 @@ class RequestedColumns(Document):
 
 
 class Request(Document):
+    removed: ClassVar = {
+        "tune": (False, "a table with variants as rows and the metric validation_accuracy (docs/questions.md)"),
+        "keep_models": ("needed", "all models stay; remove it"),
+        **dict.fromkeys(("algorithm_folders", "model_folders", "table_folders"), ([], "name the folders in `folders`")),
+    }
+
     scale: Literal["preview", "paper"] = required(
         "preview (embedded data, minutes on a laptop) or paper (the papers' own sizes)"
     )
@@ -33,10 +39,6 @@ class Request(Document):
         "figures to build, ids of files in config/figures"
     )
     seeds: Seeds = optional("seeds of all runs, instead of those of tables and protocols; whole numbers from 1 up")
-    tune: bool = optional(
-        "whether runs use the values that `snakemake tuning` chose where a paper does not print its choice",
-        False,
-    )
     data: dict[str, Annotated[Source, Field(description="a source of data, as in config/datasets.yaml")]] = (
         optional("sources of datasets on this machine, instead of those in config/datasets.yaml", {})
     )
@@ -44,9 +46,6 @@ class Request(Document):
         list[Annotated[str, Field(pattern=r"^[^{}]+$", description="the path of a folder, without braces")]], Different
     ] = optional("folders with finished runs, which tables and figures take in place of a training", [])
     folders: Folders = optional("folders with your algorithms, models, tables and figures together", [])
-    algorithm_folders: Folders = optional("folders with your algorithms, one file each", [])
-    model_folders: Folders = optional("folders with your models, one file each", [])
-    table_folders: Folders = optional("folders with your tables, a YAML file each", [])
     callbacks: Annotated[list[Annotated[str, Field(description="the path of a Python file")]], Different] = optional(
         "Python files with your callbacks, called around each round of a training", []
     )
@@ -56,9 +55,6 @@ class Request(Document):
         "few (at most five lines in .tex and figures, and all on deviations from the paper) or none", "few"
     )
     highlight: str = optional("an algorithm: a bold name in tables, the thickest line in curves, outlined bars")
-    keep_models: Literal["needed", "all"] = optional(
-        "needed (a model is deleted once no requested analysis needs it), or all", "needed"
-    )
     threads: Annotated[int, Field(ge=1, le=4096)] = optional(
         "CPU threads of one training job; preview jobs always use one"
     )

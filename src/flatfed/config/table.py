@@ -1,8 +1,8 @@
-"""The files of config/tables and of table_folders: a table, or declarations, or both."""
+"""The files of config/tables and a user's tables: a table, or declarations, or both."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
@@ -72,14 +72,10 @@ class MetricEntry(Numbers):
 
 class RowEntry(Document):
     row: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$")] = required(
-        "an id of config/algorithms.yaml; in a descriptive table, an id of the described item"
+        "an id of config/algorithms.yaml"
     )
     label: Line = optional(LABEL)
     reference: Printed = optional(PRINTED, {})
-    protocol: str = optional("kind datasets, the protocol whose dataset is described")
-    key: str = optional("kind search, the training key or parameter")
-    metric: str = optional(METRIC)
-    reciprocal: bool = optional("kind search; true if the paper's number is 1 / ours")
 
 
 class ColumnGroup(Numbers):
@@ -90,7 +86,7 @@ class ColumnGroup(Numbers):
         "start of the ids of its columns, instead of dataset and split; letters, digits and . _ - only"
     )
     header: Line = optional("the header above them; the protocol's dataset by default")
-    protocol: str = optional("the id of a protocol")
+    protocol: str = required("the id of a protocol")
     splits: Annotated[list[Annotated[str, Field(description="an id of config/splits.yaml")]], NotEmpty, Different] = (
         optional("ids of splits")
     )
@@ -98,30 +94,6 @@ class ColumnGroup(Numbers):
     mean: bool = optional("true for one column that is the mean over the splits")
     reference: Printed = optional(PRINTED, {})
     metrics: Annotated[list[MetricEntry], NotEmpty] = optional(METRICS)
-    fact: str = optional("kind datasets, a fact of a dataset")
-    split: str = optional("kind datasets, the split whose clients are counted")
-    algorithm: str = optional("kind search, the algorithm whose hyper-parameters are shown")
-
-
-#: Kind of a table -> the keys that its rows and its columns need.
-NEEDED_IN_ROWS = {"results": (), "datasets": ("protocol",), "search": ("key", "metric")}
-NEEDED_IN_COLUMNS = {
-    "results": ("protocol",),
-    "datasets": ("fact",),
-    "search": ("protocol", "algorithm", "id", "reference"),
-}
-ROW_EXAMPLES = {"datasets": "{row: FedAvg, protocol: ID}", "search": "{row: rho, key: rho, metric: searched}"}
-
-KINDS = ("results", "datasets", "search")
-
-#: Key of rows or columns -> the kinds of tables that have it; others are for all.
-ONLY_IN_ROWS = {"protocol": ("datasets",), **dict.fromkeys(("key", "metric", "reciprocal"), ("search",))}
-ONLY_IN_COLUMNS = {
-    **dict.fromkeys(("splits", "decentralised", "mean", "metrics", "metric", "unit"), ("results",)),
-    **dict.fromkeys(("targets", "relative", "base"), ("results",)),
-    **{"label": ("results", "datasets"), "protocol": ("results", "search"), "algorithm": ("search",)},
-    **dict.fromkeys(("fact", "split"), ("datasets",)),
-}
 
 
 class Tolerance(Document):
@@ -150,10 +122,9 @@ class Declarations(Document):
 
 
 class TableDocument(Declarations):
+    removed: ClassVar = {"kind": ("results", "tables show results of runs alone; remove it")}
+
     title: Line = required("what the table shows, in a few words")
-    kind: Literal[*KINDS] = optional(
-        "results (the default), datasets (rows are described datasets) or search (rows are hyper-parameters)", "results"
-    )
     paper: Line = optional("the printed table, such as Sun et al., ICML 2023, Table 1; absent for your own table")
     reference: str = optional(
         "the file of config/reference with the printed numbers, without .csv; none (the default) without such numbers",
@@ -200,34 +171,17 @@ class TableDocument(Declarations):
         )
 
     @model_validator(mode="after")
-    def _is_of_one_kind(self) -> Self:
+    def _is_complete(self) -> Self:
         if self.paper:
             require(self, ("reference",))
         if self.paper and self.reference == "none":
             require(self, ("reason",))
         if self.reference not in (None, "none"):
             require(self, ("paper",))
-        for index, row in enumerate(self.rows):
-            at = ["rows", index]
-            if isinstance(row, RowEntry):
-                _check_kind(self.kind, row, at, NEEDED_IN_ROWS, ONLY_IN_ROWS)
-            elif self.kind != "results":
-                raise mistake(at, f"such as {ROW_EXAMPLES[self.kind]}")
         for index, group in enumerate(self.columns):
-            at = ["columns", index]
-            if self.kind == "results" and "split" in group.model_fields_set:
-                raise mistake([*at, "split"], "it is for kind datasets; others have `splits`, a list")
-            _check_kind(self.kind, group, at, NEEDED_IN_COLUMNS, ONLY_IN_COLUMNS)
             if group.mean:
-                require(group, ("id",), at)
+                require(group, ("id",), ["columns", index])
         return self
-
-
-def _check_kind(kind: str, entry: Document, at: list, needed: dict, only: dict) -> None:
-    require(entry, needed[kind], at)
-    for key, kinds in only.items():
-        if key in entry.model_fields_set and kind not in kinds:
-            raise mistake([*at, key], f"it is for kind {' or '.join(kinds)}")
 
 
 TABLE = Content(TableDocument)

@@ -97,7 +97,7 @@ def caption(figure: Figure, spec: ShownFigure, explanation: str) -> None:
     figure.suptitle(heading, fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
         [f"Paper: {spec.document.paper}" if spec.document.paper else "", spec.caption],
-        [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
+        [f"Here: {spec.setting}" if spec.setting else ""],
         [explanation],
         [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
     )

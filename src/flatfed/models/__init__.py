@@ -4,7 +4,7 @@ A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. 
 returns logits (batch, classes) of images (batch, C, H, W). Its attribute ``dropout`` lists (shape of one image's mask,
 drop probability); ``masks`` has a scaled mask (batch, *shape) for each, which both passes of SAM share.
 
-``model_folders`` in config.yaml adds users' files (:mod:`flatfed.user_files`). They declare options as defaults of
+``folders`` in config.yaml adds users' files (:mod:`flatfed.user_files`). They declare options as defaults of
 ``build``; their constructor draws the weights; ``masks`` and ``dropout`` may be absent.
 
 FlatFed's models pool before the relu: the same bits and gradients as in the papers' order, but faster.
@@ -110,7 +110,7 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
     if [options.pop(key, None) for key in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
         problem = f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model"
         if any(isinstance(value, type) and issubclass(value, Algorithm) for value in vars(module).values()):
-            problem += "; it has an algorithm: move it to another folder, named in `algorithm_folders`"
+            problem += "; it has an algorithm: put it into a file of its own"
         raise ConfigError(problem)
     for option, declared in options.items():
         if not isinstance(declared, Number | Choice | Whole):

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, set_ups, tuning
+from flatfed.plan import footnotes, numbers, set_ups
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.experiment import Experiment, Look, Requested
+from flatfed.plan.experiment import Experiment, Look
 from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import HESSIAN, Run
-from flatfed.runs.tuning_choice import Search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +63,8 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
 class ShownFigure(Figure):
     """A figure at a scale.
 
-    ``title``: with the scale, if it is not that of the paper. ``tuning``, ``unstated``: lines on tuned hyper-parameters
-    and on choices that the paper does not state.
+    ``title``: with the scale, if it is not that of the paper. ``unstated``: lines on choices that the paper does not
+    state.
     """
 
     scale: str
@@ -73,7 +72,6 @@ class ShownFigure(Figure):
     setting: str = ""
     caption: str = ""
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
-    tuning: Sequence[str] = ()
     unstated: Sequence[str] = ()
     so_far: bool = False
     look: Look
@@ -130,7 +128,6 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         setting="; ".join(filter(None, settings)),
         caption=footnotes.Deviation(" ".join([*texts, *footnotes.row_notes(catalog, labels)])),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        tuning=footnotes.tuning_notes(experiment, runs, labels),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
         look=experiment.look,
     )
@@ -169,21 +166,6 @@ def report(experiment: Experiment, scale: str) -> ShownReport:
         experiment.left_out(scale, experiment.requested),
         experiment.paths,
     )
-
-
-def searches(experiment: Experiment, scale: str, requested: Requested) -> list[Search]:
-    """Return the searches that the runs of ``requested`` tables and figures need."""
-    untuned = replace(experiment, request=experiment.request.model_copy(update={"tune": False}))
-    tabled = [number for table in requested.tables.items() for number in numbers.numbers(untuned, scale, *table)]
-    figures = [figure(untuned, scale, name) for name in requested.figures]
-    runs = [run for number in tabled for run in (*number.all_runs, *number.all_timed)]
-    runs += [run for figure in figures for run in figure.runs.values()]
-    needed = {}
-    for protocol, split, row in dict.fromkeys((run.protocol, run.split, run.algorithm) for run in runs):
-        search, keys = tuning.open_search(experiment.catalog, scale, protocol, split, row)
-        if keys:
-            needed[search.folder(experiment.paths)] = search
-    return list(needed.values())
 
 
 def _definitions(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
@@ -243,7 +225,7 @@ def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
     """Return the points of a sweep, line by line, from left to right."""
     points: dict[tuple[str, float], Mark] = {}
     for mark in panel.marks:
-        point = mark.with_runs(lambda run: _plain_run(experiment, run, panel.parameter))
+        point = mark.with_runs(lambda run: _plain_run(experiment, run))
         point = replace(point, label=experiment.catalog.label(mark.line), algorithm=mark.line)
         x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
         scale = point.numbers[0].scale
@@ -258,20 +240,9 @@ def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
     return [points[key] for key in sorted(points, key=lambda key: (lines.index(key[0]), key[1]))]
 
 
-def _plain_run(experiment: Experiment, run: Run, parameter: str) -> Run:
-    """Return a sweep's ``run``, or the plain row's run if both train the same.
-
-    :raises ConfigError: tuning would choose the value of the swept parameter.
-    """
-    ids = (run.scale, run.protocol, run.split)
-    _, keys = tuning.open_search(experiment.catalog, *ids, run.algorithm)
-    for key in PARAMETERS[parameter].keys:
-        if key in keys:
-            raise ConfigError(
-                f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but `tune:` would choose "
-                f"{key}; give each point a variant that sets {key}"
-            )
-    plain = experiment.resolved(RunIds(*ids, without_label(run.algorithm), run.seed))
+def _plain_run(experiment: Experiment, run: Run) -> Run:
+    """Return a sweep's ``run``, or the plain row's run if both train the same."""
+    plain = experiment.resolved(replace(run.ids, algorithm=without_label(run.algorithm)))
     return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -117,10 +115,10 @@ class Catalog:
         return self.algorithms[row].label
 
     def hyperparameters(
-        self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
+        self, scale: str, protocol: str, row: str
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """As :func:`protocols.of_algorithm`."""
-        return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row], chosen)
+        return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row])
 
     @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
     def split_settings(self, scale: str, protocol: str, split: str) -> SplitSettings:
@@ -158,9 +156,9 @@ class Catalog:
             dataset.train,
         )
 
-    def resolve(self, paths: Paths, ids: RunIds, chosen: Mapping[str, float]) -> Run:
-        """Return the run of valid ``ids``; values ``chosen`` by tuning override the protocol's."""
-        config = self._config_of_row(replace(ids, seed=0), tuple(chosen.items()))
+    def resolve(self, paths: Paths, ids: RunIds) -> Run:
+        """Return the run of valid ``ids``."""
+        config = self._config_of_row(replace(ids, seed=0))
         weights = config.model.weights
         return Run(
             **vars(ids),
@@ -174,17 +172,16 @@ class Catalog:
         )
 
     @functools.lru_cache(4096)  # noqa: B019
-    def _config_of_row(self, ids: RunIds, chosen: tuple[tuple[str, float], ...]) -> RunConfig:
+    def _config_of_row(self, ids: RunIds) -> RunConfig:
         """Return the settings that the seeds of a row share."""
         scale, protocol, split = ids.scale, ids.protocol, ids.split
         settings, dataset = self.settings(scale, protocol), self.dataset(scale, protocol)
         resolved_split, model = self.split_settings(scale, protocol, split), settings.model
-        training, parameters = self.hyperparameters(scale, protocol, ids.algorithm, dict(chosen))
+        training, parameters = self.hyperparameters(scale, protocol, ids.algorithm)
         if reference := self.splits[split].steps_of:  # a round has the steps of the reference split
             federated = self.split_settings(scale, protocol, reference)
             length = training["batch_size"], training.get("local_epochs"), training.get("local_steps")
             training["local_steps"] = federated.steps(*length)
-        emulated = training["precision"] == "bfloat16" and settings.emulate_bfloat16
         options = models.check_options(model.name, model.options or {}, protocol)
         return RunConfig(
             format=1,
@@ -199,8 +196,7 @@ class Catalog:
             evaluation=settings.evaluation.model_dump(include={"every", "sets", "batch_size"}),
             **({"probe": settings.probe.as_written()} if settings.probe else {}),
             executor=settings.executor.as_written(),
-            **({"emulate_bfloat16": True} if emulated else {}),
-            **{key: value for key in ("rows", "state") if (value := getattr(settings, key)) is not None},
+            **{key: value for key in ("rows", "state", "validation") if (value := getattr(settings, key)) is not None},
         )
 
     @functools.lru_cache(4096)  # noqa: B019

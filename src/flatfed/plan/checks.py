@@ -102,15 +102,10 @@ def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
 
 
 def _check_algorithms(settings: Settings, algorithms: Entries[AlgorithmDocument], where: str) -> None:
-    overridden = [("algorithms", name, overrides) for name, overrides in settings.algorithms.items()]
-    tried = {"searched": settings.searched, "tune.grids": settings.tune.grids if settings.tune else {}}
-    for key, grids in tried.items():
-        for name, grid in grids.items():
-            overridden += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
-    for key, name, overrides in overridden:
+    for name, overrides in settings.algorithms.items():
         if name not in algorithms.declared:
-            lookup.check_algorithm(name, algorithms, f"{where}{key}")
-        protocols.check_overrides(without_label(name), overrides, f"{where}{key}.{name}")
+            lookup.check_algorithm(name, algorithms, f"{where}algorithms")
+        protocols.check_overrides(without_label(name), overrides, f"{where}algorithms.{name}")
 
 
 def _check_patterns(
@@ -178,7 +173,9 @@ def _check_evaluated(name: str, settings: Settings, location: str, where: str) -
     evaluated = settings.evaluation.sets
     if name == "node_test_accuracy" and not settings.client_test_images:
         raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
+    held_out = "validation" in evaluated
     for column in METRICS[name].columns:
-        if (needed := SETS.get(column, evaluated[0])) not in evaluated:
+        needed = SETS.get(column, evaluated[0])
+        if ("test" if "test" in column and held_out else needed) not in evaluated:
             expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
             raise ConfigError(f"{where}: metric {name!r} needs {expected}")

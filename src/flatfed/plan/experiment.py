@@ -18,7 +18,7 @@ from flatfed.data.keys import PartitionSpecification
 from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
-from flatfed.plan import data_sources, lookup, tuning
+from flatfed.plan import data_sources, lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
@@ -126,8 +126,7 @@ class Experiment:
     def resolved(self, ids: RunIds) -> Run:
         """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
         self.catalog.check_fit(ids.protocol, ids.split, ids.row)
-        chosen = tuning.chosen(self.catalog, self.paths, ids) if self.request.tune else {}
-        return self.catalog.resolve(self.paths, ids, chosen)
+        return self.catalog.resolve(self.paths, ids)
 
     @functools.cache  # noqa: B019
     def shown(self, ids: RunIds, analysis: str = "") -> Run:

@@ -1,13 +1,13 @@
-"""The lines under tables and figures on choices that a paper leaves open, tuning, and definitions."""
+"""The lines under tables and figures on choices that a paper leaves open, and definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.config.protocol import Open
-from flatfed.plan import protocols, tuning
+from flatfed.plan import protocols
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import METRICS
@@ -15,7 +15,6 @@ from flatfed.plan.tables import Table
 from flatfed.runs import curvature
 from flatfed.runs.paths import without_label
 from flatfed.runs.run import Run
-from flatfed.runs.tuning_choice import Search
 
 Key = TypeVar("Key")
 
@@ -62,14 +61,14 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
     if any(curvature.METRICS[metric].scaled for metric in analysed):
         lines.append(SCALED)
     labels = {row.algorithm: row.label for row in table.rows.values()}
-    lines += [*training_notes(runs, labels), *tuning_notes(experiment, runs, labels, table.printed)]
+    lines += training_notes(runs, labels)
     if table.printed and runs and runs[0].scale == "paper":
         lines += [f"Not stated by the paper, {line}." for line in unstated(experiment, runs)]
         lines += map(Deviation, _choice_notes(experiment.catalog, runs, labels))
     return lines
 
 
-def unstated(experiment: Experiment, runs: Sequence[Run], without: Iterable[str] = ()) -> list[str]:
+def unstated(experiment: Experiment, runs: Sequence[Run], without: Container[str] = ()) -> list[str]:
     """Return "key: value, and reason" of every choice of ``runs`` that their paper does not state.
 
     An entry of ``unstated:`` applies to the ``rows`` and ``splits`` that it lists, to the algorithm that is its key, or
@@ -78,7 +77,6 @@ def unstated(experiment: Experiment, runs: Sequence[Run], without: Iterable[str]
     lines: dict[str, None] = {}
     for protocol, scale in dict.fromkeys((run.protocol, run.scale) for run in runs):
         settings = experiment.catalog.settings(scale, protocol)
-        excluded = {*without, *(tuning.keys(settings) if experiment.request.tune else ())}
         for key, entry in settings.unstated.items():
             line = Open(says=entry) if isinstance(entry, str) else entry
             rows = line.rows or ([key] if key in experiment.catalog.algorithms.declared else ["*"])
@@ -88,7 +86,7 @@ def unstated(experiment: Experiment, runs: Sequence[Run], without: Iterable[str]
                 and protocols.matching_any(line.splits or ["*"], run.split)
                 for run in runs
             )
-            if key not in excluded and any(applies):
+            if key not in without and any(applies):
                 lines[f"{key.replace('_', ' ')}: {line.says}"] = None
     return list(lines)
 
@@ -143,37 +141,6 @@ def training_notes(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
             parts.append(f"{config.local_steps} local steps a round in place of epochs")
         lines += [("; ".join(parts), labels[run.algorithm])] if parts else []
     return [f"Local training of {', '.join(names)}: {text}." for text, names in _grouped(lines).items()]
-
-
-def tuning_notes(
-    experiment: Experiment, runs: Iterable[Run], labels: Mapping[str, str], printed: bool = True
-) -> list[str]:
-    """Return the lines on tuned or untuned hyper-parameters; ``labels``: algorithm -> its name."""
-    catalog, lines = experiment.catalog, []
-    for run in {run.row: run for run in runs}.values():
-        search, keys = tuning.open_search(catalog, run.scale, run.protocol, run.split, run.algorithm)
-        if experiment.request.tune:
-            for key, value in tuning.chosen(catalog, experiment.paths, run).items():
-                part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
-                set_up = f"{part}; {catalog.settings(run.scale, run.protocol).label}, {search.split}"
-                line = f"Tuned on a validation part ({set_up}), {key.replace('_', ' ')} out of {_tried(search, key)}"
-                lines.append((line, f"{labels[run.algorithm]} {value:.4g}"))
-            continue
-        training, parameters = catalog.hyperparameters(run.scale, run.protocol, run.algorithm)
-        plain = without_label(run.algorithm)
-        name = catalog.label(plain) if plain != run.algorithm else labels[run.algorithm]
-        for key in keys:
-            line = f"{key.replace('_', ' ')} is {({**training, **parameters}).get(key, 0):g}"
-            tried = _tried(search, key)
-            line += f"; the paper tried {tried} and does not state its choice" if printed else f", out of {tried}"
-            lines.append((line, name))
-    if experiment.request.tune:
-        return [f"{line}: {'; '.join(values)}." for line, values in _grouped(lines).items()]
-    return [Deviation(f"Untuned, {', '.join(names)}: {line}.") for line, names in _grouped(lines).items()]
-
-
-def _tried(search: Search, key: str) -> str:
-    return ", ".join(f"{number:.4g}" for number in search.grid[key])
 
 
 def _choice_notes(catalog: Catalog, runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:

@@ -18,9 +18,9 @@ from flatfed.config.figure import FIGURE
 from flatfed.config.protocol import PROTOCOL
 from flatfed.config.request import REQUEST, Request
 from flatfed.config.split import SPLITS
-from flatfed.config.table import DECLARATIONS, KINDS, TABLE, TableDocument
+from flatfed.config.table import DECLARATIONS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData, unknown
-from flatfed.plan import checks, data_sources, figures, lookup, protocols, reference, tables, tuning
+from flatfed.plan import checks, data_sources, figures, lookup, protocols, reference, tables
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.lookup import Declared, Entries
@@ -54,9 +54,6 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
         request = REQUEST.check(config, WHERE)
     environment = _user_folders(request)
     catalog = _catalog(_declarations(root, request), request.data)
-    for name, protocol in list(catalog.protocols.items()):
-        with catalog.protocols.refusing(name):
-            tuning.check(protocol, catalog)
     if request.highlight:
         lookup.check_algorithm(request.highlight, catalog.algorithms.declared, f"{WHERE}: highlight")
     references = reference.read_all(root)
@@ -85,7 +82,7 @@ def read(path: Path) -> Request:
 
 def _user_folders(request: Request) -> dict[str, str]:
     """Register the user's files; return the environment variables for jobs."""
-    for key in ("folders", "algorithm_folders", "model_folders", "table_folders", "published"):
+    for key in ("folders", "published"):
         for folder in getattr(request, key):
             if not Path(folder).is_dir():
                 absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
@@ -97,8 +94,7 @@ def _user_folders(request: Request) -> dict[str, str]:
     if request.callbacks:
         environment[CALLBACKS] = os.pathsep.join(str(Path(file).resolve()) for file in request.callbacks)
     for files in (registry.FILES, models.FILES):
-        shared = files.look_in(request.folders, f"{WHERE}: folders", shared=True)
-        if folders := shared + files.look_in(getattr(request, files.setting), f"{WHERE}: {files.setting}"):
+        if folders := files.look_in(request.folders, f"{WHERE}: folders"):
             environment[files.variable] = os.pathsep.join(folders)
     return environment
 
@@ -118,7 +114,7 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
             with valid.refusing(name):
                 valid[name] = Declared(kind.check({name: entry}, where)[name], where, name)
     folders = {f"config/{section}": (section, root / "config" / section) for section in FILES}
-    folders |= {folder: ("tables", Path(folder)) for folder in (*request.table_folders, *request.folders)}
+    folders |= {folder: ("tables", Path(folder)) for folder in request.folders}
     # Without an editor's lock or swap files.
     files = ((at, *folder, path) for at, folder in folders.items() for path in sorted(folder[1].glob("[!.]*.yaml")))
     for folder, section, _, path in files:
@@ -126,8 +122,8 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
         with declared[section].refusing(path.stem):
             checks.check_id(path.stem, where)
             content = strict_yaml.read(path, where)
-            kind = content.get("kind", KINDS[0]) if isinstance(content, dict) else KINDS[0]
-            kept = "figures" if folder in request.folders and kind not in KINDS else section
+            is_figure = isinstance(content, dict) and content.get("kind", "results") != "results"
+            kept = "figures" if folder in request.folders and is_figure else section
             if kept == "tables":
                 document = _add(content, path, where, declared)
                 if document is None:
@@ -139,7 +135,7 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
                 document = FILES[kept].check(content, where)
             declared[kept][path.stem] = Declared(document, where)
     for name in registry.names():
-        checks.check_id(name, "algorithm_folders: the file of an algorithm")
+        checks.check_id(name, "folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared(AlgorithmDocument(), "config/algorithms.yaml", name)
     return declared

@@ -7,7 +7,6 @@ runs      metrics.csv of finished runs
 timing    timing.json of a separate, undisturbed run; with a target, metrics.csv too
 analysis  hessian.json
 declared  declarations of the algorithm
-config    a fact of the configuration, such as a number of classes
 ========  =============================================================================================================
 """
 
@@ -21,8 +20,11 @@ from typing import Any
 from flatfed.plan.units import RELATIVES
 from flatfed.runs.curvature import Hessian
 
-#: Accuracy for targets, tuning and the best round -> the evaluation set that it needs.
-ACCURACIES = {"test_accuracy": "test", "client_test_accuracy": "clients"}
+#: Accuracy for targets and the best round -> the evaluation set that it needs.
+ACCURACIES = {
+    **{"test_accuracy": "test", "client_test_accuracy": "clients"},
+    **{"validation_accuracy": "validation", "client_validation_accuracy": "clients"},
+}
 
 #: Of a protocol.
 DEFAULT_ACCURACY = "test_accuracy"
@@ -35,7 +37,7 @@ class Reading:
     ``history``: columns of metrics.csv, one entry per evaluated round; rounds count from 1, bytes are totals.
     ``accuracy``: the column whose centred mean of ``smoothing`` entries reaches ``target``. ``timing``: seconds of one
     round by name. ``analysis``: the content of hessian.json. ``algorithm``: has stored_vectors(), communication and
-    gradients_per_step. ``config_fact``: a configured number.
+    gradients_per_step.
     """
 
     window: int = 1
@@ -46,7 +48,6 @@ class Reading:
     timing: Mapping[str, float] = field(default_factory=dict)
     analysis: Hessian | None = None
     algorithm: Any = None
-    config_fact: float | None = None
 
     def final(self, column: str) -> float:
         """Return the column's mean over the last ``window`` evaluated rounds."""
@@ -113,7 +114,12 @@ def register(name: str, function: Callable, unit: str, words: str, *columns: str
 #: Column of metrics.csv -> the evaluation set that it needs.
 SETS = {
     "train_accuracy": "train",
-    **{f"client_{part}_{statistic}": "clients" for part in ("train", "test") for statistic in ("accuracy", "std")},
+    **{f"{part}_{statistic}": part for part in ("test", "validation") for statistic in ("accuracy", "loss")},
+    **{
+        f"client_{part}_{statistic}": "clients"
+        for part in ("train", "test", "validation")
+        for statistic in ("accuracy", "std")
+    },
     **{f"node_{part}_accuracy": "nodes" for part in ("train", "test")},
 }
 
@@ -144,6 +150,9 @@ def _register_crossing(name: str, column: str, unit: str, words: str, seconds: s
 
 # The mean over final rounds, never the best.
 _register_final("test_accuracy", "Test accuracy")
+# On held-out training images: a protocol with ``validation``.
+_register_final("validation_accuracy", "Accuracy on held-out training images")
+_register_final("client_validation_accuracy", "Accuracy on held-out training images, mean over clients")
 # Of the last round, whatever the protocol's ``evaluation.window``.
 register(
     "last_test_accuracy", lambda reading: reading.history["test_accuracy"][-1], "fraction",
@@ -247,22 +256,6 @@ for name, words, declared in (
 ):
     value = lambda reading, declared=declared: declared(reading.algorithm)  # noqa: E731
     register(name, value, "count", words, higher=False, source="declared")
-
-#: Stored unit -> facts of the configuration (FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6).
-FACTS = {
-    "count": (
-        *("clients", "total_samples", "train_samples", "test_samples", "classes", "domains"),
-        *("image_channels", "image_height", "image_width"),
-    ),
-    "number": (
-        *("hp_local_learning_rate", "hp_sam_learning_rate", "hp_penalized_coefficient_beta"),
-        *("hp_client_level_momentum_alpha", "hp_global_learning_rate", "hp_learning_rate_decay"),
-    ),
-}
-for unit, names in FACTS.items():
-    for name in names:
-        words = name.removeprefix("hp_").replace("_", " ").capitalize()
-        register(name, lambda reading: reading.config_fact, unit, words, higher=None, source="config")
 
 # Curvature of the training loss at a final model (FedSMOO, Table 2). The scaled metrics, of diag(|w|) H diag(|w|), are
 # invariant to the scaling of filters.

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from flatfed import algorithms as registry
 from flatfed.plan import lookup, protocols
-from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
 from flatfed.plan.number import Number
@@ -36,7 +34,7 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
     catalog, document, metric = experiment.catalog, table.document, METRICS[column.metric_of(row)]
     base = table.rows.get(column.base_of(row.id)) if column.relative else None
     paper = printed(experiment, table, column, row)
-    settings = catalog.settings(scale, column.protocol) if column.protocol else None
+    settings = catalog.settings(scale, column.protocol)
     target = protocols.target(settings, column.split, column.target, column.id) if column.target else None
     number = Number(
         table=table.id,
@@ -54,8 +52,6 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
         judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
     )
-    if metric.source == "config":
-        return [replace(number, value=(_fact if column.metric else _searched)(catalog, scale, column, row))]
     if column.relative and base is None:
         return [number]
     if metric.source == "declared":
@@ -84,32 +80,6 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
     return [replace(number, seed=seed, runs=runs(row, seed), base_runs=runs(base, seed)) for seed in seeds]
 
 
-def _fact(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return a fact of a dataset; None if it does not apply."""
-    protocol, split = row.entry.protocol, column.group.split
-    if column.metric == "clients":
-        return split and catalog.split_settings(scale, protocol, split).partition.clients
-    dataset = catalog.dataset(scale, protocol)
-    facts = dict(zip(("image_channels", "image_height", "image_width"), dataset.shape, strict=True))
-    facts |= {"train_samples": dataset.train, "test_samples": dataset.test, "classes": dataset.classes}
-    facts |= {"total_samples": dataset.train + dataset.test, "domains": len(dataset.domains or []) or None}
-    return facts[column.metric]
-
-
-def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
-    """Return a searched hyper-parameter; None if it does not apply."""
-    algorithm, key = column.group.algorithm, row.entry.key
-    if key not in registry.load(algorithm).parameters() and key not in protocols.OWN_TRAINING:
-        return None
-    if column.place:
-        grid = catalog.settings(scale, column.protocol).searched[algorithm].get(key, [])
-        number = grid[column.place - 1] if column.place <= len(grid) else None
-    else:
-        training, parameters = catalog.hyperparameters(scale, column.protocol, algorithm)
-        number = {**training, **parameters}.get(key)
-    return 1 / number if number and row.entry.reciprocal else number
-
-
 def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> Printed | None:
     """Return the printed number of a cell, or None.
 
@@ -121,10 +91,10 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> P
     catalog = experiment.catalog
     unit = "" if column.unit == "number" else column.unit
     metric = METRICS[column.metric_of(row)]
-    fields: dict[str, float | str] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm or ""}
+    fields: dict[str, float | str] = {"metric": metric.printed_as, "unit": unit, "algorithm": row.algorithm}
     fields["target"] = "" if column.printed_target is None else 100 * column.printed_target
-    if protocol := row.entry.protocol or (column.protocol if column.splits else None):
-        fields["dataset"] = catalog.settings("paper", protocol).dataset
+    if column.splits:
+        fields["dataset"] = catalog.settings("paper", column.protocol).dataset
     if len(column.splits) == 1:
         clients = catalog.split_settings("paper", column.protocol, column.split).partition.clients
         fields |= keys_of_split(catalog.splits[column.split], clients)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -106,18 +105,17 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
 
 
 def of_algorithm(
-    settings: Settings, algorithm: str, entry: AlgorithmDocument, chosen: Mapping[str, Any] = MappingProxyType({})
+    settings: Settings, algorithm: str, entry: AlgorithmDocument
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, hyper-parameters) of ``algorithm`` under a protocol's ``settings``.
 
     Later sources override earlier ones: the protocol; its block for the algorithm; for a variant, its ``entry`` and the
-    protocol's block for it; the values ``chosen`` by tuning.
+    protocol's block for it.
     """
     base = without_label(algorithm)
     overrides = {**settings.algorithms.get(base, {})}
     if algorithm != base:
         overrides = overlay(overlay(overrides, entry.set), settings.algorithms.get(algorithm, {}))
-    overrides = overlay(overrides, {**chosen})
     declared = registry.load(base).parameters()
     parameters = {
         name: parameter.check(overrides.get(name, parameter.default), f"{algorithm}: {name}")

@@ -1,7 +1,7 @@
 """The printed numbers of the papers, config/reference/*.csv, and their contradictions, config/errata.yaml.
 
 The reference numbers remain as printed. A note ``flag:B1`` at a printed number cites an erratum. For each of its
-tables, an erratum that flags no number there appears as a note, except kind ``agreement``.
+tables, an erratum that flags no number there appears as a note.
 """
 
 from __future__ import annotations
@@ -51,8 +51,16 @@ KEYS = COLUMNS[:10]
 #: A line of a reference file; its fields are text.
 PrintedLine = namedtuple("PrintedLine", COLUMNS)
 
+#: Printed settings, which no run measures (FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6).
+SETTINGS = {
+    *("clients", "total_samples", "train_samples", "test_samples", "classes", "domains"),
+    *("image_channels", "image_height", "image_width", "hp_local_learning_rate", "hp_sam_learning_rate"),
+    *("hp_penalized_coefficient_beta", "hp_client_level_momentum_alpha", "hp_global_learning_rate"),
+    "hp_learning_rate_decay",
+}
+
 #: Column -> allowed values; a plain number has an empty unit.
-NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
+NAMES = {"metric": SETTINGS | {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
 #: Printed unit -> least value, and largest. Others, such as differences (pp), ratios and traces, may be negative.
 BOUNDS = {"percent": (0.0, 100.0), "rounds": (1.0,), "count": (1.0,), **dict.fromkeys(("squared_l2", *AMOUNTS), (0.0,))}
@@ -194,9 +202,9 @@ class Errata:
         return {name: entry.says for name, entry in self.entries.items() if name in self.flagged.get(table, ())}
 
     def notes(self, table: str) -> list[str]:
-        """Return the lines of the errata on the whole ``table``, without agreements."""
+        """Return the lines of the errata on the whole ``table``."""
         return [
             f"{name}: {entry.says}"
             for name, entry in self.entries.items()
-            if table in entry.tables and name not in self.flagged[table] and entry.kind != "agreement"
+            if table in entry.tables and name not in self.flagged[table]
         ]

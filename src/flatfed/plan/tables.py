@@ -13,19 +13,22 @@ from flatfed.errors import ConfigError
 from flatfed.plan import checks, lookup, protocols
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.lookup import Declared
-from flatfed.plan.metrics import FACTS, METRICS
+from flatfed.plan.metrics import METRICS
 from flatfed.plan.reference import Reference
 from flatfed.runs.paths import without_label
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: an algorithm or, in a descriptive table, a subject."""
+    """A row of a table: an algorithm."""
 
     id: str
     label: str
-    algorithm: str | None
     entry: RowEntry
+
+    @property
+    def algorithm(self) -> str:
+        return self.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +38,15 @@ class Column:
     ``headers``: the header levels, outermost first. ``group``: its entry in the document. ``target``: the name of the
     target accuracy, ``printed_target``: its value at paper scale, a fraction. ``relative``: the comparison with the
     ``base`` row (an id, or row -> id). ``peer_metric``: the metric of decentralised rows, if different. ``reference``:
-    its keys of the printed table. ``place``: in a table of searched values, the place in the grid, 0 for the chosen
-    value.
+    its keys of the printed table.
     """
 
     id: str
     headers: tuple[str, ...]
     group: ColumnGroup
-    metric: str = ""
+    metric: str
     unit: str
-    protocol: str | None = None
+    protocol: str
     splits: tuple[str, ...] = ()
     target: str | None = None
     printed_target: float | None = None
@@ -52,7 +54,6 @@ class Column:
     base: str | Mapping[str, str] | None = None
     peer_metric: str | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
-    place: int = 0
 
     @property
     def part(self) -> str | None:
@@ -72,7 +73,7 @@ class Column:
         """Return the metric of ``row``."""
         if self.peer_metric and registry.load(without_label(row.algorithm)).decentralised:
             return self.peer_metric
-        return self.metric or row.entry.metric
+        return self.metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +94,8 @@ class Table:
 
     @property
     def protocols(self) -> list[str]:
-        """The protocols of the columns and rows."""
-        names = [column.protocol for column in self.columns.values()]
-        return list(dict.fromkeys(filter(None, names + [row.entry.protocol for row in self.rows.values()])))
+        """The protocols of the columns."""
+        return list(dict.fromkeys(column.protocol for column in self.columns.values()))
 
     def of_columns(self, columns: Iterable[str] | None) -> Table:
         """Return the table with some ``columns``; None: all."""
@@ -111,7 +111,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     document, where = declared.content, declared.file
     rows: dict[str, Row] = {}
     for index, entry in enumerate(document.rows):
-        row = _row(entry, document.kind, catalog, f"{where}: rows[{index}]")
+        row = _row(entry, catalog, f"{where}: rows[{index}]")
         if row.id in rows:
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
@@ -124,13 +124,12 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     columns: dict[str, Column] = {}
     for index, group in enumerate(document.columns):
         at = f"{where}: columns[{index}]"
-        for column in _COLUMNS[document.kind](document, group, catalog, at):
+        for column in _columns(document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is given twice")
             columns[column.id] = column
     _check_labels({row.id: (row.label,) for row in rows.values()}, "label", f"{where}: rows")
-    if document.kind != "search":  # its headers span the values of a grid
-        _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
+    _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
     trained_on = {}
     for column in columns.values():
         for base in column.base.values() if isinstance(column.base, dict) else filter(None, [column.base]):
@@ -144,19 +143,13 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     return Table(id=name, file=where, printed=reference is not None, **parts)
 
 
-def _row(entry: str | RowEntry, kind: str, catalog: Catalog, where: str) -> Row:
+def _row(entry: str | RowEntry, catalog: Catalog, where: str) -> Row:
     entry = RowEntry.model_construct(row=entry) if isinstance(entry, str) else entry
-    if kind == "results":
-        lookup.check_algorithm(entry.row, catalog.algorithms, where)
-        return Row(entry.row, entry.label or catalog.algorithms[entry.row].label, entry.row, entry)
-    if kind == "datasets":
-        lookup.check("protocol", entry.protocol, catalog.protocols, f"{where}: protocol")
-    else:
-        lookup.check("metric", entry.metric, FACTS["number"], where)
-    return Row(entry.row, entry.label or entry.row, None, entry)
+    lookup.check_algorithm(entry.row, catalog.algorithms, where)
+    return Row(entry.row, entry.label or catalog.algorithms[entry.row].label, entry)
 
 
-def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
+def _columns(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
     """Yield the columns of one group, by split, metric and target.
 
     Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
@@ -208,34 +201,6 @@ def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
                 peer_metric=entry.decentralised,
                 reference=group.reference,
             )
-
-
-def _facts(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
-    """Yield the column of a table of datasets: one fact per dataset."""
-    lookup.check("fact", group.fact, FACTS["count"], f"{where}: fact")
-    if group.split:
-        lookup.check("split", group.split, catalog.splits, f"{where}: split")
-    headers = tuple(filter(None, (group.header, group.label))) or (METRICS[group.fact].words,)
-    about = {"metric": group.fact, "unit": "count", "reference": group.reference}
-    yield Column(id=group.id or group.fact, headers=headers, group=group, **about)
-
-
-def _searched(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:
-    """Yield the columns of searched hyper-parameters: the grid and the chosen value."""
-    protocol = lookup.entry("protocol", group.protocol, catalog.protocols, f"{where}: protocol")
-    if "variant" not in group.reference:
-        raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
-    lookup.check("algorithm", group.algorithm, protocol.at_paper_scale.searched, f"{where}: algorithm")
-    grids = protocol.at_paper_scale.searched[group.algorithm].values()
-    for place in [*range(1, max(map(len, grids)) + 1), 0]:
-        name, variant = (f"grid{place}", f"grid;{place}") if place else ("best", "best")
-        headers = (group.header or group.id, "Grid search" if place else "Best")
-        reference = {"variant": f"{group.reference['variant']};{variant}"}
-        about = {"protocol": protocol.id, "unit": "number", "reference": reference, "place": place}
-        yield Column(id=f"{group.id}.{name}", headers=headers, group=group, **about)
-
-
-_COLUMNS = {"results": _results, "datasets": _facts, "search": _searched}
 
 
 def _check_labels(labels: dict[str, tuple[str, ...]], key: str, where: str) -> None:

@@ -83,10 +83,6 @@ class Paths:
         """Return the folder of a run's analyses."""
         return f"{self.results}/{ids.scale}/analysis/{ids.name}"
 
-    def search(self, scale: str, protocol: str, split: str, row: str) -> str:
-        """Return the folder of a search's runs and of its choice."""
-        return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
-
     def cell(self, scale: str, table: str, column: str, row: str) -> str:
         return f"{self.results}/{scale}/cells/{table}/{column}/{row}.json"
 
@@ -102,10 +98,6 @@ class Paths:
 
     def report(self, scale: str) -> str:
         return f"{self.results}/{scale}/report.html"
-
-    @property
-    def errata(self) -> str:
-        return f"{self.results}/errata.html"
 
     def log(self, kind: str, *names: str) -> str:
         """Return the log of a job; ``names``: the scale, if there is one, and the path without its ending.

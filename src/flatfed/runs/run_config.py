@@ -102,11 +102,11 @@ class RunConfig(RunSettings):
 
     #: Fields that change the numbers of a run by rounding at most: they never refuse a finished run.
     EXECUTION: ClassVar = {
-        **dict.fromkeys(("format", "checkpoint_every", "executor", "emulate_bfloat16", "rows", "state"), True),
+        **dict.fromkeys(("format", "checkpoint_every", "executor", "rows", "state"), True),
         "evaluation": {"batch_size"},
     }
     #: Those without effect on numbers and seconds.
-    NEUTRAL: ClassVar = {"checkpoint_every", "emulate_bfloat16"}
+    NEUTRAL: ClassVar = {"checkpoint_every"}
     #: Those that, with the batch size of evaluations, may change before a run resumes.
     RESUMABLE: ClassVar = {*NEUTRAL, "rows", "state"}
 
@@ -116,7 +116,6 @@ class RunConfig(RunSettings):
     checkpoint_every: Count
     clip_norm: Number | None
     dataset: DatasetSettings
-    emulate_bfloat16: bool = None
     evaluation: EvaluationSettings
     executor: ExecutorSettings
     format: int = None
