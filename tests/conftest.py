@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
     # Each run collects garbage before its first round; to search all imported modules would double a short run's time.
     gc.collect()
     gc.freeze()
-    early = {"workflow", "old_house"}
+    early = {"workflow"}
     items.sort(key=lambda item: (item.path.name != "test_slurm.py", item.path.parent.name not in early))
     if visible():
         return

@@ -37,7 +37,7 @@ def load(text=TEXT, change=None, name="photos", **config):
     if change is not None:
         change(content)
     Path("own", f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    asked = {"scale": "preview", "tables": [], "figures": [], "table_folders": ["own"], **config}
+    asked = {"scale": "preview", "tables": [], "figures": [], "folders": ["own"], **config}
     return plan.load(ROOT, asked)
 
 

@@ -64,9 +64,7 @@ def test_imports_are_light():
         from flatfed import cli, gpus, models, plan
         from flatfed.tables import cells
         models.check_options("cnn", {})
-        light = sys.modules.keys().isdisjoint({"torch", "pandas", "snakemake"})
-        cli.main(["plan", "--scale", "preview"])
-        sys.exit(not light or "torch" in sys.modules)"""
+        sys.exit(not sys.modules.keys().isdisjoint({"torch", "pandas", "snakemake"}))"""
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True)
 

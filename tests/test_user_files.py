@@ -57,7 +57,7 @@ def load(folder, model="{name: perceptron, options: {width: 32}}"):
     """Return the experiment whose table trains ``model``."""
     (folder / "mine_T1.yaml").write_text(TABLE.replace("MODEL", model))
     config = {"scale": "paper", "tables": [], "figures": []}
-    return plan.load(ROOT, {**config, "model_folders": [str(folder)], "table_folders": [str(folder)]})
+    return plan.load(ROOT, {**config, "folders": [str(folder)]})
 
 
 def run(folder, *model):
@@ -68,7 +68,7 @@ def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
     exp = load(folder)
     requested = exp.run("paper", "mine", "dir0.6-100", "fedavg", 1)
     assert requested.config.model.as_json() == {"name": "perceptron", "options": {"width": 32}}
-    assert exp.environment == {"FLATFED_MODELS": str(folder)}
+    assert exp.environment == dict.fromkeys(("FLATFED_ALGORITHMS", "FLATFED_MODELS"), str(folder))
     assert f"export FLATFED_MODELS={folder} # copy these, too" in describe.script(exp, [requested])
     before = torch.random.get_rng_state()
     (model, first), (_, again), (_, other) = (initial_model(requested.config.changed(seed=seed)) for seed in (1, 1, 2))
@@ -157,7 +157,7 @@ ALGORITHM = "from flatfed.algorithms.fedavg import FedAvg\nclass Perceptron(FedA
         ("prod(shape)", "17", "for images (1, 8, 8) and 10 classes: RuntimeError: "),
         ("width, classes", "width, 7", "its output for 2 images has shape (2, 7), not (2, 10)"),
         ("from math", "from maths", "this model cannot be imported: ModuleNotFoundError: No module named 'maths'"),
-        (MODEL, ALGORITHM, "`algorithm_folders`"),
+        (MODEL, ALGORITHM, "it has an algorithm: put it into a file of its own"),
     ],
 )
 def test_a_wrong_file_is_refused_before_any_job(folder, old, new, words):

@@ -48,7 +48,7 @@ def test_a_slip_is_refused_with_file_and_hook(outside, slip):
     [
         ("def (:", "this algorithm cannot be imported: SyntaxError"),
         ("x = 1", "defines no subclass of flatfed.algorithms.Algorithm called 'fedbad'"),
-        ("def build(shape, classes): ...", "`model_folders`"),
+        ("def build(shape, classes): ...", "its function `build` is that of a model"),
     ],
 )
 def test_a_file_without_an_algorithm_is_refused(outside, text, words):

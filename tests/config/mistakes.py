@@ -102,8 +102,6 @@ FILES = {
     "test images for clients not looked at": (SAM, "sets: [test, clients]", "sets: [test]", [SAM, "client_test_images: has no effect", "clients"]),
     "shards above the classes": ("splits.yaml", "scheme: shards, shards_per_client: 2,", "scheme: shards, shards_per_client: 11,", ["shards2-100.shards_per_client: 11 is not allowed", "at most 10", "'cifar10'", "assignment: permutation"]),
     "no splits": ("tables/fedsmoo2023_T7.yaml", "    splits: [path3-100]\n", "", ["columns[0]", "'splits' is missing", "seconds_per_round"]),
-    "data set's protocol": ("tables/fedsmoo2023_T4.yaml", "label: CIFAR-100, protocol: fedsmoo-cifar100", "label: CIFAR-100", ["rows[1]", "'protocol' is missing"]),
-    "search's variant": ("tables/fedsmoo2023_T5.yaml", "reference: {variant: sgd_type}", "reference: {}", ["columns[0]", "'variant' is missing"]),
     "figure without panels": ("figures/cifar10_cnn.yaml", "splits: ", "#", ["cifar10_cnn.yaml", "'splits' is missing", "or `panels`"]),
     "panel without rows": ("figures/dfedsam2023_F5a.yaml", ", rows: [fedavg]", "", ["panels[0]", "'rows' is missing"]),
     # Of every kind of mistake in every kind of file: types, keys, ranges, anchors, names that are none, and no YAML at all.
@@ -133,25 +131,16 @@ FILES = {
     "key twice in config.yaml, though Snakemake reads it": ("config.yaml", "", "\nscale: paper\n", ["config/config.yaml: line", "key 'scale' is given twice, first in line"]),
 }
 
-TUNE = "split: dir0.6-100-p20 #"
-GRID = "    fedsam: {learning_rate: *rates}\n"
-
-#: As FILES, of searches for hyper-parameters; more of FILES, which tests/old_house/72abba8b.json does not hold.
-SEARCHES = {
-    "split": (SAM, TUNE, "split: dir0.6-100-p21 #", [SAM, "tune.split: unknown split", "did you mean 'dir0.6-100-p20'"]),
-    "split of another dataset": (SAM, TUNE, "split: domain-art-1 #", ["domain-art-1.domain", "unknown domain 'art'"]),
-    "split with a topology": (SAM, TUNE, "split: dir0.6-100-norep-ring #", [SAM, "tune.split: ", "'fedavg' cannot train on split"]),
-    "share": (SAM, "validation: 0.1", "validation: 0.001", [SAM, "tune.validation: 0.001 of the 500 images", "less than one"]),
-    "share at preview scale": (SAM, "validation: 0.1", "validation: 0.01", [SAM, "0.01 of the 43 images", "preview scale", "at least 0.023"]),
-    "key": (SAM, GRID, "    fedsam: {roh: [1]}\n", [SAM, "tune.grids.fedsam: unknown key 'roh'", "did you mean 'rho'"]),
-    "value twice": (SAM, GRID, "    fedsam: {rho: [0.1, 0.2, 0.1]}\n", [SAM, "tune.grids.fedsam.rho: 0.1 is given twice"]),
+#: Mistakes in whole files, of which each costs a load of the configuration.
+IN_FILES = {
+    **FILES,
     "targets of some splits": (CIFAR10, '"*": {t1: 0.68', '"dir*": {t1: 0.68', ["config/tables/fedsmoo2023_T", "has no targets for split 'path"]),
     "odd regular graph": ("splits.yaml", "", (TOPOLOGY % "regular, neighbours: 3").replace("100", "99"), ["splits.yaml: mine", "regular: 3 neighbours times 99 clients must be even"]),
     "images at this machine": ("datasets.yaml", "source: {source: torchvision, dataset: CIFAR10}", "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}", ["datasets.yaml: cifar10.source.images: ", "it is for `data` of config"]),
+    "held-out images without their set": (CIFAR10, "precision: float32\n", "precision: float32\nvalidation: 0.1\n", [CIFAR10, "evaluation.sets", "'validation'"]),
+    "set of held-out images without a share": (CIFAR10, "sets: [test]", "sets: [validation]", [CIFAR10, "evaluation.sets", "'validation'"]),
+    "share of held-out images": (CIFAR10, "precision: float32\n", "precision: float32\nvalidation: 1.5\n", [CIFAR10, "validation", "1.5"]),
 }
-
-#: Mistakes in whole files, of which each costs a load of the configuration.
-IN_FILES = {**FILES, **{f"search: {name}": mistake for name, mistake in SEARCHES.items()}}
 
 #: A mistake in a file for each check of rooms config and plan: together they reach each line that some mistake reaches.
 SAMPLE = (
@@ -164,11 +153,11 @@ SAMPLE = (
     "reference without a column", "figure's open brace", "figure's format", "nobody takes part",
     "domains of a dataset without", "nodes that are not evaluated", "nodes without test images of their own",
     "more than there are for each client", "test images for each client left out",
-    "test images for clients not looked at", "shards above the classes", "no splits", "data set's protocol",
-    "search's variant", "panel without rows", "split of another type", "row of another type", "an anchor in itself",
+    "test images for clients not looked at", "shards above the classes", "no splits", "panel without rows", "split of another type", "row of another type", "an anchor in itself",
     "a split with an invisible letter", "yes for a truth", "clique above the clients", "printed, two fields",
-    "printed, too few fields", "printed unit", "printed, no text", "erratum's table", "search: split with a topology",
-    "search: odd regular graph", "search: share", "search: images at this machine", "search: targets of some splits",
+    "printed, too few fields", "printed unit", "printed, no text", "erratum's table", "odd regular graph",
+    "images at this machine", "targets of some splits", "held-out images without their set",
+    "set of held-out images without a share", "share of held-out images",
 )
 
 #: Configuration as merged with the command line -> fragments of the message.
@@ -192,7 +181,7 @@ VALUES = {
     "folder": ({"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}}, ["data.cifar10.path", "'no/such' does not exist", "train/<class>"]),
     **{
         f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
-        for key in ("algorithm_folders", "model_folders", "table_folders")
+        for key in ("folders", "published")
     },
     "highlight": ({"highlight": "fedsan"}, ["highlight: unknown algorithm 'fedsan'", "did you mean 'fedsam'?"]),
     "notes": ({"notes": "non"}, ["notes: "]),

@@ -65,7 +65,7 @@ TWO = (["amx_bf16", "avx512_bf16"], "amx_bf16 and avx512_bf16")
 @pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), (NONE, CPU), (CPU, TWO)])
 def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, capsys, first, then):
     """Keys that change no number may change under way."""
-    run, settings = (tmp_path, "scaffold", "run"), {"precision": "bfloat16", "emulate_bfloat16": True}
+    run, settings = (tmp_path, "scaffold", "run"), {"precision": "bfloat16"}
     monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: first[0])
     for every in (1, 2):
         interrupted_job(monkeypatch, *run, checkpoint_every=every, **settings)
@@ -79,7 +79,7 @@ def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("instructions", "message"),
     [
-        (("avx2", "avx512f"), r"has no units for it \(amx_bf16, avx512_bf16, bf16\).*emulate_bfloat16: true"),
+        (("avx2", "avx512f"), r"has no units for it \(amx_bf16, avx512_bf16, bf16\).*Train in float32"),
         ((), "does not report whether it has units for it"),
     ],
 )

@@ -125,7 +125,7 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     (here / "elsewhere").mkdir()
     load()
     monkeypatch.chdir(here / "elsewhere")
-    config = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
+    config = {"scale": "paper", "tables": ["photos"], "figures": [], "folders": ["../own"]}
     loaded = plan.load(ROOT, config)
     assert loaded.catalog.dataset_spec("photos").source.path == str(here / "photos")
     (here / "Snakefile").unlink()

@@ -1,4 +1,4 @@
-"""The configuration resolved: settings and folders of runs. tests/old_house compares those of all shipped runs."""
+"""The configuration resolved: settings and folders of runs. test_planned_runs.py pins those of all shipped runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path)
     """Absent keys stay absent, so digests of earlier runs stay."""
 
     def change(protocol):
-        protocol["emulate_bfloat16"] = True
         protocol["preview"].update(rows=5, state="file")
 
     def run(exp, scale, label=""):
@@ -39,10 +38,8 @@ def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path)
     exp = plan.load(made.edited(tmp_path, f"protocols/{CIFAR10}.yaml", change))
     preview, paper = (run(exp, scale) for scale in plan.SCALES)
     assert [(config.rows, config.state) for config in (preview, paper)] == [(5, "file"), (None, None)]
-    assert not {"rows", "state", "emulate_bfloat16"} & paper.as_json().keys()
+    assert not {"rows", "state"} & paper.as_json().keys()
     assert not {"rows", "state"} & preview.deciding.keys()
-    emulated = [run(one, "paper", "~bfloat16") for one in (exp, EXP)]
-    assert [config.as_json().get("emulate_bfloat16") for config in emulated] == [True, None]
 
 
 def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_path):

@@ -13,7 +13,6 @@ from flatfed import cli, plan
 from flatfed.config.protocol import DEFAULTS
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale
-from flatfed.snakemake_support import requested
 from flatfed.tables import report
 from own_files import ROOT, TEXT, load, put, refusal
 from shipped import EXP
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("here")
 PAPER = "results/paper/tables/photos.md"
 #: A table without a preview, and one that has both scales.
 BOTH = ["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}]
-ASKED = ["--config", "table_folders=[own]"]
+ASKED = ["--config", "folders=[own]"]
 
 
 def test_eleven_lines_are_a_table_of_four_algorithms():
@@ -115,7 +114,7 @@ def test_absent_images_block_only_what_needs_them(here, capsys):
     load()
     (here / "photos").rename(here / "moved")
     words = "datasets.photos.source.path: 'photos' does not"
-    loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
+    loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "folders": ["own"]})
     assert made.first_numbers(loaded, "preview", "fedsmoo2023_T1") and loaded.with_columns(["fedsmoo2023_T1"])
     blocked = [
         lambda: made.first_numbers(loaded, "paper", "photos"),
@@ -154,5 +153,3 @@ def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_
     assert f"Left out: {PAPER.replace('paper', 'preview')}" in Path("report.html").read_text()
     for scale, left_out in (("preview", {"photos", "effects_cnn"}), ("paper", {"effects"})):
         assert not left_out & loaded.all_at(scale).tables.keys()
-    targets = requested.files(loaded)
-    assert PAPER in targets and PAPER.replace("paper", "preview") not in targets

@@ -1,6 +1,6 @@
 """The runs of every shipped table and figure: their number, and a digest of the settings that decide their results.
 
-A changed digest makes finished runs stale. `pytest tests/plan/test_planned_runs.py --update-golden` accepts the present ones.
+A changed digest makes finished runs stale. Accept it: `pytest tests/plan/test_planned_runs.py --update-golden`.
 """
 
 from __future__ import annotations

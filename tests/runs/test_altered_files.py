@@ -12,18 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flatfed.runs.tuning_choice import Point, TuningChoice
 
 import made
 from flatfed import cli
 from flatfed.analysis import landscape_file
 from flatfed.data import partition
 from flatfed.errors import DataError
-from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_json
+from flatfed.files import SEAL, digest_arrays, read_json, write_json
 from flatfed.plan.number import Number
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
-from flatfed.tables import cells, search
+from flatfed.tables import cells
 from flatfed.tables import report as reports
 from flatfed.tables.readings import read_history
 from harness import description, write_problem
@@ -58,7 +57,7 @@ def problem(tmp_path_factory):
 def here(problem, tmp_path, monkeypatch):
     shutil.copytree(problem, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for name in ("cell.json", "choice.json", "hessian.json"):
+    for name in ("cell.json", "hessian.json"):
         Path(name).write_text("what was there before")
     return tmp_path
 
@@ -85,13 +84,6 @@ def base_row() -> None:
 
 def report() -> None:
     reports.read(made.requested(RUN, described(RUN)))
-
-
-def choose() -> None:
-    point = Point(values={"learning_rate": 0.2}, run=str(RUN), description_digest=digest_json(described(RUN)))
-    ids = {"scale": "preview", "protocol": "problem", "split": "test", "row": "fedavg", "seed": 3}
-    choice = TuningChoice(**ids, validation=0.1, grid={"learning_rate": [0.2]}, window=1, points=[point])
-    search.make(choice, [made.requested(RUN, described(RUN))], "choice.json")
 
 
 class RefusedError(Exception):
@@ -121,7 +113,6 @@ def train(run: Path = RUN, out: Path = Path("fresh")) -> None:
     command("train", "--run", "spec.json", "--partition", DEALT, "--out", out)
 
 
-#: Not `choose`, which needs a validation part.
 READERS = (cell, base_row, report, surface, hessian, rerun, train)
 
 
@@ -173,12 +164,12 @@ COUNTS = "class_counts are not those of the labels"
 
 #: Alteration -> (the function that makes it, message, readers that refuse).
 ALTERATIONS = {
-    "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, report, choose, rerun)),
+    "edited metrics": (lambda: flip(METRICS, -3), METRICS_NOT_WRITTEN, (cell, base_row, report, rerun)),
     "cut metrics": (lambda: cut(METRICS), METRICS_NOT_WRITTEN, (cell,)),
     "swapped metrics": (lambda: copied(OTHER / "metrics.csv", METRICS), METRICS_NOT_WRITTEN, (rerun,)),
-    "edited record": (edit_record, CHANGED, (cell, report, choose, surface, hessian)),
+    "edited record": (edit_record, CHANGED, (cell, report, surface, hessian)),
     "cut record": (lambda: cut(RECORD), NO_RECORD, (report,)),
-    "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, report, choose)),
+    "swapped run": (lambda: copied(OTHER, RUN), OTHER_RUN, (cell, report)),
     "swapped model": (lambda: copied(OTHER / "model.safetensors", MODEL), MODEL_NOT_WRITTEN, (surface,)),
     "cut model": (lambda: cut(MODEL), MODEL_NOT_WRITTEN, (hessian,)),
     "other partition": (lambda: copied("partition4.npz", DEALT), OTHER_SEED, (cell, train, surface, hessian)),

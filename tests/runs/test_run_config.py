@@ -73,10 +73,9 @@ EVALUATION = WHOLE["evaluation"]
         {"checkpoint_every": 9, "format": 2},
         {"evaluation": {**EVALUATION, "batch_size": 99}},
         {"executor": {"cpu": "sequential", "cuda": "graph"}},
-        {"emulate_bfloat16": True},
         {"rows": 5, "state": "file"},
     ],
-    ids=["how it is trained", "images at a time", "executor", "what a CPU may imitate", "memory"],
+    ids=["how it is trained", "images at a time", "executor", "memory"],
 )
 def test_what_decides_no_number_makes_no_other_run(change):
     one, other = made.config(WHOLE), made.config({**WHOLE, **change})

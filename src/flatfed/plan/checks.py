@@ -86,6 +86,10 @@ def check_protocol(
 
 def _check_evaluation(settings: Settings, where: str) -> None:
     evaluation = settings.evaluation
+    if ("validation" in evaluation.sets) != (settings.validation is not None):
+        raise ConfigError(f"{where}evaluation.sets: it has 'validation' if, and only if, the protocol has `validation`")
+    if {"test", "validation"} <= {*evaluation.sets}:
+        raise ConfigError(f"{where}evaluation.sets: has test and validation; a search never uses test images, keep one")
     most = math.ceil(settings.rounds / evaluation.every)
     for key in ("window", "smoothing"):
         if (count := getattr(evaluation, key)) > most:
@@ -173,9 +177,8 @@ def _check_evaluated(name: str, settings: Settings, location: str, where: str) -
     evaluated = settings.evaluation.sets
     if name == "node_test_accuracy" and not settings.client_test_images:
         raise ConfigError(f"{where}: metric {name!r} needs client_test_images in {location}")
-    held_out = "validation" in evaluated
     for column in METRICS[name].columns:
-        needed = SETS.get(column, evaluated[0])
-        if ("test" if "test" in column and held_out else needed) not in evaluated:
+        of_test = "test" in column and "validation" in evaluated
+        if (needed := "test" if of_test else SETS.get(column, evaluated[0])) not in evaluated:
             expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
             raise ConfigError(f"{where}: metric {name!r} needs {expected}")
