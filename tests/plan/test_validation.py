@@ -10,7 +10,8 @@ from flatfed.errors import ConfigError
 from flatfed.plan.numbers import numbers
 
 FILE = "protocols/fedsmoo-cifar10.yaml"
-SEARCH = {"label": "Search", "validation": 0.1, "accuracy": "validation_accuracy", "evaluation": {"sets": ["validation"]}}
+SEARCH = {"label": "Search", "validation": 0.1, "accuracy": "validation_accuracy"}
+SEARCH["evaluation"] = {"sets": ["validation"]}
 TABLE = """
 title: Search
 rows: [fedavg]

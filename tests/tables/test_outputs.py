@@ -110,8 +110,7 @@ def test_verification(small_project, golden_output):
     assert [cli.main(["verify", *call, "--strict"]) for call in strict] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("scale", ["preview", "paper"])
-@pytest.mark.parametrize("printed", [True, False])
+@pytest.mark.parametrize(("scale", "printed"), [("preview", False), ("paper", False), ("paper", True)])
 def test_captions_of_snakemakes_report(scale, printed, golden_output):
     """Rendered as by Snakemake, with its objects' attributes."""
     texts = []
