@@ -184,7 +184,8 @@ VALUES = {
         for key in ("folders", "published")
     },
     "highlight": ({"highlight": "fedsan"}, ["highlight: unknown algorithm 'fedsan'", "did you mean 'fedsam'?"]),
-    "notes": ({"notes": "non"}, ["notes: "]),
+    "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
+    "tuning": ({"tune": True}, ["tune", "does not exist any more", "validation_accuracy"]),
     "images of a column": ({"tables": [{"table": "fedsmoo2023_T1", "columns": ["*-no"]}]}, ["unknown column '*-no'"]),
 }
 

@@ -99,7 +99,7 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
     spec, figure = drawn(name, tmp_path, monkeypatch)
     try:
         panels = [axis for axis in figure.axes if axis.get_visible()][: len(spec.panels)]
-        said = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+        said = figure.get_label().replace("\n", " ")
         assert spec.caption in said and "issing" not in said, "all of its runs are read"
         check_overlaps(figure)
         check_places(spec, figure, panels)

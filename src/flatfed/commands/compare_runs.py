@@ -168,5 +168,5 @@ def _figure(
         setting=set_ups.shared_setting(catalog, scale, pairs, True),
         datasets=set_ups.datasets(experiment, scale, pairs),
         so_far=True,
-        look=replace(experiment.look, highlight=methods[0]),
+        highlight=methods[0],
     )

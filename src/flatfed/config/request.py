@@ -26,6 +26,8 @@ class Request(Document):
     removed: ClassVar = {
         "tune": (False, "a table with variants as rows and the metric validation_accuracy (docs/questions.md)"),
         "keep_models": ("needed", "all models stay; remove it"),
+        "title": ("shown", ".tex tables and figures have no title; remove it"),
+        "notes": ("few", ".tex tables and figures have no notes, which are in .md and .txt; remove it"),
         **dict.fromkeys(("algorithm_folders", "model_folders", "table_folders"), ([], "name the folders in `folders`")),
     }
 
@@ -50,10 +52,6 @@ class Request(Document):
         "Python files with your callbacks, called around each round of a training", []
     )
     device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda", "auto")
-    title: Literal["shown", "none"] = optional("shown (above figures and previews' .tex tables) or none", "shown")
-    notes: Literal["few", "none"] = optional(
-        "few (at most five lines in .tex and figures, and all on deviations from the paper) or none", "few"
-    )
     highlight: str = optional("an algorithm: a bold name in tables, the thickest line in curves, outlined bars")
     threads: Annotated[int, Field(ge=1, le=4096)] = optional(
         "CPU threads of one training job; preview jobs always use one"

@@ -64,7 +64,7 @@ def draw(spec: ShownFigure) -> Figure:
         for index, mark in enumerate(panel.marks):
             middle = group - FILLED / 2 + (index + 0.5) * width
             entries[mark.label] = bar(axis, mark, (middle, 0.92 * width), final.numbers(mark), ".1f", 2)
-            if mark.algorithm == spec.look.highlight:
+            if mark.algorithm == spec.highlight:
                 entries[mark.label].patches[0].set(edgecolor="black", linewidth=1.2)
     axis.set_xticks(range(len(spec.panels)), [panel.title for panel in spec.panels])
     axis.grid(visible=False, axis="x")

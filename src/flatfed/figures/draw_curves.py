@@ -45,7 +45,7 @@ def draw(spec: ShownFigure) -> Figure:
     figure, axes = style.gridded(len(spec.panels), style.columns(len(spec.panels)), 2.35)
     looks = [styles([line.algorithm for line in panel.marks]) for panel in spec.panels]
     algorithms = [line.algorithm for line in spec.marks]
-    drawn = strokes(zip(algorithms, itertools.chain(*looks), strict=True), spec.look.highlight)
+    drawn = strokes(zip(algorithms, itertools.chain(*looks), strict=True), spec.highlight)
     records = {path: record for path, run in spec.runs.items() if (record := run.read_record(spec.so_far))}
     entries: dict[str, Line2D] = {}
     numbers: list[int] = []

@@ -19,7 +19,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, read
 from flatfed.errors import DataError
-from flatfed.figures.style import WIDTH, caption, quantity, title
+from flatfed.figures.style import WIDTH, caption, quantity
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
 from flatfed.runs.paths import RunIds, without_label
@@ -61,7 +61,7 @@ def draw(spec: ShownFigure) -> Figure:
     down = math.ceil(len(surfaces) / across)
     side, head, foot = WIDTH / max(2, across), 0.2, 0.06
     height = 0.86 * side
-    top = 0.1 + 0.16 * len(title(spec).splitlines())
+    top = 0.05
     tall = top + down * (height + head) + foot
     figure = plt.figure(figsize=(WIDTH, tall))
     example = next((surface for panel in surfaces for surface in panel if surface), None)

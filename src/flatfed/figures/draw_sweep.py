@@ -27,7 +27,7 @@ def draw(spec: ShownFigure) -> Figure:
     """
     final = FinalNumbers(spec)
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
-    looks = strokes(((mark.algorithm, style(mark.algorithm)) for mark in spec.marks), spec.look.highlight)
+    looks = strokes(((mark.algorithm, style(mark.algorithm)) for mark in spec.marks), spec.highlight)
     entries: dict[str, Any] = {}
     for panel, axis in zip(spec.panels, axes, strict=True):
         values = sorted({point.x for point in panel.marks})

@@ -1,24 +1,22 @@
-"""Common style: sizes, captions, legends."""
+"""Common style: sizes, notes, legends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 import seaborn
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
 from flatfed.figures.palette import rank
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS, Mark, Quantity
-from flatfed.plan.footnotes import MOST, few
 
 #: Resolution of layout and PNG; fewer pixels make letters wider.
 DPI = 200
@@ -46,20 +44,16 @@ WHISKER = {"color": "#222222", "elinewidth": 0.8, "capsize": 2}
 #: Width of a figure, two columns of a conference page, and of its margin, inches.
 WIDTH, MARGIN = 7.0, 0.06
 
-#: Fonts of title and caption.
-TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
-CAPTION = FontProperties(family=STYLE["font.family"], size=6.5)
-
 
 def quantity(spec: ShownFigure, metric: str) -> Quantity:
     """Return the quantity of a ``metric`` on the axes of a figure."""
     return KINDS[spec.kind].quantities[metric]
 
 
-def subplots(count: int, across: int, height: float, rest: float = 0.6, **options: Any) -> tuple[Figure, list[Axes]]:
+def subplots(count: int, across: int, height: float, rest: float = 0.4, **options: Any) -> tuple[Figure, list[Axes]]:
     """Return a figure and the axes of its ``count`` panels, ``across`` per row.
 
-    ``height``: of a row, ``rest``: of title and legend, inches; ``options``: of ``pyplot.subplots``.
+    ``height``: of a row, ``rest``: of the legend, inches; ``options``: of ``pyplot.subplots``.
     """
     down = math.ceil(count / across)
     figure, axes = pyplot.subplots(
@@ -89,59 +83,15 @@ def count_text(numbers: dict[str, int]) -> str:
 
 
 def caption(figure: Figure, spec: ShownFigure, explanation: str) -> None:
-    """Write the title above ``figure`` and few notes below it, with an ``explanation`` of the marks; label it with all.
-
-    The explanation has priority, then the lines on deviations from the paper.
-    """
-    heading = title(spec)
-    figure.suptitle(heading, fontproperties=TITLE, x=0.005, ha="left")
+    """Label ``figure`` with its title and notes, the text of the file .txt; ``explanation``: of the marks."""
     paragraphs = (
         [f"Paper: {spec.document.paper}" if spec.document.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else ""],
         [explanation],
         [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
     )
-
-    def written(kept: Sequence[str]) -> str:
-        parts = [[text for text in texts if text in kept] for texts in paragraphs]
-        lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in parts]
-        return "\n".join(wrapped(line, CAPTION) for line in lines if line)
-
-    texts = [explanation, *(text for texts in paragraphs for text in texts if text != explanation)]
-    figure.set_label(f"{spec.title}\n\n{written(texts)}\n")
-    room = MOST - len(heading.splitlines())
-    text = written(few(texts, lambda kept: len(written(kept).splitlines()), room)) if spec.look.notes else ""
-    # Below the edge of the page: the layout engine cannot place it under the legend. Files include it (`frame`).
-    below = -0.06 / figure.get_figheight()
-    figure.text(0.005, below, text, fontproperties=CAPTION, color="#555555", ha="left", va="top", linespacing=1.4)
-
-
-def title(spec: ShownFigure) -> str:
-    """Return the title of a figure in lines of its width."""
-    return wrapped(spec.look.title_of(spec), TITLE)
-
-
-def wrapped(text: str, font: FontProperties) -> str:
-    """Return ``text`` in lines of the figure's width, or a bit narrower if the last line is short."""
-    full = 0.99 * 72 * WIDTH
-    words = [(word, TextToPath().get_text_width_height_descent(f"{word} ", font, False)[0]) for word in text.split()]
-    options = [_filled(words, share / 100 * full) for share in range(100, 84, -2)]
-    best = next((lines for lines in options if len(lines) == 1 or _width(lines[-1]) > 0.15 * full), options[0])
-    return "\n".join(" ".join(word for word, _ in line) for line in best)
-
-
-def _filled(words: list[tuple[str, float]], width: float) -> list[list[tuple[str, float]]]:
-    """Return lines of (word, its width) that fill ``width``."""
-    lines: list[list[tuple[str, float]]] = [[]]
-    for word in words:
-        if lines[-1] and _width(lines[-1]) + word[1] > width:
-            lines.append([])
-        lines[-1].append(word)
-    return lines
-
-
-def _width(line: list[tuple[str, float]]) -> float:
-    return sum(width for _, width in line)
+    lines = (" ".join(text.rstrip(".") + "." for text in texts if text) for texts in paragraphs)
+    figure.set_label("\n".join([spec.title, "", *(textwrap.fill(line, 120) for line in lines if line), ""]))
 
 
 def width_text(drawn: dict[Any, dict[str, Any]]) -> str:

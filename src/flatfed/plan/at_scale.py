@@ -11,7 +11,7 @@ from typing import Any
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import footnotes, numbers, set_ups
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.experiment import Experiment, Look
+from flatfed.plan.experiment import Experiment
 from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
@@ -35,7 +35,7 @@ class ShownTable(Table):
     notes: Sequence[str]
     flags: Mapping[str, str]
     numbers: Sequence[Number]
-    look: Look
+    highlight: str | None
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
@@ -55,7 +55,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
-        look=experiment.look,
+        highlight=experiment.request.highlight,
     )
 
 
@@ -74,7 +74,7 @@ class ShownFigure(Figure):
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
     unstated: Sequence[str] = ()
     so_far: bool = False
-    look: Look
+    highlight: str | None
 
     @property
     def metric(self) -> str | None:
@@ -127,10 +127,10 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         scale=scale,
         title=set_ups.title(catalog, scale, layout, pairs, trains),
         setting="; ".join(filter(None, settings)),
-        caption=footnotes.Deviation(" ".join([*texts, *footnotes.row_notes(catalog, labels)])),
+        caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
         datasets=set_ups.datasets(experiment, scale, pairs),
         unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if printed else [],
-        look=experiment.look,
+        highlight=experiment.request.highlight,
     )
 
 

@@ -36,20 +36,6 @@ class Requested(NamedTuple):
     figures: list[str]
 
 
-@dataclass(frozen=True)
-class Look:
-    """What .tex tables and figures show next to their numbers, and the algorithm that they ``highlight``."""
-
-    title: bool
-    notes: bool
-    highlight: str | None
-
-    def title_of(self, shown: Table | Figure) -> str:
-        """Return the title, or the part that names the scale of a preview."""
-        kept = "" if shown.scale == "paper" else shown.title.partition(": ")[0]
-        return shown.title if self.title else kept
-
-
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """The declarations of config/ and the requests of config.yaml.
@@ -75,11 +61,6 @@ class Experiment:
     def scale(self) -> str:
         """The requested scale."""
         return self.request.scale
-
-    @property
-    def look(self) -> Look:
-        """The requested look of tables and figures for a paper."""
-        return Look(self.request.title != "none", self.request.notes != "none", self.request.highlight)
 
     @property
     def everything(self) -> Requested:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from flatfed import algorithms as registry
@@ -18,23 +18,6 @@ from flatfed.runs.run import Run
 
 Key = TypeVar("Key")
 
-#: The most lines around the numbers of a .tex table or of a figure, without those on deviations.
-MOST = 5
-
-
-class Deviation(str):
-    """A note on a deviation from the paper or on absent numbers, which .tex tables and figures always show."""
-
-
-def few(texts: Sequence[str], lines: Callable[[Sequence[str]], int], room: int = MOST) -> list[str]:
-    """Return the first of ``texts``, each :class:`Deviation`, and others in order that fit into ``room`` ``lines``."""
-    kept = [index for index, text in enumerate(texts) if index == 0 or isinstance(text, Deviation)]
-    for index in range(len(texts)):
-        tried = sorted({*kept, index})
-        kept = tried if lines([texts[at] for at in tried]) <= room else kept
-    return [texts[index] for index in kept]
-
-
 #: Why tables show the Hessian scaled by the weights.
 SCALED = (
     "Scaled: of diag(|w|) H diag(|w|). It does not change if filters ahead of normalisation become longer, which "
@@ -47,7 +30,7 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
 
     ``columns``: the number of its declared columns.
     """
-    lines: list[str] = [*map(Deviation, (*row_notes(experiment.catalog, table.rows), *table.document.notes))]
+    lines: list[str] = [*row_notes(experiment.catalog, table.rows), *table.document.notes]
     shown = table.columns.values()
     if len(shown) < columns:
         lines.insert(0, f"Shown: {len(shown)} of its {columns} columns, those that the configuration names.")
@@ -55,7 +38,7 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
         lines += experiment.errata.notes(table.document.reference)
     elif table.document.reason:
         lines.append(f"Nothing printed to compare with: {table.document.reason}.")
-    lines += map(Deviation, _peer_notes(table))
+    lines += _peer_notes(table)
     analysed = [column.metric for column in shown if column.metric and METRICS[column.metric].source == "analysis"]
     lines += hessian_notes(experiment.catalog, runs if analysed else (), table.printed)
     if any(curvature.METRICS[metric].scaled for metric in analysed):
@@ -64,7 +47,7 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
     lines += training_notes(runs, labels)
     if table.printed and runs and runs[0].scale == "paper":
         lines += [f"Not stated by the paper, {line}." for line in unstated(experiment, runs)]
-        lines += map(Deviation, _choice_notes(experiment.catalog, runs, labels))
+        lines += _choice_notes(experiment.catalog, runs, labels)
     return lines
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
 
 from flatfed.plan.at_scale import ShownTable
-from flatfed.plan.footnotes import Deviation
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
 from flatfed.tables import cells, claims, compare
@@ -101,7 +100,7 @@ class TypesetTable(FilledTable):
     @property
     def highlighted(self) -> str | None:
         """The label of the highlighted row."""
-        row = self.shown.rows.get(self.shown.look.highlight)
+        row = self.shown.rows.get(self.shown.highlight)
         return row and row.label
 
     @property
@@ -128,7 +127,7 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
         title=table.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
         blocks=[_block(filled, columns, ranks) for columns in split(list(table.columns.values()))],
-        notes=[*gather(filled, any(ranks.values())), *map(Deviation, unknown)],
+        notes=[*gather(filled, any(ranks.values())), *unknown],
         warnings=list(warnings(filled)),
     )
 

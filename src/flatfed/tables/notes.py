@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from flatfed.plan.at_scale import ShownTable
-from flatfed.plan.footnotes import Deviation
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, evaluations
 from flatfed.plan.number import Number
 from flatfed.plan.reference import FLAG
@@ -229,7 +228,7 @@ def _absences(table: FilledTable) -> list[str]:
     words = {"missing": "missing", "diverged": "diverged (a run ended in non-finite numbers)"}
     counts = table.statuses
     texts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
-    return [Deviation(f"Of {counts.total()} cells: {', '.join(texts)}.")] if texts else []
+    return [f"Of {counts.total()} cells: {', '.join(texts)}."] if texts else []
 
 
 def other_precision(column: Column, cell: Cell) -> str:
@@ -245,7 +244,7 @@ def _precisions(table: FilledTable) -> Iterator[str]:
         rows[other_precision(column, cell)][row.label] = None
     texts = [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]
     if texts:
-        yield Deviation(f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}.")
+        yield f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}."
 
 
 def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:

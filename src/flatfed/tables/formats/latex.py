@@ -1,16 +1,12 @@
 r"""LaTeX: a bare ``tabular`` for ``\input``; it needs only booktabs.
 
-Scale and few notes are rows of the tabular, broken at its width: only the document knows the length for a paragraph
-column. Markdown has all notes.
+It has neither title nor notes, which are in the Markdown file.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable
 
-from flatfed.plan.footnotes import MOST, Deviation, few
 from flatfed.tables.blocks import PARTS, TableBlock, TypesetTable
 
 #: Character -> LaTeX, for any engine, without packages.
@@ -40,45 +36,18 @@ def render(table: TypesetTable) -> str:
     parts = [part for part in PARTS if any(part in under for block in table.blocks for under in block.under)]
     columns = max(len(block.under) for block in table.blocks)
     width = columns * len(parts)
-    characters = _characters(table, parts)
-
-    def across(texts: Iterable[str], style: str = "") -> list[str]:
-        return [_line(style + escape(line), width) for text in texts for line in textwrap.wrap(text, characters)]
-
     group = BETWEEN.join([WITHIN.join("r" * len(parts))] * columns)
     lines = [f"% {table.title}", f"% {table.subtitle}", r"% Needs \usepackage{booktabs}."]
     lines += [rf"\begin{{tabular}}{{@{{}}l{BETWEEN}{group}@{{}}}}", r"\toprule"]
-    look, notes, above = table.shown.look, [], []
-    if table.shown.scale == "preview":
-        set_up = [table.subtitle] if look.notes else []
-        above = across([". ".join([look.title_of(table.shown), *set_up])], r"\itshape ")
-        lines += [*above, r"\midrule"]
     for number, block in enumerate(table.blocks):
         lines += [r"\midrule"] * bool(number) + _block(block, table, parts, width)
-    if look.notes:
-        warnings = (Deviation(f"Warning: {text}") for text in table.warnings)
-        notes = few([*table.notes[:1], *warnings, *table.notes[1:]], lambda kept: len(across(kept)), MOST - len(above))
-    lines += [r"\bottomrule", *([r"\addlinespace", *across(notes)] if notes else [])]
-    return "\n".join([*lines, r"\end{tabular}", f"% All notes: {table.id}.md"]) + "\n"
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% Notes: {table.id}.md"]) + "\n"
 
 
 def escape(text: str) -> str:
     """Escape text for LaTeX; straight quotes become opening or closing ones."""
     quoted = OPENS.sub(lambda quote: quote[1] + {'"': "“", "'": "‘"}[quote[2]], text).replace('"', "”")
     return "".join(SPECIAL.get(character, character) for character in quoted)
-
-
-def _characters(table: TypesetTable, parts: list[str]) -> int:
-    """Return the approximate width of the table in characters."""
-
-    def width(block: TableBlock) -> int:
-        labels = [table.shown.document.row_header, *(label for label, _ in block.rows)]
-        heads = [under.get(part, "") for under in block.under for part in parts]
-        lines = [[cell.texts[part] for cell in cells for part in parts] for _, cells in block.rows]
-        columns = zip(heads, *lines, strict=True)
-        return max(map(len, labels)) + sum(max(map(len, column)) + 2 for column in columns)
-
-    return max(60, *map(width, table.blocks))
 
 
 def _block(block: TableBlock, table: TypesetTable, parts: list[str], width: int) -> list[str]:
