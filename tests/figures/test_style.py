@@ -8,11 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
-from matplotlib.textpath import TextToPath
 
 from flatfed import algorithms
 from flatfed.figures import draw_curves, palette
-from flatfed.figures import style as paper
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -67,12 +65,3 @@ def test_lines_drawn_together_can_be_told_apart(vision):
             (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
             distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
             assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)
-
-
-def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
-    text = "Here: " + "digits of 8x8, " * 40
-    for length in range(100, len(text), 7):
-        lines = paper.wrapped(text[:length], paper.CAPTION).split("\n")
-        assert " ".join(lines).split() == text[:length].split()
-        wide = [TextToPath().get_text_width_height_descent(line, paper.CAPTION, False)[0] / 72 for line in lines]
-        assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)

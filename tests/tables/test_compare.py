@@ -86,5 +86,5 @@ def test_two_quantities_printed_under_one_name_are_claimed_but_not_marked():
 def test_verify_notes_runs_of_other_code(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(notes, "outdated", lambda cells: [f"Of other code: {len(cells)} cells."])
-    assert cli.main(["verify", "fedlesam2024_T6", "--scale", "paper"]) == 0
+    assert cli.main(["verify", "fedlesam2024_T7", "--scale", "paper"]) == 0
     assert re.search(r"\n  Of other code: \d+ cells\.\n$", capsys.readouterr().out)
