@@ -66,6 +66,14 @@ def test_what_executors_can_run(tmp_path, monkeypatch, executor, does, message):
             run.advance()
 
 
+def test_the_layer_is_named(tmp_path, monkeypatch):
+    run = simulation(tmp_path, description("fedavg"), "stacked")
+    monkeypatch.setattr(run.model.conv2, "forward", branches_on_data)
+    message = rf"{STACKED}layer 'conv2' \(Conv2d\): .*\.item\(\)"
+    with pytest.raises(ConfigError, match=message), first_round.checked(run):
+        run.advance()
+
+
 def test_a_mistake_of_a_hook_is_not_the_models(tmp_path):
     class Broken(FedAvg):
         def correct(self, g, w, ctx):
