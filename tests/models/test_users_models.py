@@ -51,6 +51,10 @@ MODULES = {
         "self.conv, self.head = nn.Conv2d(1, 4, 3), nn.Linear(144, 3)",
         "self.head(self.conv(x).tanh().view(-1, 144))",
     ),
+    "generated": (  # contiguous images, but a convolution that executors replace
+        "self.start, self.conv, self.head = nn.Linear(64, 16), nn.Conv2d(4, 4, 3, padding=1), nn.Linear(16, 3)",
+        "self.head(self.conv(self.start(x.flatten(1)).view(-1, 4, 2, 2)).tanh().view(-1, 16))",
+    ),
     "lazy": (
         "self.conv, self.head = nn.Conv2d(1, 4, 3), nn.LazyLinear(3)",
         "self.head(self.conv(x).tanh().view(-1, 144))",

@@ -46,20 +46,30 @@ def generator_states() -> dict[str, Any]:
 def prepare(module: nn.Module, shape: tuple[int, int, int]) -> None:
     """Pass two images of ``shape`` (C, H, W) through ``module``: lazy layers get their tensors.
 
-    A run passes images in channels-last order. A model that fails on them, as with ``x.view``, gets contiguous copies,
-    and so do its layers, as executors replace convolutions.
+    A run passes images in channels-last order, and executors replace layers by others with results in this order. A
+    model that fails on it, as with ``x.view``, gets contiguous copies, and so do its layers.
     """
     channels, height, width = shape
     strides = channels * height * width, 1, width * channels, channels
     images = torch.zeros(2, *shape).as_strided((2, *shape), strides)
+    replaced = [layer for layer in module.train().modules() if isinstance(layer, nn.Conv2d | nn.GroupNorm)]
+    hooks = [layer.register_forward_hook(_with_channels_last_output) for layer in replaced]
     with torch.no_grad():
         try:
-            module.train()(images)
+            module(images)
+            return
         except RuntimeError:
             module.register_forward_pre_hook(_with_contiguous_images)
-            for layer in module.modules():
-                layer.register_forward_hook(_with_contiguous_output)
-            module(images)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        for layer in module.modules():
+            layer.register_forward_hook(_with_contiguous_output)
+        module(images)
+
+
+def _with_channels_last_output(_: nn.Module, __: tuple[Any, ...], output: Tensor) -> Tensor:
+    return output.contiguous(memory_format=torch.channels_last) if output.dim() == 4 else output
 
 
 def _with_contiguous_images(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -72,6 +72,7 @@ class Cropped(nn.Conv2d):
         kernel = tuple(part.stop - part.start for part in window)
         channels, bias = (full.in_channels, full.out_channels), full.bias is not None
         super().__init__(*channels, kernel, full.stride, groups=full.groups, bias=bias)
+        vars(self).update({name: hooks for name, hooks in vars(full).items() if "hook" in name})
         self.border: tuple[int, ...] = ()
         for side, count, part, width, step, low in zip(
             size, Window.of(full).output_size(size), window, kernel, full.stride, full.padding, strict=True
