@@ -52,9 +52,10 @@ def prepare(module: nn.Module, shape: tuple[int, int, int]) -> None:
     channels, height, width = shape
     strides = channels * height * width, 1, width * channels, channels
     images = torch.zeros(2, *shape).as_strided((2, *shape), strides)
+    module.train()  # a user's method may return nothing
     with torch.no_grad():
         try:
-            module.train()(images)
+            module(images)
         except RuntimeError:
             module.register_forward_pre_hook(_with_contiguous_images)
             for layer in module.modules():
@@ -83,8 +84,9 @@ def check(build: Callable[[], nn.Module], shape: tuple[int, int, int], classes: 
     module, images = copy.deepcopy(built[0]), _random_images(2, shape)
     buffers, before = {name: value.clone() for name, value in module.named_buffers()}, generator_states()
     for training in (True, False):
+        module.train(training)
         with torch.no_grad():
-            size = tuple(module.train(training)(images.clone()).shape)
+            size = tuple(module(images.clone()).shape)
         if size != (2, classes):
             raise ConfigError(f"its output for 2 images has shape {size}, not (2, {classes})")
     for name, _ in generator_states().items() - before.items():
