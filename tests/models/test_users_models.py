@@ -42,7 +42,10 @@ MODULES = {
         "        self.b.weight = self.a.weight",
         "self.head(torch.tanh(self.b(torch.tanh(self.a(x.flatten(1))))))",
     ),
-    "moded": ("self.head = nn.Linear(64, 3)", "self.head(x.flatten(1)) * (1 if self.training else -1)"),
+    "moded": (  # its train() returns nothing
+        "self.head = nn.Linear(64, 3)\n    def train(self, mode=True):\n        super().train(mode)",
+        "self.head(x.flatten(1)) * (1 if self.training else -1)",
+    ),
     "viewed": (
         "self.conv1, self.conv2 = nn.Conv2d(1, 4, 3), nn.Conv2d(4, 5, 3)\n        self.head = nn.Linear(20, 3)",
         "self.head(F.max_pool2d(F.relu(self.conv2(self.conv1(x))), 2).relu().view(-1, 20))",
@@ -100,7 +103,8 @@ def own(tmp_path_factory, monkeypatch):
 def plain_fedavg(folder, spec, rounds: int) -> dict[str, torch.Tensor]:
     """Return the state dict after ``rounds`` of FedAvg in plain PyTorch, with the engine's batches and samples."""
     run, problem = simulation(folder, spec, "sequential"), Reference(folder, description("fedavg"))
-    module = initial_model(RunConfig(**spec))[0].double().train()
+    module = initial_model(RunConfig(**spec))[0].double()
+    module.train()
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     for round_ in range(rounds):
         before = [parameter.detach().clone() for parameter in trained]
@@ -138,7 +142,7 @@ def test_a_model_trains_as_in_plain_pytorch(tmp_path, own, name, executor):
     assert found.keys() == expected.keys()
     for tensor in expected:
         assert (found[tensor] - expected[tensor]).abs().max() < 1e-10, tensor
-    trained = sum(parameter.numel() for parameter in run.model.parameters() if parameter.requires_grad)
+    trained = sum(value.numel() for value in initial_model(run.config)[0].parameters() if value.requires_grad)
     assert run.layout.tensor_size == run.weights.parameters == trained
     assert run.cost.counts["upload"] == 8 * trained * sum(len(run.sample(k - 3)) for k in range(3))
 
@@ -148,7 +152,8 @@ def test_a_model_file_is_the_state_dict_and_analyses_read_it(tmp_path, own, name
     """Its scores are those of plain PyTorch in evaluation mode; its curvature is torch's, in the weights that train."""
     out = job(tmp_path, "fedavg", "out", **own(name), precision="float64")
     state = load_file(out / "model.safetensors")
-    module = initial_model(records.read_finished(out).config)[0].double().eval()
+    module = initial_model(records.read_finished(out).config)[0].double()
+    module.eval()
     built = {key: value.clone() for key, value in module.state_dict().items()}
     module.load_state_dict(state)
     tensors = {key: value.detach() for key, value in module.named_parameters() if value.requires_grad}
@@ -230,7 +235,7 @@ HEADS = "self.head = nn.Linear(64, 3); "
         ("self.norm = nn.BatchNorm1d(64); " + HEADS, "self.head(self.norm(x.flatten(1)))", "replace BatchNorm by"),
         (f"{HEADS}self.other = nn.LazyLinear(3)", "", "a pass gives the lazy parameter 'other.weight' no shape"),
         ("self.head = nn.Linear(64, 3).requires_grad_(False)", "", "has no parameter to train"),
-        ("self.gain = nn.Parameter(torch.ones(3) * 1j)", "x[:, 0, 0, :3] * self.gain.real", "'gain' is torch.complex64"),
+        ("self.gain = nn.Parameter(torch.ones(3) * 1j)", "x[:, 0, 0, :3] * self.gain.real", "'gain' is torch.complex"),
         (HEADS, "self.head(x.flatten(1)) if self.training else x", r"its output for 2 images has shape (2, 1, 8, 8)"),
     ],
 )
@@ -263,6 +268,25 @@ def test_weights_follow_the_seed_or_are_constant(own, constructor, differ):
 def test_batch_statistics_are_refused_where_batches_are_padded(tmp_path, own):
     with pytest.raises(ConfigError, match=r"stacked pads batches, but model normed \(.*`executor: sequential`"):
         simulation(tmp_path, description("fedavg", **own("normed")), "stacked")
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_frozen_tensors_are_rounded_as_the_layers(tmp_path, own, executor):
+    """A gradient in bfloat16 is that of plain PyTorch on the module converted to it, up to the order of sums."""
+    constructor, forward = MODULES["frozen"]
+    constructor += "\n        self.register_buffer('place', torch.linspace(-1, 1, 64))"
+    changes = own("rounded", constructor, forward.replace("x.flatten(1)", "x.flatten(1) + self.place"))
+    run = simulation(tmp_path, description("fedavg", precision="bfloat16", **changes), executor)
+    problem, module = Reference(tmp_path, description("fedavg")), initial_model(run.config)[0].to(torch.bfloat16)
+    x, y, w = problem.x[:4].float(), problem.y[:4], run.server["w"]
+    loss = cross_entropy(module(x.to(torch.bfloat16)).float(), y)
+    gradients = torch.autograd.grad(loss, [module.head.weight, module.head.bias])
+    rows = w.expand(2, -1).contiguous()
+    batch = Batch(x.expand(2, *x.shape), y.expand(2, -1), torch.full((2, 4), 0.25), [])
+    losses, found = run.executor(rows, batch)
+    assert torch.allclose(losses, loss.detach().expand(2), rtol=0.01)
+    expected = torch.cat([part.flatten() for part in gradients]).float()
+    assert all((row - expected).norm() < 0.01 * expected.norm() for row in found)
 
 
 def test_layers_of_convolutions_that_are_frozen_or_tied_keep_their_taps(tmp_path, own):

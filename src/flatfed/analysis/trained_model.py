@@ -104,7 +104,8 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
             digests = f"digest {digest[:12]}, but the run was made with {recorded[:12]}"
             raise DataError(f"{getattr(inputs, key)}: not the {key} of {run} ({digests})")
     dtype = STATE_DTYPES[precision or config.precision]
-    model = products.with_products(weights.build(config), tuple(config.dataset.shape)).to(device, dtype).eval()
+    model = products.with_products(weights.build(config), tuple(config.dataset.shape)).to(device, dtype)
+    model.eval()
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
     row = _weights(run / records.MODEL, record, model, layout).to(device, dtype)

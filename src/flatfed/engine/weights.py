@@ -47,9 +47,11 @@ class Weights:
 
     def __init__(self, model: nn.Module, initial: Tensor, device: torch.device, dtype: torch.dtype):
         self.parameters, self.layout = len(initial), Layout.of(model)
-        self.model = model.to(device, dtype).train()
+        self.model = model.to(device, dtype)
+        self.model.train()
         shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-        self.evaluated = copy.deepcopy(self.model, shared).eval()
+        self.evaluated = copy.deepcopy(self.model, shared)
+        self.evaluated.eval()
         self.initial = initial.to(device, dtype)
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:

@@ -52,8 +52,9 @@ def prepare(module: nn.Module, shape: tuple[int, int, int]) -> None:
     channels, height, width = shape
     strides = channels * height * width, 1, width * channels, channels
     images = torch.zeros(2, *shape).as_strided((2, *shape), strides)
-    replaced = [layer for layer in module.train().modules() if isinstance(layer, nn.Conv2d | nn.GroupNorm)]
+    replaced = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.GroupNorm)]
     hooks = [layer.register_forward_hook(_with_channels_last_output) for layer in replaced]
+    module.train()  # a user's method may return nothing
     with torch.no_grad():
         try:
             module(images)
@@ -93,8 +94,9 @@ def check(build: Callable[[], nn.Module], shape: tuple[int, int, int], classes: 
     module, images = copy.deepcopy(built[0]), _random_images(2, shape)
     buffers, before = {name: value.clone() for name, value in module.named_buffers()}, generator_states()
     for training in (True, False):
+        module.train(training)
         with torch.no_grad():
-            size = tuple(module.train(training)(images.clone()).shape)
+            size = tuple(module(images.clone()).shape)
         if size != (2, classes):
             raise ConfigError(f"its output for 2 images has shape {size}, not (2, {classes})")
     for name, _ in generator_states().items() - before.items():
