@@ -10,19 +10,6 @@ def sines(count, width):
     return torch.stack([angles.sin(), angles.cos()], dim=2).reshape(1, count, width)
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-
-    def forward(self, x):
-        y = self.norm1(x)
-        x = x + self.attention(y, y, y, need_weights=False)[0]
-        return x + self.mlp(self.norm2(x))
-
-
 class ViT(nn.Module):
     def __init__(self, shape, classes, patch=4, width=12, heads=3, depth=2):
         super().__init__()
@@ -31,13 +18,16 @@ class ViT(nn.Module):
         self.token = nn.Parameter(torch.empty(1, 1, width))
         nn.init.trunc_normal_(self.token, std=0.02)
         self.register_buffer("position", sines(count + 1, width))
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 2 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, depth, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.head = nn.Linear(width, classes)
 
     def forward(self, x):
         x = self.embed(x).flatten(2).transpose(1, 2)
         x = torch.cat([self.token.expand(len(x), -1, -1), x], dim=1) + self.position
-        return self.head(self.norm(self.blocks(x))[:, 0])
+        return self.head(self.encoder(x)[:, 0])
 
 
 def build(shape, classes):
