@@ -16,14 +16,14 @@ PACKAGE = ROOT / "src/flatfed"
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
     "": 474,
-    "algorithms": 1016,
-    "analysis": 804,
+    "algorithms": 1017,
+    "analysis": 806,
     "config": 1219,
     "commands": 1408,
     "data": 1115,
-    "engine": 3242,
+    "engine": 3273,
     "figures": 798,
-    "models": 457,
+    "models": 560,
     "plan": 2592,
     "runs": 825,
     "tables": 1466,

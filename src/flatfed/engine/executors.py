@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -50,7 +51,8 @@ class Executor(ABC):
     ``together``: all rows of a round train together on batches of the full size, otherwise one row after the other on
     batches of its own size. ``records_steps``: replays local steps, of a model with the layers of
     :mod:`flatfed.engine.speed.live`. ``layer_dtype``: None for the dtype of the rows. ``own_loss``: the hook of an
-    algorithm with a second model. ``label_smoothing``: as in torch's cross-entropy.
+    algorithm with a second model. ``label_smoothing``: as in torch's cross-entropy. ``evaluated``: the model in
+    evaluation mode, for the second model.
     """
 
     name: ClassVar[str]
@@ -63,6 +65,7 @@ class Executor(ABC):
     layer_dtype: torch.dtype | None = None
     own_loss: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
     label_smoothing: float = 0.0
+    evaluated: nn.Module | None = None
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -73,9 +76,10 @@ class Executor(ABC):
 
         ``tensors``: parameters by name, in the layers' dtype. ``private``: the private coordinates.
         """
-        output, weights = self.logits(tensors, private, batch), batch.weights
+        output, weights = self.logits(self.model, tensors, private, batch), batch.weights
         if batch.second is not None:
-            second = self.logits(self.layout.views(self.cast(batch.second)), private, batch)
+            tensors = self.layout.views(self.cast(batch.second))
+            second = self.logits(self.evaluated, tensors, private, replace(batch, masks=[]))
             return (self.own_loss(output, batch.labels, second) * weights).sum()
         # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
         logarithms = log_softmax(output, dim=1)
@@ -88,14 +92,22 @@ class Executor(ABC):
         """Return ``row`` in the layers' dtype."""
         return row if self.layer_dtype is None else row.to(self.layer_dtype)
 
-    def logits(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
-        """Return the logits (B, classes) of one row's ``batch``."""
+    @cached_property
+    def fixed(self) -> dict[str, Tensor]:
+        """Frozen parameters and buffers by name, in the layers' dtype."""
+        named = (*self.model.named_parameters(), *self.model.named_buffers())
+        outside = ((name, value) for name, value in named if name not in self.layout.names)
+        return {name: self.cast(value) for name, value in outside if value.is_floating_point()}
+
+    def logits(self, model: nn.Module, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
+        """Return the logits (B, classes) of ``model`` on one row's ``batch``."""
         images, masks = batch.images, batch.masks
         if self.transform is not None:
             images = self.transform(images, private)
         if self.layer_dtype is not None:
             images, masks = images.to(self.layer_dtype), [mask.to(self.layer_dtype) for mask in masks]
-        return functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(batch.weights.dtype)
+        inputs = (images, masks) if masks else (images,)
+        return functional_call(model, {**self.fixed, **tensors}, inputs).to(batch.weights.dtype)
 
 
 class Sequential(Executor):

@@ -159,9 +159,9 @@ def _run_copies(
 
 
 def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float) -> Tensor:
-    """Return the gradient (1, parameters) of the training loss with ``changes`` of its executor."""
+    """Return the gradient (1, parameters) of the loss in evaluation mode, with ``changes`` of the executor."""
     private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
-    executor = replace(simulation.executor, **changes)
+    executor = replace(simulation.executor, model=simulation.weights.evaluated, **changes)
     return simulation.full_gradient(torch.cat([w, private], dim=1), [images], executor)[:, : simulation.layout.size]
 
 

@@ -27,7 +27,7 @@ def adds_in_place(x):
 
 
 def breaks(x):
-    return x if len(x) == 1 else x @ x
+    return x if len(x) == 2 else x @ x
 
 
 def change_model(monkeypatch, does) -> None:
@@ -64,6 +64,14 @@ def test_what_executors_can_run(tmp_path, monkeypatch, executor, does, message):
     else:
         with pytest.raises((ConfigError, FlatFedError), match=message), first_round.checked(run):
             run.advance()
+
+
+def test_the_layer_is_named(tmp_path, monkeypatch):
+    run = simulation(tmp_path, description("fedavg"), "stacked")
+    monkeypatch.setattr(run.model.conv2, "forward", branches_on_data)
+    message = rf"{STACKED}layer 'conv2' \(Conv2d\): .*\.item\(\)"
+    with pytest.raises(ConfigError, match=message), first_round.checked(run):
+        run.advance()
 
 
 def test_a_mistake_of_a_hook_is_not_the_models(tmp_path):

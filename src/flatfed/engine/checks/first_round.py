@@ -9,11 +9,20 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from torch import nn
 
 from flatfed.engine import executors
 from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import ConfigError, FlatFedError
+
+
+def layer(error: Exception, model: nn.Module) -> str:
+    """Return name and type of the innermost layer of ``model`` that raised ``error``; "" for the model itself."""
+    names = {module: name for name, module in model.named_modules() if name}
+    owners = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    layers = [owner for owner in owners if isinstance(owner, nn.Module) and owner in names]
+    return f"layer {names[layers[-1]]!r} ({type(layers[-1]).__name__}): " if layers else ""
 
 
 @contextmanager
@@ -32,7 +41,7 @@ def checked(run: Simulation) -> Iterator[None]:
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         supporter = "`executor: sequential`, in the protocol," if executor.together else "No other executor"
-        refusal = f"executor {executor.name} cannot run model {model}: {reason}"
+        refusal = f"executor {executor.name} cannot run model {model}: {layer(error, run.model)}{reason.rstrip('.')}"
         raise ConfigError(f"{refusal}. {supporter} supports more models") from error
     after = random_states(run.device)
     if generators := [name for name, state in before.items() if after[name] != state]:

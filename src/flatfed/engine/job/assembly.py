@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatfed import algorithms
+from flatfed import algorithms, models
 from flatfed.algorithms import Algorithm
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
@@ -26,6 +26,7 @@ from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
+from flatfed.models import user_model
 from flatfed.runs.run_config import RunConfig
 
 
@@ -82,7 +83,13 @@ def simulation(
     dtype = STATE_DTYPES[precision]
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.records_steps
-    weights = live.weights(*initial_model(config, pretrained_file), *options)
+    model, initial = initial_model(config, pretrained_file)
+    if kind.together and models.own_file(config.model.name) and user_model.mixes_images(model, shape):
+        raise ConfigError(
+            f"executor {executor} pads batches, but model {config.model.name} ({models.own_file(config.model.name)}) "
+            "computes an image's logits from all images of its batch, as batch statistics; use `executor: sequential`"
+        )
+    weights = live.weights(model, initial, *options)
     private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
     check_requirements(algorithm, config, clients, weights.initial[: weights.layout.tensor_size])
@@ -91,7 +98,7 @@ def simulation(
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
     losses = algorithm.loss, config.label_smoothing or 0.0
-    gradients = kind(weights.model, weights.layout, transform, layer_dtype, *losses)
+    gradients = kind(weights.model, weights.layout, transform, layer_dtype, *losses, weights.evaluated)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
