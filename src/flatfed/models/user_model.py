@@ -132,7 +132,7 @@ def refuse_layers(module: nn.Module) -> None:
     model = f"model {type(module).__name__}"
     for prefix, layer in module.named_modules():
         where = f"{model}: layer {prefix!r} ({type(layer).__name__})"
-        if isinstance(layer, _DropoutNd):
+        if isinstance(layer, _DropoutNd) and layer.p:
             raise ConfigError(f"{where} draws from torch's own generator, not from the run's seed; declare {MASKS}")
         if "BatchNorm" in type(layer).__name__ and list(layer.buffers(recurse=False)):
             remedy = "replace BatchNorm by torch.nn.GroupNorm, as the papers do"
