@@ -43,6 +43,10 @@ class Batch:
         """The fields that are not None, in order."""
         return list(filter(lambda part: part is not None, vars(self).values()))
 
+    def versions(self) -> list[int]:
+        """Return a number per tensor, which each change in place increases."""
+        return [tensor._version for tensor in (self.images, self.labels, self.weights, *self.masks)]
+
 
 @dataclass(eq=False)
 class Executor(ABC):

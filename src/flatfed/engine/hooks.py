@@ -34,6 +34,18 @@ def check_gradients(algorithm: Algorithm, taken: int) -> None:
         raise FlatFedError(f"{location(algorithm.perturbation)}: {problem}; write `gradients_per_step = {taken}`")
 
 
+def overridden(algorithm: Algorithm, *names: str) -> list[str]:
+    """Return the locations of the hooks ``names`` that are not Algorithm's."""
+    hooks = ((name, getattr(algorithm, name)) for name in names)
+    return [location(hook) for name, hook in hooks if getattr(hook, "__func__", None) is not getattr(Algorithm, name)]
+
+
+def refuse_changed_batch(algorithm: Algorithm) -> None:
+    """Refuse a gradient that changed its batch in place: the step's next gradient would be one of other images."""
+    places = " or ".join(overridden(algorithm, "transform", "loss")) or "the model"
+    raise FlatFedError(f"{places}: changes images, labels or masks in place; expected: new tensors")
+
+
 def apart(value: Tensor, vectors: Iterable[Tensor]) -> Tensor:
     """Return ``value``, or a copy if it repeats memory or shares that of ``vectors``, which may change first."""
     shared = {vector.untyped_storage().data_ptr() for vector in vectors}

@@ -11,7 +11,7 @@ from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.algorithms.fedgmt import FedGMT
 from flatfed.algorithms.scaffold import Scaffold
-from flatfed.engine.checks import first_round
+from flatfed.engine.checks import first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.models import cnn_tiny
@@ -59,10 +59,10 @@ def test_what_executors_can_run(tmp_path, monkeypatch, executor, does, message):
     change_model(monkeypatch, does)
     run = simulation(tmp_path, description("fedavg"), executor)
     if message is None:
-        with first_round.checked(run):
+        with first_round.checked(run), repeats.checked(run):
             run.advance()
     else:
-        with pytest.raises((ConfigError, FlatFedError), match=message), first_round.checked(run):
+        with pytest.raises((ConfigError, FlatFedError), match=message), first_round.checked(run), repeats.checked(run):
             run.advance()
 
 

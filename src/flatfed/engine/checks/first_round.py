@@ -1,14 +1,11 @@
-"""Checks around the first round of a job, before it writes results."""
+"""The check around the first round of a job, before it writes results."""
 
 from __future__ import annotations
 
-import random
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-import torch
 from torch import nn
 
 from flatfed.engine import executors
@@ -27,12 +24,11 @@ def layer(error: Exception, model: nn.Module) -> str:
 
 @contextmanager
 def checked(run: Simulation) -> Iterator[None]:
-    """Refuse a round of ``run`` whose model the executor cannot compute, or that draws random numbers of its own.
+    """Refuse a round of ``run`` whose model the executor cannot compute.
 
     :raises ConfigError: naming executor, model and reason.
-    :raises FlatFedError: rows and devices would draw different numbers.
     """
-    model, executor, before = type(run.model).__name__, run.executor, random_states(run.device)
+    model, executor = type(run.model).__name__, run.executor
     try:
         yield
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
@@ -43,18 +39,3 @@ def checked(run: Simulation) -> Iterator[None]:
         supporter = "`executor: sequential`, in the protocol," if executor.together else "No other executor"
         refusal = f"executor {executor.name} cannot run model {model}: {layer(error, run.model)}{reason.rstrip('.')}"
         raise ConfigError(f"{refusal}. {supporter} supports more models") from error
-    after = random_states(run.device)
-    if generators := [name for name, state in before.items() if after[name] != state]:
-        raise FlatFedError(
-            f"algorithm {type(run.algorithm).__name__} or model {model} draws from {generators[0]}, whose values "
-            "depend on earlier draws; expected: ctx.uniform in a hook, and in a model the masks that `forward` receives"
-        )
-
-
-def random_states(device: torch.device) -> dict[str, object]:
-    """Return name -> state of the process's random generators."""
-    _, key, position, *_ = np.random.get_state()
-    states = {"torch's generator": bytes(torch.get_rng_state().numpy()), "NumPy's generator": (bytes(key), position)}
-    if device.type == "cuda":
-        states["torch's generator of the GPU"] = bytes(torch.cuda.get_rng_state(device).numpy())
-    return states | {"Python's generator": random.getstate()}

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
+from flatfed import algorithms
 from flatfed.engine import versions
 from flatfed.engine.callbacks import Callback, digests, of_user
-from flatfed.engine.checks import first_round
+from flatfed.engine.checks import contract, first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
@@ -31,6 +32,7 @@ from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.speed.live import LiveWeights
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
@@ -144,7 +146,7 @@ class Job:
                     clients = simulation.sample()
                     for callback in callbacks:
                         callback.before_round(simulation, clients)
-                with checks:
+                with checks, repeats.checked(simulation):
                     line = simulation.advance()
             checks = nullcontext()
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
@@ -163,6 +165,8 @@ class Job:
             raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
         with memory.explained(self.device, "before the first round", memory.remedies(self.device)):
             self.simulation = simulation = self.assemble(executor)
+        if algorithms.own_file(self.config.update.name) and isinstance(simulation.weights, LiveWeights):
+            contract.check_whole_rows(self.config.update.name, update=self.config.update.as_json())
         home = simulation.state.home if simulation.state.store else None
         self.remedies = memory.remedies(self.device, simulation.block(len(simulation.sample())), home)
         self.callbacks = {"Outputs": self.outputs, **of_user(), "Checkpoint": self.checkpoint}
