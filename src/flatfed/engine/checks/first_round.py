@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from flatfed.algorithms._names import location
 from flatfed.engine import executors
 from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.simulation import Simulation
@@ -21,7 +22,7 @@ def checked(run: Simulation) -> Iterator[None]:
     """Refuse a round of ``run`` whose model the executor cannot compute, or that draws random numbers of its own.
 
     :raises ConfigError: naming executor, model and reason.
-    :raises FlatFedError: rows and devices would draw different numbers.
+    :raises FlatFedError: a hook that the executor calls fails; or rows and devices would draw different numbers.
     """
     model, executor, before = type(run.model).__name__, run.executor, random_states(run.device)
     try:
@@ -31,6 +32,11 @@ def checked(run: Simulation) -> Iterator[None]:
         if isinstance(error, FlatFedError) or is_shortage(error) or executors.__file__ not in files:
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        called = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+        for name in ("loss", "transform"):
+            if getattr(hook := getattr(run.algorithm, name), "__code__", None) in called:
+                expected = f"arguments and result as of Algorithm.{name} in flatfed/algorithms/_base.py"
+                raise FlatFedError(f"{location(hook)}: {reason}; expected: {expected}") from error
         supporter = "`executor: sequential`, in the protocol," if executor.together else "No other executor"
         refusal = f"executor {executor.name} cannot run model {model}: {reason}"
         raise ConfigError(f"{refusal}. {supporter} supports more models") from error
