@@ -103,6 +103,11 @@ class UserFiles:
         files = (Path(folder, f"{name}.py") for folder in self.path if name not in self.modules)
         return next((file for file in files if file.is_file()), None)
 
+    def files(self, name: str) -> list[Path]:
+        """Return the user's file of ``name`` and the user's files that it imports; none for a module of FlatFed."""
+        file = self.own_file(name)
+        return self._imported(f"{self.package}.{name}", file) if file else []
+
     def digest(self, name: str) -> str | None:
         """Return the digest of the user's file of ``name`` and of the user's files that it imports, also indirectly.
 

@@ -19,7 +19,7 @@ from torch.nn.functional import log_softmax
 
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
-from flatfed.engine import second_stream
+from flatfed.engine import hooks, second_stream
 from flatfed.errors import ConfigError, unknown
 
 
@@ -54,8 +54,9 @@ class Executor(ABC):
 
     ``together``: all rows of a round train together on batches of the full size, otherwise one row after the other on
     batches of its own size. ``records_steps``: replays local steps, of a model with the layers of
-    :mod:`flatfed.engine.speed.live`. ``layer_dtype``: None for the dtype of the rows. ``own_loss``: the hook of an
-    algorithm with a second model. ``label_smoothing``: as in torch's cross-entropy. ``evaluated``: the model in
+    :mod:`flatfed.engine.speed.live`. ``layer_dtype``: None for the dtype of the rows. ``own_loss``: the algorithm's
+    hook, None for cross-entropy; ``two_models``: it needs the batch's second model, and batches without one have
+    cross-entropy. ``label_smoothing``: as in torch's cross-entropy. ``evaluated``: the model in
     evaluation mode, for the second model.
     """
 
@@ -67,7 +68,8 @@ class Executor(ABC):
     layout: Layout
     transform: Callable[[Tensor, Tensor], Tensor] | None = None
     layer_dtype: torch.dtype | None = None
-    own_loss: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    own_loss: Callable[[Tensor, Tensor, Tensor | None], Tensor] | None = None
+    two_models: bool = False
     label_smoothing: float = 0.0
     evaluated: nn.Module | None = None
 
@@ -81,10 +83,13 @@ class Executor(ABC):
         ``tensors``: parameters by name, in the layers' dtype. ``private``: the private coordinates.
         """
         output, weights = self.logits(self.model, tensors, private, batch), batch.weights
+        second = None
         if batch.second is not None:
             tensors = self.layout.views(self.cast(batch.second))
             second = self.logits(self.evaluated, tensors, private, replace(batch, masks=[]))
-            return (self.own_loss(output, batch.labels, second) * weights).sum()
+        if second is not None or (self.own_loss and not self.two_models):
+            losses = hooks.checked(self.own_loss, self.own_loss(output, batch.labels, second), weights)
+            return (losses * weights).sum()
         # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
         logarithms = log_softmax(output, dim=1)
         log_likelihoods = logarithms.gather(1, batch.labels[:, None])[:, 0]

@@ -27,6 +27,11 @@ def checked(hook: Callable, value: Any, like: Tensor, name: str = "") -> Tensor:
     return value
 
 
+def overrides(algorithm: Algorithm, name: str) -> bool:
+    """Return whether ``algorithm`` has a hook ``name`` of its own, also one that only the instance has."""
+    return getattr(getattr(algorithm, name), "__func__", None) is not getattr(Algorithm, name)
+
+
 def check_gradients(algorithm: Algorithm, taken: int) -> None:
     """Refuse an ``algorithm`` that takes other than the declared number of gradients in a local step: its costs."""
     if taken != algorithm.gradients_per_step:
@@ -36,8 +41,7 @@ def check_gradients(algorithm: Algorithm, taken: int) -> None:
 
 def overridden(algorithm: Algorithm, *names: str) -> list[str]:
     """Return the locations of the hooks ``names`` that are not Algorithm's."""
-    hooks = ((name, getattr(algorithm, name)) for name in names)
-    return [location(hook) for name, hook in hooks if getattr(hook, "__func__", None) is not getattr(Algorithm, name)]
+    return [location(getattr(algorithm, name)) for name in names if overrides(algorithm, name)]
 
 
 def refuse_changed_batch(algorithm: Algorithm) -> None:

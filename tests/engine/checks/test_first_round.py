@@ -6,7 +6,6 @@ from torch.nn.functional import dropout, relu
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms.centralised_sgd import CentralisedSGD
-from flatfed.algorithms.dfedavgm import DFedAvgM
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.algorithms.fedgmt import FedGMT
@@ -103,7 +102,6 @@ class Shifted(Scaffold):
         (Shifted(), {}, "algorithm Shifted: private coordinates exclude client"),
         (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
         (CentralisedSGD(), {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
-        (DFedAvgM(), {**RING, "momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
         (FedGMT(), {"label_smoothing": 0.1}, r"FedGMT: label_smoothing: .* loss of its own"),
         (DisPFL(density=0.001), RING, r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"),
     ],

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
+from flatfed.algorithms._names import location
 from flatfed.engine import executors
 from flatfed.engine.job.memory import is_shortage
 from flatfed.engine.simulation import Simulation
@@ -27,6 +28,7 @@ def checked(run: Simulation) -> Iterator[None]:
     """Refuse a round of ``run`` whose model the executor cannot compute.
 
     :raises ConfigError: naming executor, model and reason.
+    :raises FlatFedError: a hook that the executor calls fails.
     """
     model, executor = type(run.model).__name__, run.executor
     try:
@@ -36,6 +38,11 @@ def checked(run: Simulation) -> Iterator[None]:
         if isinstance(error, FlatFedError) or is_shortage(error) or executors.__file__ not in files:
             raise
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        called = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+        for name in ("loss", "transform"):
+            if getattr(hook := getattr(run.algorithm, name), "__code__", None) in called:
+                expected = f"arguments and result as of Algorithm.{name} in flatfed/algorithms/_base.py"
+                raise FlatFedError(f"{location(hook)}: {reason}; expected: {expected}") from error
         supporter = "`executor: sequential`, in the protocol," if executor.together else "No other executor"
         refusal = f"executor {executor.name} cannot run model {model}: {layer(error, run.model)}{reason.rstrip('.')}"
         raise ConfigError(f"{refusal}. {supporter} supports more models") from error

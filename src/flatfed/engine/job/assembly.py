@@ -12,9 +12,10 @@ from torch import Tensor
 
 from flatfed import algorithms, models
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._names import location
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import executors
+from flatfed.engine import executors, hooks
 from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
 from flatfed.engine.batches import most_participants
 from flatfed.engine.job import memory
@@ -97,7 +98,8 @@ def simulation(
     data = Resident(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
-    losses = algorithm.loss, config.label_smoothing or 0.0
+    loss = algorithm.loss if hooks.overrides(algorithm, "loss") else None
+    losses = loss, hooks.overrides(algorithm, "second_model"), config.label_smoothing or 0.0
     gradients = kind(weights.model, weights.layout, transform, layer_dtype, *losses, weights.evaluated)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
@@ -133,9 +135,10 @@ def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, we
         raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
     if algorithm.decentralised and algorithm.remembers:
         raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
-    if config.momentum and "momentum" in algorithm.parameters():
-        raise ConfigError(f"algorithm {name}: momentum: the run sets it, and the algorithm has a parameter of its own")
-    if config.label_smoothing and type(algorithm).second_model is not Algorithm.second_model:
+    own_loss = hooks.overrides(algorithm, "loss")
+    if hooks.overrides(algorithm, "second_model") and not own_loss:
+        raise ConfigError(f"{location(algorithm.second_model)}: has no effect; expected: also a hook `loss`")
+    if config.label_smoothing and own_loss:
         raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
     vectors = algorithm.client_state, algorithm.server_state, algorithm.scratch
     state = any(vectors) or algorithm.remembers or algorithm.full_passes
