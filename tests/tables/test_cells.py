@@ -55,7 +55,6 @@ def test_final_round_mean_spread_and_difference(two):
     assert cell.best == [0.9, 0.84], "the best round is an extra, the final one is the value"
     assert (cell.paper_value, cell.paper_spread, cell.difference) == pytest.approx((0.8, 0.0014, 0.02))
     assert make(two, window=2).values == pytest.approx([0.85, 0.78]), "the mean of the last evaluated rounds"
-    assert make(two, scale="preview").difference is None
     one = make(two[:1])
     assert (one.value, one.spread, one.n) == (0.8, None, 1)
 

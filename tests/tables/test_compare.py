@@ -40,7 +40,6 @@ POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
         (rounds([464], None, "not reached; flag:B1", judged=False), ""),
         (cell([0.8], 0.8, status="missing", value=None), "missing"),
         (cell([0.8], 0.8, status="diverged", value=None), "differs"),
-        (cell([0.8], 0.8, scale="preview"), ""),
         (cell([0.8], 0.8, compare="ordering"), ""),
         (cell([0.8]), ""),
         (cell([1.0], 1.0, **OF_BASE, base="r"), ""),  # of the base row itself

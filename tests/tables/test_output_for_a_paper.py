@@ -25,7 +25,7 @@ def test_a_table_without_title_and_notes(small_project, scale):
     files = Path(f"for-a-paper/{scale}")
     body = [line for line in (files / "own.tex").read_text().splitlines() if not line.startswith("%")]
     assert body[-2:] == [r"\bottomrule", r"\end{tabular}"] and any(r"\textbf{FedSAM} &" in line for line in body)
-    assert ["Preview scale" in line for line in body].count(True) == (scale == "preview")
+    assert ["Preview on Dots, 4 rounds" in line for line in body].count(True) == (scale == "preview")
     text = (files / "own.md").read_text()
     assert "| **FedSAM** " in text and "\n- " in text and "<strong>FedSAM</strong>" in (files / "own.html").read_text()
 

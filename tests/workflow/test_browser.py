@@ -31,7 +31,7 @@ function look() {
     images: all("img").map(image => [image.closest("figure").id, image.naturalWidth > 800 && image.width > 400]),
     broken: all("a[href^='#']").filter(a => !document.getElementById(decodeURIComponent(a.hash.slice(1)))).length,
     beyond: page.scrollWidth - page.clientWidth,
-    sorted: sorted(), opened: opened(), switch: switched(), curves: Bokeh.documents[0].roots().length,
+    sorted: sorted(), opened: opened(), curves: Bokeh.documents[0].roots().length,
     text: document.body.innerText,
   };
 }
@@ -46,14 +46,6 @@ function sorted() {
   }
   number.removeAttribute("aria-sort");
   return columns;
-}
-// The paper's number before and after the switch is set.
-function switched() {
-  const box = document.querySelector("#show-paper"), cell = document.querySelector("td.ours[data-paper]");
-  return [false, true, false].map(checked => {
-    box.checked = checked;
-    return getComputedStyle(cell, "::after").display;
-  });
 }
 // Whether the run that the first number leads to opens.
 function opened() {
@@ -98,7 +90,6 @@ def test_tables_and_pictures_are_really_there(small_project, tmp_path):
         **{"broken": 0, "beyond": 0, "curves": 1},
         "sorted": [[60, 85, 75], [85, 75, 60], [60, 75, 85], [60, 85, 75]],
         "opened": [True, "seed 1: 50.00, seed 2: 70.00"],
-        "switch": ["none", "block", "none"],
     }
     for words in ("Preview scale.", "6 ok, 3 missing", "14 finished", "Errata of the four papers", "torch 2.14"):
         assert words in text

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from flatfed.config.document import Content, Document, optional, required
-from flatfed.config.values import Count, Different, IdOfFile, NotEmpty
+from flatfed.config.values import Count, Different, IdOfFile, NotEmpty, Text
 
 Short = Annotated[str, Field(max_length=120)]
 HEADER = "the header of a column of the page, or a number in it"
@@ -36,7 +36,7 @@ class Erratum(Document):
     tables: Annotated[list[str], Different] = required(
         "the tables it concerns, names of files in config/reference; may be empty"
     )
-    says: str = required("the facts, in one or two sentences")
+    says: Text = required("the facts, in one or two sentences")
     finding: Finding = optional("the numbers that contradict each other; tests recompute it from config/reference")
 
 

@@ -19,6 +19,7 @@ from flatfed.config.values import (
     Seed,
     Seeds,
     Share,
+    Text,
     as_given,
     by_type,
 )
@@ -205,7 +206,7 @@ class Preview(Changes):
 
 
 class Open(Document):
-    says: str = required("the choice and its reason")
+    says: Text = required("the choice and its reason")
     rows: Patterns = optional("ids of config/algorithms.yaml, * for any text")
     splits: Patterns = optional("ids of config/splits.yaml, * for any text")
 
@@ -213,7 +214,7 @@ class Open(Document):
 Unstated = dict[
     Setting,
     Annotated[
-        Annotated[str, Tag("text")] | Annotated[Open, Tag("mapping")],
+        Annotated[Text, Tag("text")] | Annotated[Open, Tag("mapping")],
         by_type,
         Field(
             description="the choice and its reason; or both as `says`, with the `rows` or `splits` concerned (* "

@@ -11,7 +11,7 @@ from flatfed.config.datasets import Datasets
 from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.protocol import Protocol
 from flatfed.config.split import Splits
-from flatfed.config.values import ID_WORDS, Different, IdOfFile, Line, Names, NotEmpty, Seeds, by_type
+from flatfed.config.values import ID_WORDS, Different, IdOfFile, Line, Names, NotEmpty, Seeds, Text, by_type
 
 PrintedKey = Literal[
     "metric", "unit", "dataset", "partition", "partition_param", "clients", "participation", "algorithm", "variant",
@@ -183,7 +183,7 @@ class TableDocument(Declarations):
     columns: Annotated[list[ColumnGroup], NotEmpty] = required(
         "groups of columns, in their order, such as [{protocol: ID, splits: [ID]}]"
     )
-    notes: list[str] = optional("lines under the table", ())
+    notes: list[Text] = optional("lines under the table", ())
 
     def metrics_of(self, group: ColumnGroup) -> list[MetricEntry]:
         """Return the metrics under each split of a ``group`` of columns: its own, else the table's, else accuracies."""

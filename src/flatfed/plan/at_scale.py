@@ -50,7 +50,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
     return ShownTable(
         **vars(layout),
         scale=scale,
-        title=set_ups.prefix(catalog, scale, pairs) + layout.document.title,
+        title=set_ups.title(catalog, scale, layout, pairs),
         setting=set_ups.setting(catalog, scale, pairs),
         datasets=set_ups.datasets(experiment, scale, pairs),
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
@@ -119,19 +119,20 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
     labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
     texts = [*filter(None, [layout.document.caption]), *_definitions(catalog, scale, layout)]
-    texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else ())
+    printed = scale == "paper"
+    texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else (), printed)
     texts += footnotes.training_notes(runs, labels)
     return ShownFigure(
         id=layout.id,
         document=layout.document,
         panels=panels,
         scale=scale,
-        title=set_ups.prefix(catalog, scale, pairs, trains) + layout.document.title,
+        title=set_ups.title(catalog, scale, layout, pairs, trains),
         setting="; ".join(filter(None, settings)),
         caption=footnotes.Deviation(" ".join([*texts, *footnotes.row_notes(catalog, labels)])),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        tuning=footnotes.tuning_notes(experiment, runs, labels),
-        unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if scale == "paper" else [],
+        tuning=footnotes.tuning_notes(experiment, runs, labels, printed),
+        unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if printed else [],
         look=experiment.look,
     )
 

@@ -46,7 +46,8 @@ class Look:
 
     def title_of(self, shown: Table | Figure) -> str:
         """Return the title, or the part that names the scale of a preview."""
-        return shown.title if self.title else shown.title.removesuffix(shown.document.title).rstrip(": ")
+        kept = "" if shown.scale == "paper" else shown.title.partition(": ")[0]
+        return shown.title if self.title else kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +83,8 @@ class Experiment:
 
     @property
     def everything(self) -> Requested:
-        """All declared tables and figures."""
-        return Requested(dict.fromkeys(self.tables), list(self.figures))
+        """All declared tables, with the columns of config.yaml, and figures."""
+        return Requested(self.with_columns(self.tables), list(self.figures))
 
     @functools.cached_property
     def errata(self) -> Errata:
@@ -200,15 +201,16 @@ class Experiment:
             lookup.check("column", column, table.columns, f"table {name}")
         if reason := self._why_no_table(scale, name, columns):
             raise ConfigError(reason)
-        return table.of_columns(columns)
+        shown = table.of_columns(columns)
+        return shown if scale == "paper" else shown.in_preview()
 
     def figure_at(self, scale: str, name: str) -> Figure:
-        """Return figure ``name``; ConfigError if it does not exist at this scale."""
+        """Return figure ``name`` with the titles of ``scale``; ConfigError if it does not exist at this scale."""
         lookup.check("scale", scale, SCALES, "results")
         figure = lookup.entry("figure", name, self.figures, "config/figures")
         if reason := self._why_no_figure(scale, name):
             raise ConfigError(reason)
-        return figure
+        return figure if scale == "paper" else figure.in_preview(self.catalog)
 
     def existing(self, scale: str, requested: Requested) -> Requested:
         """Return the ``requested`` tables and figures that exist at ``scale``."""

@@ -174,6 +174,13 @@ class Panel:
         """Return the marks and levels that ``scale`` shows."""
         return [mark for mark in (*self.marks, *self.levels) if scale == "paper" or mark.preview]
 
+    def in_preview(self, catalog: Catalog) -> Panel:
+        """Return the panel, with protocol and split in place of a title that names the paper's data."""
+        protocol, splits = self.marks[0].protocol, self.marks[0].splits
+        if catalog.dataset("paper", protocol).label not in self.title:
+            return self
+        return replace(self, title=f"{protocol}/{splits[0]}" if len(splits) == 1 else protocol)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
@@ -191,6 +198,12 @@ class Figure:
     def shown(self, scale: str) -> list[Mark]:
         """Return the marks and levels of all panels that ``scale`` shows."""
         return [mark for panel in self.panels for mark in panel.shown(scale)]
+
+    def in_preview(self, catalog: Catalog) -> Figure:
+        """Return the figure of a preview: without a paper's caption, with titles that name none of its data."""
+        caption = None if self.document.paper else self.document.caption
+        panels = [panel.in_preview(catalog) for panel in self.panels]
+        return replace(self, panels=panels, document=self.document.model_copy(update={"caption": caption}))
 
     @property
     def protocols(self) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figures import Figure
+from flatfed.plan.tables import Table
 from flatfed.runs import graphs
 
 #: Keys of a protocol without effect on training.
@@ -33,27 +35,40 @@ class DatasetSpec:
 
 
 def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
-    """Return one line on (protocol, split)s; at preview scale it names the paper's datasets if there are several."""
-    replaced: dict[str, dict[str, None]] = {}
+    """Return one line on (protocol, split)s; that of a preview names the protocols if there are several."""
+    protocols: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
         parts = _set_up(catalog, scale, protocol, split, trained=True)
-        replaced.setdefault(", ".join(parts.values()), {})[catalog.dataset("paper", protocol).label] = None
-    several = scale != "paper" and len({name for names in replaced.values() for name in names}) > 1
-    return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in replaced.items())
+        protocols.setdefault(", ".join(parts.values()), {})[protocol] = None
+    several = scale != "paper" and len({protocol for protocol, _ in pairs}) > 1
+    return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in protocols.items())
 
 
 def prefix(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
-    """Return the text before a title, whose words and headings are the same at all scales; "" at paper scale.
+    """Return the text before a title: "Preview on digits, 14 to 20 rounds: "; "" at paper scale.
 
-    "Preview scale, digits, 14 to 20 rounds (title and headings as at paper scale): ", without rounds if nothing trains.
+    Without rounds if nothing trains.
     """
     if scale == "paper":
         return ""
     data = dict.fromkeys(catalog.dataset(scale, protocol).label for protocol, _ in pairs)
     rounds = {catalog.settings(scale, protocol).rounds for protocol, _ in pairs if trained}
     ends = " to ".join(map(str, sorted({min(rounds), max(rounds)}))) if rounds else ""
-    parts = ["Preview scale", " / ".join(data), ends and f"{ends} rounds"]
-    return f"{', '.join(filter(None, parts))} (title and headings as at paper scale): "
+    parts = ["Preview" + " on " * bool(data) + " / ".join(data), ends and f"{ends} rounds"]
+    return f"{', '.join(filter(None, parts))}: "
+
+
+def title(
+    catalog: Catalog, scale: str, shown: Table | Figure, pairs: list[tuple[str, str]], trained: bool = True
+) -> str:
+    """Return the title of a table or figure; that of a preview names the printed one: "Table 1 of FedSMOO"."""
+    document, name = shown.document, re.match(r"[a-z]+(?=\d{4}_)", shown.id)
+    if scale == "paper":
+        return document.title
+    printed, place = document.paper or document.title, re.search(r"(Table|Figure) .*", document.paper or "")
+    if place and name and name[0] in catalog.algorithms:
+        printed = f"{place[0]} of {catalog.label(name[0])}"
+    return prefix(catalog, scale, pairs, trained) + printed
 
 
 def shared_setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,8 +32,9 @@ class Row:
 class Column:
     """A column of a table: a metric of one protocol and split, or of the mean over several splits.
 
-    ``headers``: the header levels, outermost first. ``group``: its entry in the document. ``target``: the name of the
-    target accuracy, ``printed_target``: its value at paper scale, a fraction. ``relative``: the comparison with the
+    ``headers``: the header levels, outermost first; ``preview``: those of a preview. ``group``: its entry in the
+    document. ``target``: the name of the target accuracy, ``printed_target``: its value at paper scale, a fraction.
+    ``relative``: the comparison with the
     ``base`` row (an id, or row -> id). ``peer_metric``: the metric of decentralised rows, if different. ``reference``:
     its keys of the printed table. ``place``: in a table of searched values, the place in the grid, 0 for the chosen
     value.
@@ -41,6 +42,7 @@ class Column:
 
     id: str
     headers: tuple[str, ...]
+    preview: tuple[str, ...] = ()
     group: ColumnGroup
     metric: str = ""
     unit: str
@@ -63,6 +65,11 @@ class Column:
     def split(self) -> str | None:
         """The first split, or None."""
         return self.splits[0] if self.splits else None
+
+    def in_preview(self) -> Column:
+        """Return the column with headings that are true in a preview, whose data and clients are not the paper's."""
+        group = self.group.model_copy(update={"part": None})
+        return replace(self, headers=self.preview or self.headers, group=group)
 
     def base_of(self, row: str) -> str | None:
         """Return the id of the base row of ``row``, or None."""
@@ -100,6 +107,12 @@ class Table:
     def of_columns(self, columns: Iterable[str] | None) -> Table:
         """Return the table with some ``columns``; None: all."""
         return replace(self, columns={name: self.columns[name] for name in columns}) if columns else self
+
+    def in_preview(self) -> Table:
+        """Return the table of a preview: without printed numbers and notes, and with headings of the preview."""
+        columns = {name: column.in_preview() for name, column in self.columns.items()}
+        notes = () if self.document.paper else self.document.notes
+        return replace(self, columns=columns, printed=False, document=self.document.model_copy(update={"notes": notes}))
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[str, Reference]) -> Table:
@@ -183,31 +196,36 @@ def _results(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
         if (several_metrics or entry.targets) and part:
             stem += f".{entry.metric}" + (f"_{relative}" if relative and not fixed else "")
         label = catalog.splits[part[0]].headers if part and not group.mean else []
+        name = [f"mean of {len(part)} splits"] if group.mean else part
+        set_up = protocol.id if part else group.header or protocol.id
+        under = entry.label or (METRICS[entry.metric].words if several_metrics else "")
         for target in entry.targets or [None]:
-            under = entry.label or (METRICS[entry.metric].words if several_metrics else "")
-            goal = None
-            if target:
-                goal = protocols.target(protocol.at_paper_scale, part[0], target, protocol.file)
-                under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
-            if several_metrics:
-                headers = (", ".join([header, *label]), under)
-            else:
-                headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
+            scales = protocol.scales.items() if target else ()
+            goals = {scale: protocols.target(of_scale, part[0], target, protocol.file) for scale, of_scale in scales}
             yield Column(
                 id=f"{stem}-{target}" if target and part else stem,
-                headers=headers,
+                headers=_headers(header, label, under, goals.get("paper"), several_metrics),
+                preview=_headers(set_up, name, under, goals.get("preview"), several_metrics),
                 group=group,
                 protocol=protocol.id,
                 splits=part,
                 metric=entry.metric,
                 unit=entry.unit,
                 target=target,
-                printed_target=goal,
+                printed_target=goals.get("paper"),
                 relative=relative,
                 base=entry.base,
                 peer_metric=entry.decentralised,
                 reference=group.reference,
             )
+
+
+def _headers(header: str, label: Sequence[str], under: str, target: float | None, joined: bool) -> tuple[str, ...]:
+    """Return the header levels of a column of a split; ``joined``: in one level above the metric ``under`` them."""
+    under = ", ".join(filter(None, (under, target and f"acc = {100 * target:g}%")))
+    if joined:
+        return (", ".join([header, *label]), under)
+    return (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
 
 
 def _facts(document: TableDocument, group: ColumnGroup, catalog: Catalog, where: str) -> Iterator[Column]:

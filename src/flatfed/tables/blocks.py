@@ -171,23 +171,14 @@ def _block(table: FilledTable, columns: list[Column], ranks: Mapping[str, Mappin
 
 def _under(table: FilledTable, column: Column) -> dict[str, str]:
     cells = list(table.by_column[column.id].values())
-    ours, paper = targets(column.printed_target, cells)
     seeds = f"n = {table.usual_n}" if table.usual_n and any(cell.n for cell in cells) else ""
-    texts = {"ours": ", ".join(filter(None, [ours and f"here{ours}", seeds]))}
+    texts = {"ours": seeds}
     if table.shown.printed:
-        texts = {"ours": f"ours{ours} ({seeds})" if seeds else f"ours{ours}", "paper": f"paper{paper}"}
+        texts = {"ours": f"ours ({seeds})" if seeds else "ours", "paper": "paper"}
         texts |= {"difference": "diff."} if table.has_differences else {}
     if tools := {cell.beside.by for cell in cells if cell.beside}:
         texts["beside"] = "/".join(sorted(tools))
     return {part: texts[part] for part in PARTS if part in texts}
-
-
-def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
-    """Return additions to "ours" and "paper" if our target is not the ``printed`` one, else empty texts."""
-    ours = {cell.target for cell in cells if cell.target is not None}
-    if printed is None or not ours or ours == {printed}:
-        return "", ""
-    return " at " + "/".join(f"{100 * target:g}%" for target in sorted(ours)), f" at {100 * printed:g}%"
 
 
 def _text(table: FilledTable, column: Column, cell: Cell, rank: str) -> CellText:

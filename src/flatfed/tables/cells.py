@@ -45,7 +45,7 @@ class Cell:
     ``not_applicable``
         the cell has no sources
 
-    ``difference``: our value minus the paper's, None at preview scale. ``beside``: PyHessian's estimate
+    ``difference``: our value minus the paper's; a preview has no number of a paper. ``beside``: PyHessian's estimate
     (:func:`flatfed.runs.curvature.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
     machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
     {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`. ``outdated``:
@@ -210,7 +210,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     datasets = (run.dataset for entry in measured for run in entry.number.all_runs)
     printed = number.paper or Printed(None)
     paper_value, paper_spread = printed.stored(number.unit)
-    comparable = number.scale == "paper" and number.compare == "values" and None not in (value, paper_value)
+    comparable = number.compare == "values" and None not in (value, paper_value)
     results = dict(
         unit=unit_of(number.metric, number.relative),
         printed_unit=number.unit,

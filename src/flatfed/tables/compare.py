@@ -75,7 +75,7 @@ def agreement(cell: Cell) -> str:
     if cell.status in ("missing", "unfinished"):
         return "missing"
     own_base = cell.relative and cell.row == cell.base  # its ratio is 1 by construction
-    if cell.scale != "paper" or cell.compare != "values" or not cell.judged or own_base:
+    if cell.compare != "values" or not cell.judged or own_base:
         return ""
     if not_reached(cell):
         return "agrees" if cell.status == "not_reached" else "differs"

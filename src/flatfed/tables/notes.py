@@ -49,8 +49,6 @@ def _reading(table: FilledTable) -> str:
     if table.has_differences:
         points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
         return note + " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
-    if shown.scale == "preview":
-        return note + " No difference is taken: this scale's data and model are not the paper's."
     if any(cell.compare == "ordering" for cell in cells):
         note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
     return note
@@ -210,7 +208,7 @@ def _compared(table: FilledTable) -> list[str]:
     if total := sum(agreements[state] for state in compare.JUDGED):
         near = f", {agreements['near']} near" if agreements["near"] else ""
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
-    results = claims.results(table.by_column.values()) if table.shown.scale == "paper" else []
+    results = claims.results(table.by_column.values())
     if any(result.outcome != "untested" for result in results):
         texts.append(f"{claims.summary(results)}. A claim is the printed order of two rows")
     return [f"{'; '.join(texts)} (flatfed verify)."] if texts else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.files import write_whole
-from flatfed.plan.at_scale import ShownReport, ShownTable
+from flatfed.plan.at_scale import ShownReport
 from flatfed.runs import source_code
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
@@ -35,9 +34,6 @@ FILES |= {".png": "PNG", ".pdf": "PDF", ".txt": "notes"}
 
 #: The most characters of the page; other pictures are linked.
 MOST = 4_800_000
-
-#: Start of a note on the paper's printed numbers: the id of an erratum.
-ERRATUM = re.compile(r"[A-Z]\d+: ")
 
 #: Settings that identify the run or vary with split and seed.
 NOT_SETTINGS = {"format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset"}
@@ -87,13 +83,12 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
     scale, paths = spec.scale, spec.paths
-    tables = [blocks.typeset(unprinted(table) if scale == "preview" else table) for table in spec.tables]
+    tables = list(map(blocks.typeset, spec.tables))
     runs = [read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]
     counts = [record.image_counts for record in records]
-    printed = any(table.printed for table in spec.tables)
     # Without figures and printed numbers, no paper is involved.
-    papers = bool(spec.figures) or not tables or printed
+    papers = bool(spec.figures) or not tables or any(table.document.reference != "none" for table in spec.tables)
     figures = [replace(f, setting=with_counts(f.setting, f.datasets, counts)) for f in spec.figures]
     by_row: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in runs:
@@ -117,7 +112,6 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
         "report.html",
         spec=spec,
         papers=papers,
-        printed=printed,
         plot=Markup(draw(accuracy, curves)) if curves else "",
         column=column,
         tables=[(table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables],
@@ -146,11 +140,6 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
             page = page.replace(f'src="{escape(address(path))}"', f'src="{data}"')
     with write_whole(out, "w") as file:
         file.write(page)
-
-
-def unprinted(table: ShownTable) -> ShownTable:
-    """Return a table without the paper's columns and errata."""
-    return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])
 
 
 def first_curves(table: TypesetTable, groups: Mapping[str, Group]) -> tuple[str, str, Curves] | None:

@@ -26,7 +26,7 @@ FIELDS = (
 #: Significant digits; the last of float64's 15 are rounding errors.
 DIGITS = 12
 
-#: Columns of tables with printed numbers.
+#: Columns of tables with printed numbers; empty in a preview.
 PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note", "agreement")
 
 #: Fields of another tool's estimate, as columns ``beside_by`` and so on.
@@ -46,7 +46,7 @@ def make(table: TypesetTable, out_dir: str | Path) -> list[Path]:
 def _csv(table: TypesetTable) -> str:
     """Return the table as CSV."""
     columns = [*FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
-    columns = [name for name in columns if table.shown.printed or name not in PAPER]
+    columns = [name for name in columns if table.shown.document.reference != "none" or name not in PAPER]
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

@@ -1,0 +1,60 @@
+"""A preview shows no number of a paper, and its titles and headings are true there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flatfed.plan import at_scale
+from shipped import EXP
+from small_results import flatfed
+
+LABELS = {dataset.label for dataset in EXP.catalog.datasets.values() if "digits" not in dataset.label}
+PAPERS = [*LABELS, "100 clients", "200 clients", "acc = 68%", "acc = 74%"]
+
+
+def test_no_file_of_a_preview_has_a_number_of_the_paper(small_project):
+    """The paper prints 79.52 ± 0.13."""
+    flatfed("table", "accuracy", "--scale", "preview", "--out", "preview")
+    flatfed("cell", "accuracy", "dir0.6", "fedavg", "--scale", "preview", "--out", "preview/cell.json")
+    config = ("--config", "tables=[accuracy]", "--config", "figures=[]")
+    flatfed("report", "--scale", "preview", *config, "--out", "preview/report.html")
+    cell = json.loads(Path("preview/cell.json").read_text())
+    assert (cell["paper_value"], cell["paper_spread"], cell["difference"], cell["paper_note"]) == (None, None, None, "")
+    texts = {path.name: path.read_text() for path in Path("preview").iterdir()}
+    assert texts.keys() >= {"accuracy.csv", "accuracy.md", "accuracy.tex", "accuracy.html", "cell.json", "report.html"}
+    assert not [name for name, text in texts.items() if "79.52" in text or "0.7952" in text]
+    assert "### Preview on Dots, 4 rounds: A. Author & B. Author, Conf. 2026, Table 1\n" in texts["accuracy.md"]
+    assert flatfed("verify", "accuracy", "--scale", "preview").endswith("a preview is not compared with the paper\n")
+
+
+@pytest.mark.parametrize("name", EXP.all_at("preview").tables)
+def test_headings_of_a_table(name):
+    table = at_scale.table(EXP, "preview", name)
+    assert not table.printed and {number.paper for number in table.numbers} == {None}
+    headings = [text for column in table.columns.values() for text in column.headers]
+    assert not [words for words in PAPERS for text in headings if words in text]
+    assert {column.part for column in table.columns.values()} == {None}
+    trained = [column for column in table.columns.values() if len(column.splits) == 1]
+    assert all(column.split in ", ".join(column.headers) for column in trained)
+
+
+@pytest.mark.parametrize("name", EXP.all_at("preview").figures)
+def test_titles_of_panels(name):
+    figure = at_scale.figure(EXP, "preview", name)
+    assert not [words for words in PAPERS for panel in figure.panels if words in panel.title]
+    assert "the paper tried" not in " ".join(figure.tuning)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "columns", "title"),
+    [
+        (at_scale.table, "fedsmoo2023_T1", ["cifar10-dir0.1-100"], "Preview on digits, 20 rounds: Table 1 of FedSMOO"),
+        (at_scale.table, "fedsmoo2023_T4", None, "Preview: Table 4 of FedSMOO"),
+        (at_scale.figure, "fedsmoo2023_F5", None, "Preview on digits-20: Figure 5 of FedSMOO"),
+        (at_scale.table, "flsam2025_README_CNN", None,
+         "Preview on digits, 20 rounds: README of FL-SAM (Li et al., ICML 2025)"),
+    ],
+)  # fmt: skip
+def test_titles(make, name, columns, title):
+    assert make(EXP, "preview", name, *[columns] * (columns is not None)).title == title
