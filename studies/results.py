@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 from jinja2 import Template
 from matplotlib import pyplot
 
 from flatfed.commands import configuration, make_table, run_folders
+from flatfed.plan import numbers
 from flatfed.plan.metrics import Reading
+from flatfed.plan.number import runs_of
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
@@ -30,6 +33,7 @@ COLUMN, OLDER = "path3-200", "path3-100"
 #: The last two have the rows that FedLESAM adds.
 TABLES = ("fedsmoo2023_T1", "fedsmoo2023_T6", "fedlesam2024_T2", "fedlesam2024_T9")
 TARGETS = (68, 74)
+PAPERS = ("fedsam2022", "fedsmoo2023", "dfedsam2023", "fedlesam2024")
 ROUNDING = 0.087  # norm of bfloat16's rounding of trained weights, docs/performance.md
 ROWS = ["fedavg", "fedsmoo", "fedcm", "feddyn", "mofedsam", "scaffold", "fedsam", "fedadam"]
 NAMES: dict[str, str] = {}  # algorithm -> label, filled by Results
@@ -99,7 +103,8 @@ class Results:
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.target is None else round(100 * cell.target)
                     self.cells.setdefault((column.split, row.id, target), cell)
-        catalog = configuration.load(None).catalog  # has the labels of rows that no such table has
+        self.experiment = configuration.load(None)
+        catalog = self.experiment.catalog  # has the labels of rows that no such table has
         for name in catalog.algorithms:
             NAMES.setdefault(name, catalog.label(name))
         shown = {run.split("/runs/")[1] for cell in self.cells.values() for run in cell.runs}
@@ -113,10 +118,41 @@ class Results:
         order = [*ROWS, *NAMES]
         self.runs.sort(key=lambda run: (order.index(without_label(run.algorithm)), run.changes, run.seed))
         self.shown = [run for run in self.runs if run.record.name in shown]
+        for (split, row, target), cell in self.cells.items():
+            if split == COLUMN and cell.n < len(runs := self.judged(row)):
+                self.cells[split, row, target] = of_seeds(cell, runs, target)
 
     def of(self, split: str, algorithm: str | None = None) -> list[Run]:
         """Return the shown runs of a split."""
         return [run for run in self.shown if run.split == split and algorithm in (None, run.algorithm)]
+
+    def judged(self, row: str) -> list[Run]:
+        """Return the finished runs of a row of the column, the first of each seed, in either precision."""
+        runs = [run for run in self.runs if (run.split, run.algorithm, run.finished) == (COLUMN, row, True)]
+        first = {run.seed: run for run in sorted(runs, key=lambda run: run.record.finished, reverse=True)}
+        return [first[seed] for seed in sorted(first)]
+
+    def precision(self, row: str) -> str:
+        """Return the precisions of a row of the column."""
+        return " and ".join(dict.fromkeys(run.precision for run in self.judged(row) or self.of(COLUMN, row)))
+
+    def drift(self, row: str) -> float:
+        """Return the mean difference of neighbouring means of 50 rounds, in points, over the last 400 rounds."""
+        means = self.judged(row)[0].accuracy[-450:].to_numpy().reshape(-1, 50).mean(axis=1)
+        return float(abs(means[1:] - means[:-1]).mean())
+
+    @property
+    def measured_tables(self) -> list[str]:
+        """The tables of the papers that print results, not settings."""
+        tables = self.experiment.tables.items()
+        return [name for name, table in tables if name[:-3] in PAPERS and table.document.kind == "results"]
+
+    @property
+    def finished_tables(self) -> list[str]:
+        """The measured tables all of whose runs are published and finished."""
+        published = {run_folders.plain(run.record.config.ids) for run in self.runs if run.finished}
+        tables = {name: runs_of(numbers.numbers(self.experiment, "paper", name)) for name in self.measured_tables}
+        return [name for name, runs in tables.items() if runs and {run.ids for run in runs.values()} <= published]
 
     def verdicts(self, *targets: int | None) -> list[str]:
         """Return the verdicts on the column's cells."""
@@ -142,6 +178,18 @@ class Results:
                 ours, theirs = run.accuracy[common], base.accuracy[common]
                 trials.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
         return trials
+
+
+def of_seeds(cell: Cell, runs: list[Run], target: int | None) -> Cell:
+    """Return ``cell`` with the values of ``runs``, one per seed, and their mean."""
+    if target is None:
+        values = [run.final(cell.window) / 100 for run in runs]
+    else:
+        values = [run.rounds_to(target, cell.smoothing) for run in runs]
+    value = None if None in values else fmean(values)
+    difference = None if None in (value, cell.paper_value) else value - cell.paper_value
+    about = {"status": "not_reached" if value is None else "ok", "n": len(runs), "seeds": [run.seed for run in runs]}
+    return replace(cell, value=value, values=values, difference=difference, **about)
 
 
 def text(cell: Cell) -> str:

@@ -31,6 +31,8 @@ INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
+#: Rule number in the digests of users' files: increase it if FlatFed makes other numbers of the same files.
+RULE = 2
 
 #: Environment variable of jobs: the user's files of callbacks.
 CALLBACKS = "FLATFED_CALLBACKS"
@@ -97,19 +99,20 @@ class UserFiles:
         files = (Path(folder, f"{name}.py") for folder in self.path if name not in self.modules)
         return next((file for file in files if file.is_file()), None)
 
+    def files(self, name: str) -> list[Path]:
+        """Return the user's file of ``name`` and the user's files that it imports; none for a module of FlatFed."""
+        file = self.own_file(name)
+        return self._imported(f"{self.package}.{name}", file) if file else []
+
     def digest(self, name: str) -> str | None:
         """Return the digest of the user's file of ``name`` and of the user's files that it imports, also indirectly.
 
-        It is that of the imported code, even if a file changed since. None for a module of FlatFed.
+        It begins with :data:`RULE`. It is that of the imported code, even if a file changed since. None for a module of
+        FlatFed.
         """
         if (file := self.own_file(name)) and file not in self.digests:
-            self.digests[file] = syntax_digest(self._imported(f"{self.package}.{name}", file))
+            self.digests[file] = f"{RULE}-{syntax_digest(self._imported(f'{self.package}.{name}', file))}"
         return self.digests.get(file)
-
-    def earlier_digest(self, name: str) -> str:
-        """Return the digest by the rule of commit 72abba8b: the user's file and all ``_*.py`` next to it."""
-        file = self.own_file(name)
-        return syntax_digest([file, *sorted(file.parent.glob("_*.py"))])
 
     def _imported(self, first: str, file: Path) -> list[Path]:
         """Return ``file`` of module ``first`` and the user's files that it imports, by module name."""

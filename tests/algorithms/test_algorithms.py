@@ -143,3 +143,35 @@ def test_a_raised_version_of_a_shipped_base_class_counts(outside, monkeypatch):
     before = versions.of_algorithm("fedmine")
     monkeypatch.setattr(algorithms.load("fedavg"), "version", 2)
     assert versions.of_algorithm("fedmine") == f"FedAvg 2, {before}"
+
+
+NONE = "overrides no hook, so with equal parameters it is {} under another name"
+UNREAD = "no method reads its parameter 'a'"
+A = '    a = Number(0.1, "a weight")\n'
+READS = "    def correct(self, g, w, ctx):\n        return {} * g\n"
+#: Text of a class -> the remarks on it.
+EFFECTS = {
+    "class FedMine(FedAvg):\n    pass\n": [NONE.format("FedAvg")],
+    "class FedMine(Algorithm):\n    pass\n": [NONE.format("FedAvg")],
+    'class FedMine(DFedAvg):\n    version = 2\n    communication = (2, 1)\n': [NONE.format("DFedAvg")],
+    f"class FedMine(FedAvg):\n{A}": [NONE.format("FedAvg"), UNREAD],
+    f"class FedMine(FedAvg):\n{A}    def correct(self, g, w, ctx):\n        return 0.1 * g  # not self.a\n": [UNREAD],
+    f"class FedMine(FedAvg):\n{A}{READS.format('self.a')}": [],
+    f"class FedMine(FedAvg):\n{A}{READS.format('getattr(self, chr(97))').replace('chr(97)', repr('a'))}": [],
+    f"def weight(of):\n    return of.a\n\n\nclass FedMine(FedAvg):\n{A}{READS.format('weight(self)')}": [],
+    f"from _weights import weight\n\n\nclass FedMine(FedAvg):\n{A}{READS.format('weight(self)')}": [],
+    f"class _Half(FedAvg):\n{READS.format(0.5)}\n\nclass FedMine(_Half):\n    pass\n": [],
+    "class FedMine(DFedAvg):\n    gossip_steps = 2\n": [],
+    "class FedMine(FedAvg):\n    proximal = 0.1\n": [],
+}
+
+
+@pytest.mark.parametrize("text", EFFECTS)
+def test_declarations_without_effect_are_named(outside, monkeypatch, text):
+    outside.write("_weights", "def weight(of):\n    return of.a\n")
+    outside.write("fedmine", text.replace("from _weights", "from flatfed.algorithms._weights"))
+    assert algorithms.remarks("fedmine") == EFFECTS[text]
+
+
+def test_no_shipped_algorithm_declares_anything_without_effect():
+    assert {name: texts for name in algorithms.names() if (texts := algorithms.remarks(name))} == {}

@@ -43,6 +43,7 @@ DEALS = {scheme: {"dataset": "digits", "scheme": scheme, "seed": 1, **more} for 
 #: File under config/, text, what replaces it, fragments of one line of the message; an empty text appends, None replaces all.
 FILES = {
     "unknown row": (T1, "feddyn,", "fedyn,", [T1, "rows[4]", "'fedyn'", "did you mean 'feddyn'?"]),
+    "a label that pdflatex cannot print": (T1, "[fedavg,", "[{row: fedavg, label: 平均},", [T1, "rows[0].label", "cannot print '平'", "Latin and Greek"]),
     "row twice": (T1, "[fedavg,", "[fedavg, fedavg,", [T1, "rows", '"fedavg" is given twice']),
     "label of another row": (T1, "[fedavg,", "[{row: fedavg, label: FedSMOO},", [T1, "rows: 'fedsmoo' has the label 'FedSMOO', as 'fedavg' has"]),
     "headers of another column": (T1, "columns:", "columns:\n  - {part: 10% of 100 clients, protocol: fedsmoo-cifar10~cnn, id: again, splits: [dir0.6-100]}", [T1, "columns: 'cifar10-dir0.6-100' has the header '10% of 100 clients, CIFAR-10, ", "as 'again' has"]),

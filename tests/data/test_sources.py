@@ -142,7 +142,7 @@ def test_a_folder_that_is_no_dataset_is_refused(tmp_path):
     np.save(images, pixels)
     for wrong in ([], *({k: v for k, v in content.items() if k != key} for key in ("train", "shape", "digest"))):
         manifest.write_text(json.dumps(wrong))
-        with pytest.raises(DataError, match="cannot be read as a dataset"):
+        with pytest.raises(DataError, match=r"dataset\.json: not that of a dataset .*; delete the folder"):
             datasets.load(tmp_path / "out")
 
 

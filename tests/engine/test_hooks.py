@@ -6,15 +6,17 @@ from textwrap import indent
 import pytest
 import torch
 
-from flatfed.engine.checks import first_round
+from flatfed.engine.checks import first_round, repeats
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
-from harness import advanced, description, simulation
+from harness import advanced, description, simulation, weights
+from repository import ROOT
 
 ROWS = r"a tensor \(\d+, \d+\) of torch.float64"
 ARGUMENTS = {
     **{"start": "w, ctx", "perturbation": "w, gradient, ctx", "update_dual": "e, ctx", "correct": "g, w, ctx"},
     **{"update": "w, d, ctx", "finish": "w, ctx", "aggregate": "server, uploads, ctx"},
+    **{"loss": "logits, labels, second", "second_model": "ctx", "transform": "images, private"},
 }
 DUAL = "def perturbation(self, w, gradient, ctx):\n    return gradient(w)\n"
 
@@ -67,15 +69,17 @@ def test_a_wrong_value_is_refused_with_file_and_hook(tmp_path, outside, mistake,
     assert "\n" not in str(caught.value)
 
 
-READ_ONLY, DRAWS = "does not support item assignment", "^algorithm Fedbad or model TinyCNN draws from "
+READ_ONLY = r"fedbad.py: Fedbad.%s: assigns to a mapping of ctx, .* return .* from a hook that returns vectors, or "
+DRAWS = "^algorithm Fedbad or model TinyCNN draws from "
 #: Hook, its body, the message.
 FORBIDDEN = [
-    ("correct", 'ctx.scratch["last"] = g', READ_ONLY),
-    ("aggregate", 'server["w"] = uploads["w"].mean(dim=0, keepdim=True)', READ_ONLY),
+    ("correct", 'ctx.scratch["last"] = g', READ_ONLY % "correct"),
+    ("start", 'ctx.client.update(c=w)', READ_ONLY % "start"),
+    ("aggregate", 'server["w"] = uploads["w"].mean(dim=0, keepdim=True)', READ_ONLY % "aggregate"),
     ("correct", "return g * ctx.uniform(0, (1,))", r"ctx\.uniform: a local step may not draw; draw in `start`"),
     ("start", 'w.mul_(__import__("torch").rand(()))\nreturn {}', f"{DRAWS}torch's generator"),
     ("finish", '__import__("numpy").random.rand()\nreturn {}, {}', f"{DRAWS}NumPy's .*expected: ctx.uniform in a hook"),
-    ("aggregate", 'return {"w": server["w"].clone().normal_()}', f"{DRAWS}torch's generator"),
+    ("aggregate", 'return {"w": server["w"].clone().normal_()}', "Fedbad.aggregate: returns other numbers"),
 ]
 
 
@@ -86,8 +90,63 @@ def test_a_job_refuses_written_mappings_and_random_numbers_of_a_hooks_own(
 ):
     algorithm(outside, "fedbad", hook(name, body))
     run = simulation(tmp_path, description("fedbad"), executor)
-    with pytest.raises((FlatFedError, TypeError), match=message), first_round.checked(run):
+    with pytest.raises(FlatFedError, match=message) as caught, repeats.checked(run):
         run.advance()
+    assert "\n" not in str(caught.value)
+
+
+LOSSES = {
+    "a wrong gather": ("return -logits.log_softmax(dim=1).gather(1, labels)[:, 0]", "Index tensor must have the same"),
+    "a mean": ("return -logits.log_softmax(dim=1)[:, 0].mean()", r"returned a tensor \(\) of torch.float64; expected:"),
+    "a column": ("return -logits.log_softmax(dim=1)[:, :1]", r"returned a tensor \(\d, 1\) of torch.float64; exp"),
+}
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("mistake", LOSSES)
+def test_a_wrong_shape_in_a_loss_is_not_the_models_mistake(tmp_path, outside, mistake, executor):
+    body, message = LOSSES[mistake]
+    path = algorithm(outside, "fedbad", hook("loss", body))
+    run = simulation(tmp_path, description("fedbad"), executor)
+    with pytest.raises(FlatFedError, match=f"^{re.escape(path)}: Fedbad.loss: {message}"), first_round.checked(run):
+        run.advance()
+
+
+def test_a_wrong_shape_in_a_transform_is_not_the_models_mistake(tmp_path, outside):
+    body = "def private_size(self, image_shape):\n    return 2\n" + hook("transform", "return images + private")
+    path = algorithm(outside, "fedbad", body)
+    run = simulation(tmp_path, description("fedbad"))
+    with pytest.raises(FlatFedError, match=f"^{re.escape(path)}: Fedbad.transform: .*size"), first_round.checked(run):
+        run.advance()
+
+
+#: The loss of label smoothing 0.3, in a hook.
+SMOOTHED = '''logarithms = logits.log_softmax(dim=1)
+return -0.7 * logarithms.gather(1, labels[:, None])[:, 0] - 0.3 * logarithms.mean(dim=1)
+'''
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_loss_without_a_second_model_applies(tmp_path, outside, executor):
+    algorithm(outside, "fedloss", hook("loss", SMOOTHED))
+    found, expected, plain = (
+        weights(tmp_path, description(name, **changes), executor)
+        for name, changes in (("fedloss", {}), ("fedavg", {"label_smoothing": 0.3}), ("fedavg", {}))
+    )
+    assert (found - expected).abs().max() < 1e-12 < (found - plain).abs().max()
+
+
+def test_a_loss_of_its_own_excludes_label_smoothing(tmp_path, outside):
+    algorithm(outside, "fedloss", hook("loss", SMOOTHED))
+    with pytest.raises(FlatFedError, match="Fedloss: label_smoothing: the algorithm has a loss of its own"):
+        simulation(tmp_path, description("fedloss", label_smoothing=0.1))
+
+
+def test_a_second_model_without_a_loss_is_refused(tmp_path, outside):
+    path = algorithm(outside, "fedbad", hook("second_model", "return ctx.received"))
+    message = f"^{re.escape(path)}: Fedbad.second_model: has no effect; expected: also a hook `loss`"
+    with pytest.raises(FlatFedError, match=message):
+        simulation(tmp_path, description("fedbad"))
 
 
 DECLARED = 'gradients_per_step = 2\nclient_state = ("m", "c")\nserver_state = ("old",)\nscratch = ("first", "last")\n'
@@ -196,3 +255,18 @@ def test_the_full_gradient_is_that_of_all_the_clients_images_without_augmentatio
         for name, augmentation in (("fedfull", "crop_flip_half"), ("fedavg", "none"))
     )
     assert (found - plain).abs().max() < 1e-12
+
+
+PAGE = (ROOT / "docs/add-an-algorithm.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_the_pages_local_momentum_is_that_of_torch(tmp_path, outside, executor):
+    """`momentum:` of a protocol equals torch's SGD (tests/oracle/test_second_implementation.py)."""
+    (text,) = re.findall(r"```python\n([^`]*class LocalMomentum[^`]*)```", PAGE)
+    (outside.folder / "localmomentum.py").write_text(text)
+    found, expected = (
+        weights(tmp_path, description(name, **changes), executor)
+        for name, changes in (("localmomentum", {}), ("fedavg", {"momentum": 0.9}))
+    )
+    assert (found - expected).abs().max() < 1e-12

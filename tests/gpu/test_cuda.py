@@ -2,6 +2,8 @@
 
 import copy
 import gc
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,14 @@ from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import executors
+from flatfed.engine.checks import contract
 from flatfed.engine.job import assembly, checkpoint
 from flatfed.engine.job.machine import set_up
 from flatfed.engine.precision import STATE_DTYPES
 from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
+from flatfed.errors import FlatFedError
 from flatfed.runs.run_config import RunConfig
 from harness import DROPOUT, IDENTITY, advanced, description, full_rows, job, needs, simulation, sizes, write_problem
 
@@ -200,3 +204,17 @@ def test_a_surface_equals_that_of_the_cpu(tmp_path):
         loss_surface.surface(tmp_path / "run", inputs, files[-1], settings)
     losses = [landscape_file.read(file).loss for file in files]
     assert losses[1] == pytest.approx(losses[0], rel=1e-11)
+
+
+def test_check_compares_recorded_steps_with_those_of_a_cpu(outside, monkeypatch):
+    """A counter of steps in Python, which `start` sets to 0, is recorded once. (The repeated step finds it, too.)"""
+    hooks = (
+        "def start(self, w, ctx):\n        self.step = 0\n        return {}",
+        "def correct(self, g, w, ctx):\n        self.step += 1\n        return g / self.step",
+    )
+    path = outside.write("fedcounts", "class FedCounts(FedAvg):\n    " + "\n\n    ".join(hooks) + "\n")
+    message = rf"^{re.escape(str(path))}: server vector 'w' changes by .* that a GPU recorded"
+    with monkeypatch.context() as patch, pytest.raises(FlatFedError, match=message):
+        patch.setattr(contract.repeats, "checked", lambda run: nullcontext())
+        list(contract.check("fedcounts"))
+    assert any("recorded" in sentence for sentence in contract.check("fedsmoo"))

@@ -14,6 +14,7 @@ from torchvision.models import VisionTransformer, resnet18, resnet34, vit_b_32
 from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.errors import ConfigError
+from flatfed.models import user_model
 from samples import sampled
 
 CIFAR = (3, 32, 32)
@@ -123,7 +124,7 @@ def test_every_resnet_takes_any_channels_classes_and_small_images(name):
     with torch.device("meta"):
         model = models.build(name, (1, 8, 8), 7, {"groups": 64})
         assert model(torch.zeros(2, 1, 8, 8)).shape == (2, 7)
-    models.refuse_layers(model)
+    user_model.refuse_layers(model)
 
 
 OURS = sorted(set(models.names()) - set(models.TORCHVISION))
@@ -132,7 +133,7 @@ OURS = sorted(set(models.names()) - set(models.TORCHVISION))
 @pytest.mark.parametrize("name", sampled(OURS, set(OURS) - {"vgg11_gn", "resnet18_gn"}))
 def test_vmapped_gradients_equal_a_loop_and_hessians_are_symmetric(name):
     side = max(16, models.card(name).smallest)
-    model = models.build(name, (3, side, side), 4, SMALL if name == "vit_b32" else {}).double().requires_grad_(False)
+    model = models.build(name, (3, side, side), 4, SMALL if name == "vit_b32" else {}).double()
     layout = Layout.of(model)
     rows = torch.stack([models.initial_weights(model, torch.Generator().manual_seed(k)) for k in (1, 2)]).double()
     x, y = torch.randn(2, 3, 3, side, side, dtype=torch.float64), torch.tensor([[0, 1, 2], [3, 3, 0]])
@@ -149,7 +150,7 @@ def test_vmapped_gradients_equal_a_loop_and_hessians_are_symmetric(name):
 
 
 def test_dropout_takes_its_masks_from_outside():
-    model = models.build("cnn", (1, 12, 12), 3, {}).requires_grad_(False)
+    model = models.build("cnn", (1, 12, 12), 3, {})
     assert [rate for _, rate in model.dropout] == [0.25, 0.5]
     x = torch.randn(5, 1, 12, 12)
     ones = [torch.ones(5, *shape) for shape, _ in model.dropout]
@@ -164,8 +165,14 @@ def test_dropout_takes_its_masks_from_outside():
 @pytest.mark.parametrize("kind", [nn.BatchNorm2d, nn.SyncBatchNorm])
 def test_models_with_batch_statistics_are_refused_by_name(kind):
     with pytest.raises(ConfigError, match=rf"layer '1' \({kind.__name__}\).*GroupNorm"):
-        models.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), kind(2, track_running_stats=False)))
-    models.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), nn.GroupNorm(2, 2)))
+        user_model.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), kind(2)))
+    user_model.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), kind(2, track_running_stats=False)))
+
+
+def test_dropout_is_refused_where_it_drops_something():
+    with pytest.raises(ConfigError, match=r"layer '1' \(Dropout2d\) draws from torch's own generator"):
+        user_model.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Dropout2d(0.1)))
+    user_model.refuse_layers(nn.Sequential(nn.TransformerEncoderLayer(4, 2, dropout=0.0)))
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():

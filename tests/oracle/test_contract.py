@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from claims import CLAIMS, REDUCTIONS, Reduction
 
 from flatfed import algorithms
@@ -45,11 +46,20 @@ def test_reductions(tmp_path, name, claim, executor):
 def test_check_passes(name):
     """`flatfed check NAME`: the contract that a user's algorithm keeps."""
     sentences = [sentence for sentence in contract.check(name) if not sentence.startswith("hint: ")]
-    assert len(sentences) == 5
+    assert len(sentences) == 5 + algorithms.build(name, {}).keeps_rows_whole() + torch.cuda.is_available()
 
 
 AGGREGATE = "def aggregate(self, server, uploads, ctx):\n        "
-COUNTS = f"seen = 0\n\n    {AGGREGATE}self.seen += 1\n        return {{'w': server['w'] / self.seen}}"
+MEAN = "uploads['w'].mean(dim=0, keepdim=True)"
+FIRST = f"""first = None
+
+    {AGGREGATE}self.first = {MEAN} if self.first is None else self.first
+        return {{'w': self.first}}"""
+MOMENT = f"""v = 0
+
+    {AGGREGATE}step = uploads['w'].mean(dim=0, keepdim=True) - server['w']
+        self.v = 0.9 * self.v + 0.1 * step**2
+        return {{'w': server['w'] + 0.01 * step / (self.v.sqrt() + 1e-8)}}"""
 CHANGES = "server vector 'w' changes by .* with "
 
 #: Mistake -> (body of a class FedBad(FedAvg), the message).
@@ -57,7 +67,9 @@ MISTAKES = {
     "nothing": (f"{AGGREGATE}return {{'w': server['w']}}", "the model does not change"),
     "the first client": (f"{AGGREGATE}return {{'w': uploads['w'][:1]}}", f"{CHANGES}clients in another order"),
     "rows": ("def correct(self, g, w, ctx):\n        return g * len(g)", f"{CHANGES}all clients at once"),
-    "an attribute": (COUNTS, f"{CHANGES}an interruption: state in an attribute is lost"),
+    "an attribute": (FIRST, f"{CHANGES}an interruption: state in an attribute is lost"),
+    "a little of the rows": ("def correct(self, g, w, ctx):\n        return g * (1 + 1e-5 * len(g))", f"{CHANGES}all"),
+    "Adam's moment in an attribute": (MOMENT, "returns other numbers for the same values the second time"),
     "infinite": ("def correct(self, g, w, ctx):\n        return g / 0", "not finite after 4 rounds"),
 }
 
@@ -71,8 +83,40 @@ def test_check_names_the_mistake(outside, mistake):
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_the_command_prints_a_line_per_condition_and_a_hint_at_a_vector_that_stays_0(outside, call):
-    outside.write("fedidle", 'class FedIdle(FedAvg):\n    client_state = ("c",)\n')
+#: Adam (Kingma & Ba 2015, Alg. 1) in the local steps, its moments in vectors of a kind.
+ADAM = """class LocalAdam(FedAvg):
+    counts_steps = True
+    {kind} = ("m", "v")
+
+    def update(self, w, d, ctx):
+        m = {vectors}["m"].mul_(0.9).add_(0.1 * d)
+        v = {vectors}["v"].mul_(0.999).add_(0.001 * d * d)
+        t = ctx.step + 1
+        return w - ctx.lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(("kind", "vectors"), [("scratch", "ctx.scratch"), ("client_state", "ctx.client")])
+def test_check_passes_adam_in_the_local_steps(outside, kind, vectors):
+    """It divides by small numbers, which amplifies rounding."""
+    outside.write("local_adam", ADAM.format(kind=kind, vectors=vectors))
+    assert len(list(contract.check("local_adam"))) == 5
+
+
+IDLE = """class FedIdle(FedAvg):
+    alpha = Number(0.1, "no method reads it")
+    client_state = ("c",)
+    own_momentum = True
+"""
+
+
+def test_the_command_prints_a_line_per_condition_and_hints(outside, call):
+    outside.write("fedidle", IDLE)
     status, output, _ = call("check", "fedidle")
-    assert status == 0 and output.count("fedidle: ") == len(output.splitlines()) == 6
-    assert output.endswith("hint: client vector 'c' is declared and stays 0\n")
+    assert status == 0 and output.count("fedidle: ") == len(output.splitlines()) == 9
+    assert output.splitlines()[5:] == [
+        "fedidle: hint: client vector 'c' is declared and stays 0",
+        "fedidle: hint: overrides no hook, so with equal parameters it is FedAvg under another name",
+        "fedidle: hint: no method reads its parameter 'alpha'",
+        "fedidle: hint: it has a momentum of its own, to which `momentum` of a protocol adds another",
+    ]

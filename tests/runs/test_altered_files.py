@@ -16,9 +16,10 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.analysis import landscape_file
+from flatfed.data import manifest as manifests
 from flatfed.data import partition
 from flatfed.errors import DataError
-from flatfed.files import SEAL, digest_arrays, read_json, write_json
+from flatfed.files import SEAL, digest_arrays, read_json, write_json, write_sealed
 from flatfed.plan.number import Number
 from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
@@ -45,7 +46,7 @@ def problem(tmp_path_factory):
         images[0] += 1
         np.save("elsewhere/data/images.npy", images)
         digest = digest_arrays(images=images, labels=np.load(LABELS))
-        write_json("elsewhere/data/dataset.json", {**read_json(MANIFEST), "digest": digest})
+        write_sealed("elsewhere/data/dataset.json", {**read_json(MANIFEST), "digest": digest})
         for seed, file in ((3, DEALT), (3, OF_BASE), (4, "partition4.npz"), (3, "elsewhere/partition.npz")):
             partition.make({**DEAL, "seed": seed}, Path(file).parent / "data", file)
         for folder in (RUN, OTHER):
@@ -120,8 +121,12 @@ def edit_record() -> None:
     RECORD.write_text(RECORD.read_text().replace('"learning_rate": 0.2', '"learning_rate": 0.3'))
 
 
-def edit_manifest() -> None:
-    write_json(MANIFEST, {**read_json(MANIFEST), "digest": "0" * 64})
+def edit_manifest(**changes) -> None:
+    write_json(MANIFEST, {**read_json(MANIFEST), **changes})
+
+
+def deal() -> None:
+    partition.make({**DEAL, "seed": 3}, "data", "dealt.npz")
 
 
 def copied(source: Path | str, path: Path) -> None:
@@ -154,6 +159,7 @@ def edit(sealed: bool = False, **changes) -> None:
 
 
 NOT_WRITTEN, CHANGED = "{}: is not the file that run.json", f"{RECORD}: was changed after it was written"
+MANIFEST_CHANGED = f"{MANIFEST}: was changed after it was written ({SEAL} does not match); delete the folder to fetch"
 METRICS_NOT_WRITTEN, MODEL_NOT_WRITTEN = NOT_WRITTEN.format(METRICS), NOT_WRITTEN.format(MODEL)
 OTHER_RUN = f'{RECORD}: not the requested run: algorithm is "fedsam", here'
 OTHER_SEED, NO_RECORD = "seed is 4, the run has 3", f"{RECORD}: not the record of a run"
@@ -183,7 +189,8 @@ ALTERATIONS = {
     "no images": (lambda: IMAGES.unlink(), UNREADABLE, (train,)),
     "edited label": (lambda: flip(LABELS), ARRAYS, (train, hessian)),
     "cut labels": (lambda: cut(LABELS), UNREADABLE, (train,)),
-    "edited manifest": (edit_manifest, "made from other data than", (train,)),
+    "edited digest of data": (lambda: edit_manifest(digest="0" * 64), MANIFEST_CHANGED, (train,)),
+    "edited counts of data": (lambda: edit_manifest(train=40, test=29), MANIFEST_CHANGED, (train, deal, hessian)),
     "cut manifest": (lambda: cut(MANIFEST), UNREADABLE, (train,)),
     "cut partition": (lambda: cut(DEALT), REBUILD, (train, surface)),
     "damaged partition": (lambda: flip(DEALT, 200), REBUILD, (train,)),
@@ -225,6 +232,11 @@ def write_landscape(path):
     landscape_file.write(path, landscape_file.Landscape(about, axis, axis, values, values))
 
 
+def write_manifest(path):
+    about = {"name": "digits", "classes": 10, "shape": [1, 8, 8], "train": 1437, "test": 360, "domains": None}
+    manifests.write(path, manifests.Manifest(**about, source={"source": "sklearn"}, digest=made.DIGEST, bytes=115008))
+
+
 def change(path, changes, without=()):
     """Edit a file of JSON or arrays, and take keys away."""
     content = read_json(path) if path.suffix == ".json" else dict(np.load(path))
@@ -239,6 +251,7 @@ SEALED = {
     "timing.json": (lambda path: made.timing(path, {"seed": 1}, 2.0), timing.read, SEAL, {"seconds_per_round": 1.0}),
     "run.json": (lambda path: made.run(path.parent, {"round": [1]}), records.read, SEAL, {"seconds": 1.0}),
     "surface.npz": (write_landscape, landscape_file.read, "sha256", {"loss": np.zeros((1, 5, 5))}),
+    "dataset.json": (write_manifest, manifests.read, SEAL, {"train": 1000, "test": 797}),
 }
 
 
@@ -251,7 +264,7 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
     write(path)
     read(path)
     change(path, changes) if edited else change(path, {}, [seal])
-    with pytest.raises(DataError, match=rf"{name}: .*{seal}.*; (delete it|rebuild it|restore the original file)"):
+    with pytest.raises(DataError, match=rf"{name}: .*{seal}.*; (delete|rebuild|restore) (it|the folder|the original)"):
         read(path)
 
 

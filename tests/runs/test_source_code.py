@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import made
 from flatfed.engine import versions
 from flatfed.runs import record as records
 from flatfed.runs import source_code
+from harness import job
 from repository import ROOT
 
 
@@ -60,3 +62,30 @@ def test_a_run_of_changed_sources_is_noted(tmp_path, commits):
     assert versions.remarks(record) == "sources are a and changes since"
     plain = record.model_copy(update={"commit": "b", "sessions": []})
     assert versions.remarks(plain) == ""
+
+
+def test_without_git_a_run_of_other_sources_is_noted(tmp_path):
+    """As an edit of a shipped algorithm leaves it. A commit tells more than the digest, which each release changes."""
+    present, edited = {"package_digest": source_code.package_digest()}, {"package_digest": "0" * 64}
+    for sessions, words in (
+        ([present], ""),
+        ([edited], "sources are not the present ones"),
+        ([edited, present], "sources are not the present ones"),
+        ([{"commit": "b", **edited}], ""),
+        ([{}], ""),
+    ):
+        made.run(tmp_path, {"round": [1]}, sessions=sessions)
+        assert versions.remarks(records.read(tmp_path / "run.json")) == words, sessions
+
+
+def test_a_training_records_the_digest_of_the_package(tmp_path, monkeypatch):
+    """Also outside git; by hand: the names and digests of all its files."""
+    monkeypatch.setattr(source_code, "commit", lambda: None)
+    record = records.read_finished(job(tmp_path, "fedavg", "run"))
+    package = ROOT / "src/flatfed"
+    files = sorted(path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    total = hashlib.sha256()
+    for path in files:
+        total.update(str(path.relative_to(package)).encode() + b"\n" + hashlib.sha256(path.read_bytes()).digest())
+    assert record.package_digest == record.sessions[0]["package_digest"] == total.hexdigest()
+    assert record.commit is None

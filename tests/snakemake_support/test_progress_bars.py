@@ -74,6 +74,22 @@ draw()
     assert screen.text.strip().splitlines() == log, "in the end there is the log, and nothing else"
 
 
+def test_a_line_after_the_last_bar_begins_in_the_first_column(tmp_path):
+    """The bars vanish from the top: tqdm's ``close`` alone leaves the cursor behind the second one's text."""
+    script = """
+begin(1); begin(2); train(1, 5); train(2, 5); draw()
+event("job_finished", job_id=1); draw()
+event("job_finished", job_id=2); draw()
+logger.info("after the trainings")
+begin(3); begin(4); train(3, 5); train(4, 5); draw()
+logger.handlers[-1].close()
+logger.info("after all")
+"""
+    log = [f"job_info {number}" for number in (1, 2)] + ["job_finished", "job_finished", "after the trainings"]
+    log += ["job_info 3", "job_info 4", "after all"]
+    assert play(tmp_path, script).text.rstrip().splitlines() == log
+
+
 def test_a_line_written_while_bars_appear_and_vanish_stays_whole(tmp_path):
     script = """
 import threading

@@ -21,9 +21,14 @@ from matplotlib.figure import Figure
 import drawn
 import small_results
 from flatfed import cli
+from flatfed.config.values import UNPRINTABLE
 from flatfed.figures import interactive
+from flatfed.plan import at_scale
+from flatfed.tables import blocks
+from flatfed.tables.formats import latex
 from repository import ROOT
 from samples import sampled
+from shipped import EXP
 from small_results import flatfed
 
 #: Table -> the scales at which it is shown; the table of ``ELSEWHERE`` is of the runs in a folder, too.
@@ -176,11 +181,22 @@ def test_the_same_inputs_give_the_same_bytes(small_project, name):
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no LaTeX (Debian: apt-get install texlive-latex-recommended)")
-@pytest.mark.parametrize("table", TABLES)
-def test_latex_compiles(tables, table, tmp_path):
-    shutil.copy(tables / f"paper/{table}.tex", tmp_path / "table.tex")
-    head = r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs}\begin{document}\scriptsize\noindent"
-    (tmp_path / "doc.tex").write_text(head + r"\input{table.tex}\end{document}")
+def test_latex_prints_all_tables_and_all_characters_of_labels(tables, tmp_path):
+    """The tables of the small project and the shipped ones at both scales, in one document with booktabs alone."""
+    texts = [path.read_text(encoding="utf-8") for path in tables.glob("*/*.tex")]
+    for scale in ("paper", "preview"):
+        shown = (at_scale.table(EXP, scale, name) for name in EXP.all_at(scale).tables)
+        texts += [latex.render(blocks.typeset(table)) for table in shown]
+    characters = [chr(code) for code in range(0x20, 0x3000) if not UNPRINTABLE.search(chr(code))]
+    assert {*"aΑαΔσςϵé…∇"} <= {*characters} and "中" not in characters
+    texts += [latex.escape(f"({character})") for character in characters]
+    text = r"\documentclass{article}\usepackage{booktabs}\begin{document}\scriptsize" + "\n\n".join(texts)
+    (tmp_path / "doc.tex").write_text(text + r"\end{document}", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "doc.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "doc.log").read_text(encoding="latin-1")
+
+
+def test_greek_letters_have_commands():
+    assert latex.escape("Δ, σ, ς, ε, ϵ, Α") == r"$\Delta$, $\sigma$, $\varsigma$, $\varepsilon$, $\epsilon$, A"

@@ -50,6 +50,14 @@ def test_a_target_decides_its_scale_and_a_call_columns_seeds_threads_data_and_th
     assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16, "all columns, where none is named"
 
 
+def test_a_table_has_the_same_content_under_every_target(untouched):
+    """The digest of its job is that of its columns."""
+    targets = f"results/preview/tables/{TABLE}.csv", "everything"
+    texts = [untouched.make("--dry-run", "--printshellcmds", "--", target, env=NO_GPU).text for target in targets]
+    alone, among_all = (re.findall(rf"flatfed table {TABLE} .*", text) for text in texts)
+    assert len(alone) == 1 and alone == among_all and "--digest" in alone[0]
+
+
 def test_cuda_without_a_gpu_ends_before_the_first_job(project):
     text = project.refused("--config", "device=cuda", "--force", f"results/preview/{CELL}", env=NO_GPU)
     assert "device: cuda was requested, but this host has no GPU" in text and "device=cpu" in text

@@ -41,6 +41,18 @@ def test_disputed_cells_and_their_ranking(tmp_path):
         cells_of(tmp_path, {"one": {"tables": ["one", "two"]}}, one={"a": 1.0}, two={"a": 2.0})
 
 
+def test_the_dates_of_the_simulators_numbers():
+    """By its commits: seven rows of eight numbers are of 2023, and those of FedSpeed with 200 clients."""
+    lines = pd.read_csv(ROOT / "config/reference/flsimulator2024_README.csv").query("metric == 'test_accuracy'")
+    of_2023 = lines[lines.notes.str.contains("2 July 2023 (d08eb68)", regex=False)]
+    rows = ("fedavg", "fedprox", "fedadam", "scaffold", "feddyn", "fedcm", "mofedsam")
+    assert of_2023.groupby("algorithm").size().to_dict() == {**dict.fromkeys(rows, 8), "fedspeed": 4}
+    assert {*of_2023[of_2023.algorithm == "fedspeed"].clients} == {200}
+    assert lines.notes.str.contains("April 2024").sum() == 20
+    words = f"{len(of_2023)} numbers of 2 July 2023 (d08eb68), 20 of April 2024"
+    assert words in (ROOT / "docs/disputed.md").read_text()
+
+
 def test_the_interval_of_tau():
     """Eight rows: 1.96 sqrt(0.437 / 4) = 0.6478 around atanh(0.5) = 0.5493."""
     assert disputed.interval(0.5, 8) == pytest.approx((-0.0982, 0.8327), abs=1e-4)

@@ -3,7 +3,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -180,13 +179,6 @@ def job_device(wildcards=None):
 
 def as_json(value):
     return json.dumps(value, sort_keys=True)
-
-
-def columns_of(table):
-    """Return the columns of a table that config.yaml selects; None (all) with the target `everything`."""
-    if any(re.search("(?<!tuning_)everything$", target) for target in workflow.dag_settings.targets):
-        return None
-    return EXPERIMENT.requested.tables.get(table)
 
 
 @reports_errors

@@ -97,9 +97,7 @@ def run_threads(wildcards):
 
 
 def run_versions(wildcards):
-    """Return the versions of a run's components, as its run.json or timing.json has them, if they are right."""
-    run = run_of(wildcards)
-    return as_json(versions.of_run(run.config, map(versions.recorded, (run.record, run.timing))))
+    return as_json(versions.of_run(run_of(wildcards).config))
 
 
 @reports_errors

@@ -61,8 +61,7 @@ def cell_job(scale, table, column, row):
 
 @ShortJob
 def table_job(scale, table):
-    columns = columns_of(table)
-    spec = at_scale.table(EXPERIMENT, scale, table, columns)
+    spec = at_scale.table(EXPERIMENT, scale, table, EXPERIMENT.requested.tables.get(table))
     return Description(PATHS.table(scale, table), [spec], number.inputs(spec.numbers))
 
 
@@ -82,10 +81,6 @@ def report_job(scale):
 def errata_job():
     entries = {name: entry.as_written() for name, entry in EXPERIMENT.errata.entries.items()}
     return Description([PATHS.errata], [entries])
-
-
-def table_columns(wildcards):
-    return [] if columns_of(wildcards.table) else ["--all"]
 
 
 # The captions of Snakemake's report.

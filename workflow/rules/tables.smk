@@ -22,13 +22,12 @@ rule table:
     params:
         digest=table_job.digest,
         folder=subpath(output.csv, parent=True),
-        columns=table_columns,
         printed=table_printed,
         seal=table_job.seal,
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
-        "python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q} {params.columns:q}"
+        "python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q}"
         " --out {params.folder:q} --digest {params.digest:q} --seal {params.seal:q} > {log:q} 2>&1"
 
 

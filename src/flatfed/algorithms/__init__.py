@@ -10,12 +10,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from flatfed.algorithms import _names
+from flatfed.algorithms import _effects, _names
 from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
 from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
 
-__all__ = ["FILES", "Algorithm", "Choice", "Number", "Whole", "build", "load", "names"]
+__all__ = ["FILES", "Algorithm", "Choice", "Number", "Whole", "build", "load", "names", "remarks"]
 
 #: All other files count as a user's, also in this folder: a digest is their version.
 SHIPPED = (
@@ -24,7 +24,7 @@ SHIPPED = (
     *("fedrobust", "fedsam", "fedsmoo", "fedspeed", "fedwmsam", "mimelite", "mofedsam", "scaffold"),
 )
 PARTS = (
-    *("_base", "_context", "_layout", "_lesam", "_names", "_parameters", "_rows", "_sam", "_steps"),
+    *("_base", "_context", "_effects", "_layout", "_lesam", "_names", "_parameters", "_rows", "_sam", "_steps"),
     "as_published",
 )
 
@@ -59,6 +59,11 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any "
         f"capitals); {hint}"
     )
+
+
+def remarks(name: str) -> list[str]:
+    """Return a clause per declaration of algorithm ``name`` without effect (:mod:`flatfed.algorithms._effects`)."""
+    return _effects.remarks(load(name), FILES.files(name))
 
 
 def build(name: str, params: Mapping[str, Any]) -> Algorithm:

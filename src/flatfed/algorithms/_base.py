@@ -54,8 +54,8 @@ class Algorithm:
     ``central``: trains on one client with all data. ``decentralised``: no server; each client mixes its model with its
     neighbours' after local training, or before it if ``mix_first``, in ``gossip_steps`` a round. ``whole_rows``: uses
     weights only in sums, scalings, norms and inner products of whole rows, so the engine may leave out weights that
-    only meet padding. Each class must declare it for itself: a hook can break it. ``version``: increase it when results
-    change.
+    only meet padding. Each class must declare it for itself: a hook can break it. ``own_momentum``: its local steps
+    have a momentum, to which ``momentum`` of a protocol adds another. ``version``: increase it when results change.
     """
 
     version: int = 1
@@ -75,6 +75,7 @@ class Algorithm:
     gossip_steps: Whole | int = 1
     mix_first: bool = False
     whole_rows: bool = False
+    own_momentum: bool = False
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -121,11 +122,17 @@ class Algorithm:
         return {}
 
     def second_model(self, ctx: Context) -> Tensor | None:
-        """Return the model (1, parameters) whose logits :meth:`loss` sees, or None for cross-entropy."""
+        """Return the model (1, parameters) whose logits :meth:`loss` sees, or None for cross-entropy.
+
+        Without this hook, :meth:`loss` applies in all steps, with None in place of the second model's logits.
+        """
         return None
 
-    def loss(self, logits: Tensor, labels: Tensor, second: Tensor) -> Tensor:
-        """Return the loss of each image (B,) from the ``logits`` (B, classes) of a row and of the ``second`` model."""
+    def loss(self, logits: Tensor, labels: Tensor, second: Tensor | None) -> Tensor:
+        """Return the loss of each image (B,), in place of cross-entropy.
+
+        ``logits`` (B, classes): of a row; ``second``: those of :meth:`second_model`, None without that hook.
+        """
         raise NotImplementedError
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flatfed.algorithms._layout import Layout
 from flatfed.errors import FlatFedError
@@ -27,6 +27,18 @@ Mixing = Callable[[int], Tensor]
 def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
     """Refuse random numbers in a local step, which may be recorded."""
     raise FlatFedError("ctx.uniform: a local step may not draw; draw in `start`, into a vector of ctx.scratch")
+
+
+class ReadOnly(dict):
+    """Name -> tensor: hooks may change the tensors, but not the mapping."""
+
+    def _refuse(self, *values: Any, **named: Any) -> NoReturn:
+        code = sys._getframe(1).f_code
+        remedy = 'return {"name": value} from a hook that returns vectors, or change it in place: ["name"].copy_(value)'
+        problem = f"assigns to a mapping of ctx, which is read-only; declare the vector, then {remedy}"
+        raise FlatFedError(f"{code.co_filename}: {code.co_qualname}: {problem}")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
 
 @dataclass
@@ -59,7 +71,7 @@ class Context:
 
     def __post_init__(self):
         for kind in ("server", "client", "scratch"):
-            setattr(self, kind, MappingProxyType(getattr(self, kind)))
+            setattr(self, kind, ReadOnly(getattr(self, kind)))
 
     def narrow(self, rows: int) -> Context:
         """Return the context of the first ``rows`` rows, as views."""

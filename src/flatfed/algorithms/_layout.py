@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and shapes of a model's parameters, in the order of ``parameters()`` and of the flat row.
+    """Names and shapes of a model's trained parameters, in the order of ``parameters()`` and of the flat row.
 
     ``extra`` coordinates at the end of the row belong to no tensor (:mod:`flatfed.engine.speed.taps`).
     ``channels_last``: the row stores a kernel (O, C, h, w) in the order (O, h, w, C).
@@ -27,8 +27,9 @@ class Layout:
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
-        names, parameters = zip(*module.named_parameters(), strict=True)
-        return cls(names, tuple(tuple(parameter.shape) for parameter in parameters))
+        """Return the layout of ``module``; frozen parameters (``requires_grad = False``) are no coordinates."""
+        trained = {name: tuple(value.shape) for name, value in module.named_parameters() if value.requires_grad}
+        return cls(tuple(trained), tuple(trained.values()))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from types import FunctionType
 from flatfed.algorithms._base import Algorithm
 from flatfed.errors import ConfigError
 
-SIMILAR = 0.8  # a public name this similar to one of Algorithm's is a typo
+SIMILAR = 0.81  # a public name this similar to one of Algorithm's is a typo
 DECLARED = {name: value for name, value in vars(Algorithm).items() if name[0] != "_"}
 HOOKS = {name: value for name, value in DECLARED.items() if isinstance(value, FunctionType)}
 

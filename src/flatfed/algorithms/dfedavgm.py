@@ -15,6 +15,7 @@ from flatfed.algorithms.dfedavg import DFedAvg
 class DFedAvgM(DFedAvg):
     momentum = Number(0.9, "theta: heavy-ball momentum; 0 is DFedAvg", minimum=0, exclusive_maximum=1)
     scratch = ("velocity",)
+    own_momentum = True
     whole_rows = True
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:

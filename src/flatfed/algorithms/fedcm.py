@@ -28,6 +28,7 @@ class FedCM(DividesBySteps, FedAvg):
     )
     server_state = ("direction",)
     communication = (2, 1)
+    own_momentum = True
     whole_rows = True
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:

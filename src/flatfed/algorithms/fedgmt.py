@@ -17,6 +17,7 @@ from flatfed.algorithms.feddyn import FedDyn
 
 
 class FedGMT(FedDyn):
+    version = 2
     regulariser = "paper"  # it has no quadratic
     average = Number(0.95, "alpha: share of e that each round keeps", minimum=0, maximum=1)
     distillation = Number(1.0, "gamma: weight of the divergence from the predictions of e", minimum=0)

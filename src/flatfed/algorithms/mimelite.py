@@ -22,6 +22,7 @@ class MimeLite(FedAvg):
     server_state = ("momentum",)
     communication = (2, 2)
     full_passes = 1
+    own_momentum = True
     whole_rows = True
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:

@@ -13,11 +13,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
+from flatfed.engine import weights
 from flatfed.engine.job.assembly import load_data
 from flatfed.engine.job.machine import pick_device, set_up
 from flatfed.engine.precision import STATE_DTYPES
@@ -104,18 +104,18 @@ def load(run: Path, inputs: AnalysisInputs, precision: str | None = None) -> Tra
             digests = f"digest {digest[:12]}, but the run was made with {recorded[:12]}"
             raise DataError(f"{getattr(inputs, key)}: not the {key} of {run} ({digests})")
     dtype = STATE_DTYPES[precision or config.precision]
-    spec, shape = config.model, tuple(config.dataset.shape)
-    model = products.with_products(models.build(spec.name, shape, config.dataset.classes, spec.options), shape)
-    model.to(device, dtype).eval().requires_grad_(False)
+    model = products.with_products(weights.build(config), tuple(config.dataset.shape)).to(device, dtype)
+    model.eval()
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
-    row, digests = _weights(run / records.MODEL, record, model), Digests.of_run(record, record.files[records.MODEL])
+    row = _weights(run / records.MODEL, record, model, layout).to(device, dtype)
+    digests = Digests.of_run(record, record.files[records.MODEL])
     resident = Resident(data, config.dataset, "none", device, dtype)
-    return TrainedModel(run, record, model, layout, row.to(device, dtype), resident, partition, digests)
+    return TrainedModel(run, record, model, layout, row, resident, partition, digests)
 
 
-def _weights(path: Path, record: RunRecord, model: nn.Module) -> Tensor:
-    """Load a model file into ``model``; return it as a flat row (parameters,) on the CPU."""
+def _weights(path: Path, record: RunRecord, model: nn.Module, layout: Layout) -> Tensor:
+    """Load a model file into ``model``; return its trained weights as a flat row (parameters,) on the CPU."""
     try:
         tensors = load_file(path)
         model.load_state_dict(tensors)
@@ -124,7 +124,7 @@ def _weights(path: Path, record: RunRecord, model: nn.Module) -> Tensor:
     except RuntimeError as error:
         name, reason = record.config.model.name, " ".join(str(error).split())
         raise DataError(f"{path}: does not fit its run, of model {name!r} by run.json: {reason}") from None
-    row = torch.cat([tensors[name].reshape(-1) for name, _ in model.named_parameters()])
+    row = torch.cat([tensors[name].reshape(-1) for name in layout.names])
     if record.diverged_at is None and not row.isfinite().all():
         raise DataError(f"{path}: has weights that are not finite, although the run did not diverge")
     return row

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 
+from flatfed.algorithms import load
 from flatfed.commands import arguments, configuration
 from flatfed.plan import numbers
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.units import plural
+from flatfed.runs.run import Run
 
 ARGUMENTS = [
     arguments.argument("algorithms", str, "algorithms to train on a toy problem", nargs="*", metavar="ALGORITHM"),
@@ -46,12 +48,15 @@ def run(options: argparse.Namespace) -> None:
         entries = getattr(experiment.catalog, kind).items()
         if own := [name for name, entry in entries if not entry.file.startswith("config/")]:
             print(f"{kind} of yours: {', '.join(own)}")
-    runs: set[str] = set()
+    runs: dict[str, Run] = {}
     for table, columns in experiment.existing(scale, experiment.requested).tables.items():
         of_table = numbers.numbers(experiment, scale, table, columns)
         needed = runs_of(of_table)
         print(f"{table}: {len(by_cell(of_table))} cells from {len(needed)} runs at {scale} scale")
-        runs |= needed.keys()
+        runs |= needed
+    doubled = (run for run in runs.values() if run.config.momentum and load(run.config.update.name).own_momentum)
+    for algorithm, protocol in dict.fromkeys((run.algorithm, run.protocol) for run in doubled):
+        print(f"warning: {algorithm}: `momentum` of protocol {protocol} adds to the algorithm's own momentum")
     for line in experiment.left_out(scale, experiment.requested):
         print(line)
     if unused := numbers.unused(experiment):

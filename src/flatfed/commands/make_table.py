@@ -39,7 +39,6 @@ ARGUMENTS = [
     *arguments.ids("table"),
     argument("--runs", arguments.folder, "folder of runs (default: results/)"),
     flag("--so-far", "with --runs: also unfinished runs"),
-    flag("--all", "all columns"),
     argument("--out", arguments.folder, "folder for csv, md, tex and html (default: print Markdown)"),
     *arguments.JOB,
     arguments.SEAL,
@@ -50,15 +49,12 @@ def run(options: argparse.Namespace) -> None:
     """Print the table, or write it in every format (``--runs``: both); DataError with a line for each refused run."""
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
-    if options.runs and options.all:
-        raise DataError("--runs shows the columns that the runs have: leave out --all")
     if options.runs:
         (table, messages), read = of_runs(options), []
     else:
         experiment = configuration.load(options.config)
         scale = options.scale or experiment.scale_of([options.table])
-        columns = None if options.all else experiment.requested.tables.get(options.table)
-        spec = at_scale.table(experiment, scale, options.table, columns)
+        spec = at_scale.table(experiment, scale, options.table, experiment.requested.tables.get(options.table))
         configuration.check_digest(options, spec)
         table, messages, read = blocks.typeset(spec), [], inputs(spec.numbers)
     if options.out:

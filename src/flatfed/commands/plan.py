@@ -130,7 +130,7 @@ def _parameters(model: str) -> int:
     from flatfed import models
 
     name, shape, classes, options = json.loads(model)
-    with torch.device("meta"):
+    with torch.device("cpu" if models.own_file(name) else "meta"):
         module = models.build(name, tuple(shape), classes, options)
     return sum(parameter.numel() for parameter in module.parameters())
 

@@ -132,8 +132,7 @@ def changes(record: RunRecord, device: str) -> list[str]:
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
-    present = versions.of_run(record.config, [record.versions or {}])
-    here = {"libraries": now["libraries"], "device": device, "versions": present}
+    here = {"libraries": now["libraries"], "device": device, "versions": versions.of_run(record.config)}
     then = {key: getattr(record, key) for key in here}
     for pair, host in ((here, now["host"]), (then, record.host)):
         pair |= {name: host.get(name) for name in ("processor", "gpu")}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from flatfed.config.document import Content, Document, mistake, optional, require
-from flatfed.config.values import Line, NotEmpty, Text
+from flatfed.config.values import Line, NotEmpty
 
 Row = Annotated[
     str,
@@ -24,7 +24,7 @@ Row = Annotated[
 
 class AlgorithmDocument(Document):
     label: Line = optional("its name in tables; by default the name of its class and the `set` of a variant")
-    note: Text = optional("text under every table and figure with the row or a variant of it")
+    note: str = optional("text under every table and figure with the row or a variant of it")
     set: Annotated[dict[str, Any], NotEmpty] = optional(
         "for a variant (id~label), what differs - training keys or parameters of the algorithm"
     )

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from flatfed.config.document import Content, OfKind, mistake, optional, require, required
-from flatfed.config.values import Count, IdOfFile, NotEmpty, Positive, Share
+from flatfed.config.values import Count, IdOfFile, NotEmpty, Positive, Share, Text
 
 #: Scheme -> the label of its splits; braces hold keys of the split.
 LABELS = {
@@ -50,7 +50,7 @@ class Split(OfKind):
         "central": ("clients",),
     }
 
-    label: Annotated[list[str], NotEmpty] = optional(
+    label: Annotated[list[Text], NotEmpty] = optional(
         "the header levels above its columns, outermost first, such as [Dirichlet, u = 0.6]; by default from the scheme"
     )
     scheme: Literal[*LABELS] = required("how images are partitioned among clients")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, WrapValidator
@@ -30,8 +31,23 @@ Shape = Annotated[
     Field(min_length=3, max_length=3, description="[channels, height, width]"),
 ]
 
-Line = Annotated[str, Field(min_length=1, max_length=300)]
-Text = Annotated[str, Field(min_length=1)]
+#: A character that a .tex table cannot print with booktabs alone (:data:`flatfed.tables.formats.latex.SPECIAL`).
+UNPRINTABLE = re.compile(
+    "[^\n -~\xa0-\u017fΑ-ΡΣ-Ωα-ωϑϕϖϱϵ−–—≥≤≠≈∞…’‘“”√→←↑↓∇∂∑∆‖ℓ⚠†]|[«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ]"
+)
+
+
+def _printable(text: str) -> str:
+    if character := UNPRINTABLE.search(text):
+        allowed = "Latin and Greek letters, punctuation, arrows and common signs of mathematics"
+        meaning = f"pdflatex cannot print {character[0]!r} in a table; it prints {allowed}"
+        raise PydanticCustomError(messages.MISTAKE, "", {"at": [], "meaning": meaning})
+    return text
+
+
+#: Texts of tables.
+Text = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
+Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_printable)]
 Location = Annotated[str, Field(min_length=1, max_length=1000)]
 #: An id becomes part of paths and of shell commands.
 ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

@@ -16,13 +16,12 @@ import numpy as np
 
 from flatfed.data import manifest as manifests
 from flatfed.data.keys import DatasetSpecification
-from flatfed.data.manifest import Manifest
+from flatfed.data.manifest import REMEDY, Manifest
 from flatfed.errors import DataError
 from flatfed.files import HASHED, digest_arrays, write_whole
 
 BLOCK = 1 << 26  # bytes of images per write
 PAUSE = 10.0  # seconds between progress lines
-REMEDY = "delete the folder to fetch it again"
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
         images = np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False)
         labels = np.load(folder / "labels.npy", allow_pickle=False)
         domains = np.load(folder / "domains.npy", allow_pickle=False) if manifest.domains else None
-    except (DataError, OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{folder}: cannot be read as a dataset ({error}); {REMEDY}") from error
     count = manifest.train + manifest.test
     for file, array, shape, dtype in (

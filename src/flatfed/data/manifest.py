@@ -6,9 +6,10 @@ import os
 from typing import Any
 
 from flatfed.config.document import JsonDocument
-from flatfed.files import read_json, write_json
+from flatfed.files import read_sealed, write_sealed
 
 NAME = "dataset.json"
+REMEDY = "delete the folder to fetch it again"
 #: Keys of a source that are paths of one machine.
 PATHS = {"path", "order"}
 
@@ -39,13 +40,13 @@ class Manifest(JsonDocument):
 
 
 def write(path: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Write ``manifest`` to ``path``, atomically."""
-    write_json(path, manifest.as_json())
+    """Write ``manifest`` to ``path``, atomically, with its seal."""
+    write_sealed(path, manifest.as_json())
 
 
 def read(path: str | os.PathLike[str]) -> Manifest:
-    """Return the manifest in ``path``; OSError or DataError if it is unreadable."""
-    return Manifest.of_json(read_json(path), str(path))
+    """Return the manifest in ``path``; FileNotFoundError without it, DataError for a damaged or edited file."""
+    return read_sealed(Manifest.of_json, path, "that of a dataset", REMEDY)
 
 
 def doubt(name: str, digest: str, manifest: Manifest | None) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -18,7 +19,7 @@ from torch.nn.functional import log_softmax
 
 from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
-from flatfed.engine import second_stream
+from flatfed.engine import hooks, second_stream
 from flatfed.errors import ConfigError, unknown
 
 
@@ -42,6 +43,10 @@ class Batch:
         """The fields that are not None, in order."""
         return list(filter(lambda part: part is not None, vars(self).values()))
 
+    def versions(self) -> list[int]:
+        """Return a number per tensor, which each change in place increases."""
+        return [tensor._version for tensor in (self.images, self.labels, self.weights, *self.masks)]
+
 
 @dataclass(eq=False)
 class Executor(ABC):
@@ -49,8 +54,10 @@ class Executor(ABC):
 
     ``together``: all rows of a round train together on batches of the full size, otherwise one row after the other on
     batches of its own size. ``records_steps``: replays local steps, of a model with the layers of
-    :mod:`flatfed.engine.speed.live`. ``layer_dtype``: None for the dtype of the rows. ``own_loss``: the hook of an
-    algorithm with a second model. ``label_smoothing``: as in torch's cross-entropy.
+    :mod:`flatfed.engine.speed.live`. ``layer_dtype``: None for the dtype of the rows. ``own_loss``: the algorithm's
+    hook, None for cross-entropy; ``two_models``: it needs the batch's second model, and batches without one have
+    cross-entropy. ``label_smoothing``: as in torch's cross-entropy. ``evaluated``: the model in
+    evaluation mode, for the second model.
     """
 
     name: ClassVar[str]
@@ -61,8 +68,10 @@ class Executor(ABC):
     layout: Layout
     transform: Callable[[Tensor, Tensor], Tensor] | None = None
     layer_dtype: torch.dtype | None = None
-    own_loss: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+    own_loss: Callable[[Tensor, Tensor, Tensor | None], Tensor] | None = None
+    two_models: bool = False
     label_smoothing: float = 0.0
+    evaluated: nn.Module | None = None
 
     @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -73,10 +82,14 @@ class Executor(ABC):
 
         ``tensors``: parameters by name, in the layers' dtype. ``private``: the private coordinates.
         """
-        output, weights = self.logits(tensors, private, batch), batch.weights
+        output, weights = self.logits(self.model, tensors, private, batch), batch.weights
+        second = None
         if batch.second is not None:
-            second = self.logits(self.layout.views(self.cast(batch.second)), private, batch)
-            return (self.own_loss(output, batch.labels, second) * weights).sum()
+            tensors = self.layout.views(self.cast(batch.second))
+            second = self.logits(self.evaluated, tensors, private, replace(batch, masks=[]))
+        if second is not None or (self.own_loss and not self.two_models):
+            losses = hooks.checked(self.own_loss, self.own_loss(output, batch.labels, second), weights)
+            return (losses * weights).sum()
         # Not cross_entropy: under vmap it spends a second on loading symbolic algebra.
         logarithms = log_softmax(output, dim=1)
         log_likelihoods = logarithms.gather(1, batch.labels[:, None])[:, 0]
@@ -88,14 +101,22 @@ class Executor(ABC):
         """Return ``row`` in the layers' dtype."""
         return row if self.layer_dtype is None else row.to(self.layer_dtype)
 
-    def logits(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
-        """Return the logits (B, classes) of one row's ``batch``."""
+    @cached_property
+    def fixed(self) -> dict[str, Tensor]:
+        """Frozen parameters and buffers by name, in the layers' dtype."""
+        named = (*self.model.named_parameters(), *self.model.named_buffers())
+        outside = ((name, value) for name, value in named if name not in self.layout.names)
+        return {name: self.cast(value) for name, value in outside if value.is_floating_point()}
+
+    def logits(self, model: nn.Module, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
+        """Return the logits (B, classes) of ``model`` on one row's ``batch``."""
         images, masks = batch.images, batch.masks
         if self.transform is not None:
             images = self.transform(images, private)
         if self.layer_dtype is not None:
             images, masks = images.to(self.layer_dtype), [mask.to(self.layer_dtype) for mask in masks]
-        return functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(batch.weights.dtype)
+        inputs = (images, masks) if masks else (images,)
+        return functional_call(model, {**self.fixed, **tensors}, inputs).to(batch.weights.dtype)
 
 
 class Sequential(Executor):

@@ -27,11 +27,27 @@ def checked(hook: Callable, value: Any, like: Tensor, name: str = "") -> Tensor:
     return value
 
 
+def overrides(algorithm: Algorithm, name: str) -> bool:
+    """Return whether ``algorithm`` has a hook ``name`` of its own, also one that only the instance has."""
+    return getattr(getattr(algorithm, name), "__func__", None) is not getattr(Algorithm, name)
+
+
 def check_gradients(algorithm: Algorithm, taken: int) -> None:
     """Refuse an ``algorithm`` that takes other than the declared number of gradients in a local step: its costs."""
     if taken != algorithm.gradients_per_step:
         problem = f"a local step takes {taken} gradients, but the class declares {algorithm.gradients_per_step}"
         raise FlatFedError(f"{location(algorithm.perturbation)}: {problem}; write `gradients_per_step = {taken}`")
+
+
+def overridden(algorithm: Algorithm, *names: str) -> list[str]:
+    """Return the locations of the hooks ``names`` that are not Algorithm's."""
+    return [location(getattr(algorithm, name)) for name in names if overrides(algorithm, name)]
+
+
+def refuse_changed_batch(algorithm: Algorithm) -> None:
+    """Refuse a gradient that changed its batch in place: the step's next gradient would be one of other images."""
+    places = " or ".join(overridden(algorithm, "transform", "loss")) or "the model"
+    raise FlatFedError(f"{places}: changes images, labels or masks in place; expected: new tensors")
 
 
 def apart(value: Tensor, vectors: Iterable[Tensor]) -> Tensor:

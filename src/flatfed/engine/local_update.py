@@ -66,17 +66,19 @@ class LocalUpdate:
 
     def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
         """Run one local step of all rows, in the order of the official code; return the first losses (rows,)."""
-        losses: list[Tensor] = []
-        second = self.algorithm.second_model(ctx)
+        algorithm, losses = self.algorithm, []
+        second = algorithm.second_model(ctx)
         if second is not None:
             batch = replace(batch, second=second.expand(len(w), -1))
 
         def gradient(w: Tensor) -> Tensor:
+            versions = batch.versions()
             loss, gradients = self.losses_and_gradients(w, batch)
+            if versions != batch.versions():
+                hooks.refuse_changed_batch(algorithm)
             losses.append(loss)
             return gradients
 
-        algorithm = self.algorithm
         e = algorithm.perturbation(w, gradient, ctx)
         if e is None:
             g = gradient(w)

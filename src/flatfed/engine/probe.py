@@ -99,7 +99,7 @@ class Probe(Callback):
 
     def sharpness(self, simulation: Simulation, w: Tensor, images: Tensor) -> float:
         """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over rho uphill."""
-        higher = w + along(_gradient(simulation, w, images, label_smoothing=0.0), self.rho)
+        higher = w + along(_gradient(simulation, w, images, own_loss=None, label_smoothing=0.0), self.rho)
         return simulation.evaluate.hits(higher[0], images)[0] - simulation.evaluate.hits(w[0], images)[0]
 
     def drift(self, simulation: Simulation, clients: np.ndarray) -> float:
@@ -158,10 +158,10 @@ def _run_copies(
     return w[:, :size], plan.length
 
 
-def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float) -> Tensor:
-    """Return the gradient (1, parameters) of the training loss with ``changes`` of its executor."""
+def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float | None) -> Tensor:
+    """Return the gradient (1, parameters) of the loss in evaluation mode, with ``changes`` of the executor."""
     private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
-    executor = replace(simulation.executor, **changes)
+    executor = replace(simulation.executor, model=simulation.weights.evaluated, **changes)
     return simulation.full_gradient(torch.cat([w, private], dim=1), [images], executor)[:, : simulation.layout.size]
 
 

@@ -84,7 +84,7 @@ class Simulation(ABC):
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
-        score = Score(self.model, self.layout, self.data, config.evaluation.batch_size, plain.pause)
+        score = Score(weights.evaluated, self.layout, self.data, config.evaluation.batch_size, plain.pause)
         self.evaluate = Evaluation(score, partition, config.evaluation.sets)
         self.schedule = batches.Schedule(config.batch_size, config.local_epochs, config.local_steps)
         self.private = self.algorithm.private_size(tuple(config.dataset.shape))

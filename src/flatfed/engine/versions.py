@@ -22,29 +22,16 @@ ENGINE = 1
 Versions = dict[str, int | str]
 
 
-def of_run(config: RunConfig, recorded: Iterable[Versions] = ()) -> Versions:
-    """Return the versions of a run's components. A run is stale if one of them differs.
-
-    A digest in ``recorded`` by the rule of commit 72abba8b is kept if it is right, so its run is not stale. Only user's
-    files have digests: for others, ``recorded`` is not read.
-    """
+def of_run(config: RunConfig) -> Versions:
+    """Return the versions of a run's components. A run is stale if one of them differs."""
     from flatfed.data.schemes import VERSIONS
 
-    names = {"algorithm": config.update.name, "model": config.model.name}
-    now = {
+    return {
         "engine": ENGINE,
-        "algorithm": of_algorithm(names["algorithm"]),
-        "model": of_model(names["model"]),
+        "algorithm": of_algorithm(config.update.name),
+        "model": of_model(config.model.name),
         "partition": VERSIONS[config.partition.scheme],
     }
-    folders = {"algorithm": algorithms.FILES, "model": models.FILES}
-    digests = {key: digest for key, files in folders.items() if (digest := files.digest(names[key]))}
-    found = list(recorded) if digests else []
-    for key, digest in digests.items():
-        if others := {versions.get(key) for versions in found} - {now[key]}:
-            earlier = now[key].replace(digest, folders[key].earlier_digest(names[key]))
-            now[key] = earlier if earlier in others else now[key]
-    return now
 
 
 def of_algorithm(name: str) -> int | str:
@@ -73,7 +60,7 @@ def recorded(path: str | os.PathLike[str]) -> Versions:
 def changes(config: RunConfig, recorded: Versions | None) -> str:
     """Return "algorithm is version 1, now 2", "" if the versions are the present ones, or unknown."""
     try:
-        different = differences(recorded, of_run(config, [recorded])) if recorded else ()
+        different = differences(recorded, of_run(config)) if recorded else ()
     except ConfigError as error:
         return f"versions unknown here ({error})"
     texts = (f"{key} is version {was!s:.12}, now {now!s:.12}" for key, was, now in different if None not in (was, now))

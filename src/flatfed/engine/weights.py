@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 
 import torch
@@ -10,8 +11,19 @@ from torch import Tensor, nn
 from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.data.streams import torch_seed
-from flatfed.models import pretrained
+from flatfed.models import pretrained, user_model
 from flatfed.runs.run_config import RunConfig
+
+
+def build(config: RunConfig) -> nn.Module:
+    """Return a run's model, built under the seed's key; so are its frozen tensors.
+
+    :raises ConfigError: a user's model is refused.
+    """
+    arguments = config.model.name, tuple(config.dataset.shape), config.dataset.classes, config.model.options
+    models.check_runs(*arguments, "model")
+    with user_model.seeded(torch_seed(config.seed, "weights")):
+        return models.build(*arguments)
 
 
 def initial_model(config: RunConfig, pretrained_file: str | os.PathLike[str] | None = None) -> tuple[nn.Module, Tensor]:
@@ -19,29 +31,35 @@ def initial_model(config: RunConfig, pretrained_file: str | os.PathLike[str] | N
 
     ``pretrained_file``: initial weights to use instead.
     """
-    spec, data = config.model, config.dataset
-    seed = torch_seed(config.seed, "weights")
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        model = models.build(spec.name, tuple(data.shape), data.classes, spec.options)
-    models.refuse_layers(model)
-    initial = models.initial_weights(model, torch.Generator().manual_seed(seed))
+    model = build(config)
+    initial = models.initial_weights(model, torch.Generator().manual_seed(torch_seed(config.seed, "weights")))
     if pretrained_file is not None:
         initial = pretrained.load(model, initial, pretrained_file)
     return model, initial
 
 
 class Weights:
-    """``model``, ``layout`` of its rows, and ``initial`` (size,), the first row.
+    """``model`` in training mode, ``layout`` of its rows, and ``initial`` (size,), the first row.
 
-    ``parameters``: size of the model in files and in communication.
+    ``evaluated``: the model in evaluation mode, with the same tensors. ``parameters``: number of those that train, also
+    in communication.
     """
 
     def __init__(self, model: nn.Module, initial: Tensor, device: torch.device, dtype: torch.dtype):
         self.parameters, self.layout = len(initial), Layout.of(model)
-        self.model = model.to(device, dtype).requires_grad_(False)
+        self.model = model.to(device, dtype)
+        self.model.train()
+        shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+        self.evaluated = copy.deepcopy(self.model, shared)
+        self.evaluated.eval()
         self.initial = initial.to(device, dtype)
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> tensor of the model with the flat ``row`` (size,)."""
+        """Return the model's state dict with the flat ``row`` (size,); tied names have the same tensor."""
+        views, state = self.views(row), self.model.state_dict(keep_vars=True)
+        names = {parameter: name for name, parameter in self.model.named_parameters()}
+        return {name: views.get(names.get(value), value) for name, value in state.items()}
+
+    def views(self, row: Tensor) -> dict[str, Tensor]:
+        """Return name -> tensor that trains with the flat ``row`` (size,)."""
         return self.layout.views(row)

@@ -85,7 +85,7 @@ _CARDS = {
 }
 
 #: Other shipped files of this folder.
-PARTS = ("pretrained", "torchvision_resnet")
+PARTS = ("pretrained", "torchvision_resnet", "user_model")
 
 FILES = UserFiles("model", __name__, _CARDS, PARTS)
 look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
@@ -146,32 +146,43 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     module = file.build(shape=shape, classes=classes, **options)
     if not hasattr(module, "named_modules"):
         raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
+    if own_file(name):  # its forward may change images in place, which other passes of a step also read
+        module.register_forward_pre_hook(_copied)
     module.as_built, module.dropout = properties.as_built, getattr(module, "dropout", [])
+    if own_file(name):
+        from flatfed.models import user_model
+
+        user_model.prepare(module, shape)
     return module
 
 
+def _copied(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return copies of the ``inputs``, images and masks."""
+    return tuple([mask.clone() for mask in value] if isinstance(value, list) else value.clone() for value in inputs)
+
+
 def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], where: str) -> None:
-    """Refuse a user's model that cannot be built or does not return logits (batch, ``classes``) of images (C, H, W)."""
+    """Refuse a user's model that a run would not train as written (:func:`flatfed.models.user_model.check`)."""
     if not own_file(name) or importlib.util.find_spec("torch") is None:
         return
-    import torch
-
     try:
-        # meta tensors take no memory
-        with torch.device("meta"), torch.no_grad():
-            module = build(name, shape, classes, options)
-            refuse_layers(module)
-            size = tuple(module(torch.zeros(2, *shape)).shape)
-            if size != (2, classes):
-                raise ConfigError(f"its output for 2 images has shape {size}, not (2, {classes})")
+        _check_once(name, shape, classes, tuple(check_options(name, options).items()), tuple(__path__))
     except Exception as error:  # a user's file can raise anything
         kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
         model = f"{where}: {name} ({own_file(name)}) for images {shape} and {classes} classes"
         raise ConfigError(f"{model}: {kind}{' '.join(str(error).split())}") from error
 
 
+@functools.cache
+def _check_once(name: str, shape: tuple[int, int, int], classes: int, options: tuple, folders: tuple[str, ...]) -> None:
+    """Check a user's model; ``folders`` are part of the cache's key."""
+    from flatfed.models import user_model
+
+    user_model.check(functools.partial(build, name, shape, classes, dict(options)), shape, classes)
+
+
 def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tensor:
-    """Return initial weights as a flat row (parameters,) float32, drawn from ``generator`` on the CPU.
+    """Return the initial weights that train as a flat row (parameters,) float32, drawn from ``generator`` on the CPU.
 
     The rule is torch's: uniform within 1/sqrt(fan_in) for convolutions and dense layers. A model's method
     ``initial(name, value, generator) -> bool`` may fill ``value`` by another rule. Models ``as_built`` keep theirs.
@@ -180,7 +191,8 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
     from torch import nn
 
     if getattr(module, "as_built", False):
-        return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
+        trained = [parameter.detach() for parameter in module.parameters() if parameter.requires_grad]
+        return torch.cat([parameter.reshape(-1).float() for parameter in trained])
     model_rule = getattr(module, "initial", lambda *_: False)
     drawn = []
     for name, parameter in module.named_parameters():
@@ -196,20 +208,3 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
         else:
             raise ConfigError(f"no rule for the initial weights of {name} ({type(layer).__name__})")
     return torch.cat(drawn)
-
-
-def refuse_layers(module: nn.Module) -> None:
-    """Refuse torch's dropout, and buffers, which are not part of a row; ConfigError names the layer."""
-    from torch.nn.modules.dropout import _DropoutNd
-
-    model = f"model {type(module).__name__}"
-    masks = "a list `dropout` of (shape, probability), one for each of the masks of forward(x, masks=None)"
-    for prefix, layer in module.named_modules():
-        where = f"{model}: layer {prefix!r} ({type(layer).__name__})"
-        if isinstance(layer, _DropoutNd):
-            raise ConfigError(f"{where} draws from torch's own generator, not from the run's seed; declare {masks}")
-        if list(layer.buffers(recurse=False)) or "BatchNorm" in type(layer).__name__:
-            remedy = "replace BatchNorm by torch.nn.GroupNorm, as the papers do"
-            raise ConfigError(f"{where} keeps buffers, such as batch statistics; {remedy}")
-    if not isinstance(sites := getattr(module, "dropout", []), list):
-        raise ConfigError(f"{model}: its attribute `dropout` is {sites!r}; declare {masks}")

@@ -64,8 +64,8 @@ class Experiment:
 
     @property
     def everything(self) -> Requested:
-        """All declared tables and figures."""
-        return Requested(dict.fromkeys(self.tables), list(self.figures))
+        """All declared tables, with the columns of config.yaml, and figures."""
+        return Requested(self.with_columns(self.tables), list(self.figures))
 
     @functools.cached_property
     def errata(self) -> Errata:

@@ -31,6 +31,7 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
     ``columns``: the number of its declared columns.
     """
     lines: list[str] = [*row_notes(experiment.catalog, table.rows), *table.document.notes]
+    lines += _remarks(table)
     shown = table.columns.values()
     if len(shown) < columns:
         lines.insert(0, f"Shown: {len(shown)} of its {columns} columns, those that the configuration names.")
@@ -81,6 +82,13 @@ def row_notes(catalog: Catalog, rows: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(entries[name].note for name in names if name in entries and entries[name].note))
 
 
+def _remarks(table: Table) -> list[str]:
+    """Return a line per declaration without effect in a user's file of an algorithm."""
+    rows = ((row.label, without_label(row.algorithm)) for row in table.rows.values() if row.algorithm)
+    own = [(remark, label) for label, name in rows if registry.own_file(name) for remark in registry.remarks(name)]
+    return [f"{', '.join(labels)}: {remark}." for remark, labels in _grouped(own).items()]
+
+
 def _peer_notes(table: Table) -> list[str]:
     """Return a line for every column in which decentralised rows show another metric."""
     lines: dict[str, None] = {}
@@ -116,7 +124,8 @@ def training_notes(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
                 shape = f"is multiplied by {schedule.factor} after {' and '.join(map(str, schedule.milestones))} rounds"
             parts.append(f"the learning rate {shape}")
         if config.momentum:
-            parts.append(f"momentum {config.momentum}, zero at the start of a client's round")
+            own = " on top of the algorithm's own" * registry.load(config.update.name).own_momentum
+            parts.append(f"momentum {config.momentum}{own}, zero at the start of a client's round")
         if config.label_smoothing:
             smoothed = "also in train_loss; evaluations, Hessians and surfaces have none"
             parts.append(f"label smoothing {config.label_smoothing} ({smoothed})")

@@ -41,8 +41,9 @@ class RunRecord(JsonDocument):
     """Everything that produced a run, and its costs. None (absent from the file): unknown or not applicable.
 
     ``rows``: the most clients that trained at a time, if limited. ``row``: length of a trained row, without dead taps.
-    Seconds are sums over all ``sessions``; ``device`` to ``commit`` (of FlatFed) describe the last one. ``also``:
-    results of the algorithm's other models. ``files``: SHA-256 by name. ``imported``: "other code", if
+    Seconds are sums over all ``sessions``; ``device`` to ``callbacks`` describe the last one: ``commit`` and
+    ``package_digest`` are of FlatFed's sources, ``callbacks`` are the user's files. ``also``: results of the
+    algorithm's other models. ``files``, ``callbacks``: SHA-256 by name. ``imported``: "other code", if
     ``flatfed import --other-code`` accepted its versions.
     """
 
@@ -79,6 +80,8 @@ class RunRecord(JsonDocument):
     libraries: dict[str, str] | None = None
     host: dict[str, Any] | None = None
     commit: str | None = None
+    package_digest: str | None = None
+    callbacks: dict[str, str] | None = None
     sessions: list[dict[str, Any]] = Field(default_factory=list)
     also: dict[str, Any] = Field(default_factory=dict)
     finished: str | None = None
@@ -107,9 +110,15 @@ class RunRecord(JsonDocument):
 
     @property
     def changed_sources(self) -> str:
-        """The commits of sessions whose sources differ from them, "abc and changes since", or ""."""
+        """The commits of sessions whose sources differ from them, "abc and changes since", or "".
+
+        The sources of sessions without a commit are compared with the present ones.
+        """
         commits = dict.fromkeys([self.commit, *(session.get("commit") for session in self.sessions)])
-        return " and ".join(commit for commit in commits if commit and commit.endswith(source_code.CHANGED))
+        texts = [commit for commit in commits if commit and commit.endswith(source_code.CHANGED)]
+        without_git = {session.get("package_digest") for session in self.sessions if not session.get("commit")}
+        texts += ["not the present ones"] * bool(without_git - {None, source_code.package_digest()})
+        return " and ".join(texts)
 
     def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
         """Refuse a record without one of the optional fields ``names``; raises DataError."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import subprocess
-from functools import partial
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -24,15 +24,16 @@ def commit() -> str | None:
     if "FLATFED_COMMIT" in os.environ or not (root / ".git").exists():
         return os.environ.get("FLATFED_COMMIT")
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        run = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
+        run = functools.partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
         commit = run(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
         changes = run(["git", "--no-optional-locks", "status", "--porcelain", "--", "src"]).stdout
         return commit + CHANGED * bool(changes)
     return None
 
 
+@functools.cache
 def package_digest() -> str:
-    """Return the SHA-256 of all files of the package."""
+    """Return the SHA-256 of all files of the package, as they were at the first call of the process."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

@@ -48,6 +48,7 @@ class Bars(logging.Handler):
         self.thread.join()
         with tqdm.get_lock():
             for bar in self.bars.values():
+                bar.clear()  # close returns the cursor to column 0 at position 0 alone
                 bar.close()
         super().close()
 
@@ -56,7 +57,9 @@ class Bars(logging.Handler):
         states = {path: state for job in [*self.folders.values()] for path in job if (state := progress.read(path))}
         with tqdm.get_lock():  # tqdm alone lets lines through while a bar appears or vanishes: after its text
             for folder in self.bars.keys() - states.keys():
-                self.bars.pop(folder).close()
+                bar = self.bars.pop(folder)
+                bar.clear()
+                bar.close()
             for folder, state in states.items():
                 if folder not in self.bars:
                     self.bars[folder] = tqdm(total=state.rounds, dynamic_ncols=True, leave=False)

@@ -49,7 +49,7 @@ class Cell:
     (:func:`flatfed.runs.curvature.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
     machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
     {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`. ``outdated``:
-    run -> how its code differs from the present; ``warnings`` has these, too.
+    run -> how its code differs from the present; ``warnings`` has these, too. ``lines``: run -> digest of its lines.
     """
 
     table: str
@@ -95,6 +95,7 @@ class Cell:
     contents: dict[str, list[str]] = field(default_factory=dict)
     roundings: dict[str, list[str | None]] = field(default_factory=dict)
     outdated: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -244,6 +245,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         contents=dict.fromkeys(datasets, sorted({record.dataset_digest for record in records})),
         roundings={record.name: rounding(record) for record in records},
         outdated=outdated,
+        lines={run.record.name: run.lines for entry in measured for run in entry.runs if run.lines},
     )
     requested = {name: value for name, value in vars(number).items() if name in Cell.__dataclass_fields__}
     return Cell(**requested | results)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
-from flatfed.files import misread
 from flatfed.plan.set_ups import DatasetSpec
 
 #: {dataset name: {"train": images, "test": images}}, as in records and cells.
@@ -33,7 +31,7 @@ def doubts(datasets: Mapping[str, DatasetSpec], contents: Iterable[Mapping[str, 
     notes, pairs = [], {(name, digest) for of_cell in contents for name in of_cell for digest in of_cell[name]}
     for name, digest in sorted(pairs):
         path, manifest = datasets[name].manifest if name in datasets else None, None
-        with contextlib.suppress(OSError, DataError):  # an unreadable one proves nothing
+        with contextlib.suppress(FileNotFoundError, DataError):  # an unreadable one proves nothing
             manifest = manifests.read(path) if path else None
         notes.append(manifests.doubt(name, digest, manifest))
     return list(filter(None, notes))
@@ -44,14 +42,11 @@ def _images(name: str, dataset: DatasetSpec, counts: list[Counts]) -> str:
     numbers = {sum(of_run[name].values()) for of_run in counts if name in of_run}
     reason = "the records of the runs do not count them"
     if not numbers and dataset.manifest is not None:
-        path = Path(dataset.manifest)
         try:
-            manifest = manifests.read(path)
+            manifest = manifests.read(dataset.manifest)
             numbers, (_, height, width) = {manifest.train + manifest.test}, manifest.shape
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             reason = "they are not on this machine"
-        except (OSError, DataError) as problem:
-            raise misread(path, "that of a dataset", problem, "delete its folder to rebuild it") from None
     if not numbers:
         return f"{dataset.images:,} images of {height}x{width} declared; {reason}"
     part = f" of {dataset.of:,}" if min(numbers) < dataset.of else ""

@@ -27,7 +27,7 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
     shown, cells = table.shown, table.cells
     notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cells), *_times(cells), *_errors(cells)]
     settings = {run: parts for cell in cells for run, parts in cell.roundings.items()}
-    notes += [*_negative(table), *_compared(table), *_absences(table), *_precisions(table)]
+    notes += [*_negative(table), *_compared(table), *_absences(table), *_precisions(table), *equal_rows(table)]
     notes += [*roundings(settings), *outdated(cells)]
     ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
@@ -245,6 +245,21 @@ def _precisions(table: FilledTable) -> Iterator[str]:
     texts = [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]
     if texts:
         yield f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}."
+
+
+def equal_rows(table: FilledTable) -> Iterator[str]:
+    """Yield the note on rows that measured the same in all rounds of a seed."""
+    rows: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    for _, row, cell in table.labelled_cells:
+        for run, lines in cell.lines.items():
+            _, split, _, seed = run.split("/")
+            rows[split, seed, lines].setdefault(run, row.label)
+    seeds: dict[str, dict[str, None]] = defaultdict(dict)
+    for (_, seed, _), runs in rows.items():
+        if len(labels := dict.fromkeys(runs.values())) > 1:
+            seeds[" and ".join(labels)][seed] = None
+    if texts := [f"{labels} ({', '.join(names)})" for labels, names in seeds.items()]:
+        yield f"Equal in all rounds of a seed, as one method under two names: {'; '.join(texts)}."
 
 
 def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:

@@ -6,12 +6,11 @@ from torch.nn.functional import dropout, relu
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms.centralised_sgd import CentralisedSGD
-from flatfed.algorithms.dfedavgm import DFedAvgM
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.algorithms.fedgmt import FedGMT
 from flatfed.algorithms.scaffold import Scaffold
-from flatfed.engine.checks import first_round
+from flatfed.engine.checks import first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.models import cnn_tiny
@@ -27,7 +26,7 @@ def adds_in_place(x):
 
 
 def breaks(x):
-    return x if len(x) == 1 else x @ x
+    return x if len(x) == 2 else x @ x
 
 
 def change_model(monkeypatch, does) -> None:
@@ -59,11 +58,19 @@ def test_what_executors_can_run(tmp_path, monkeypatch, executor, does, message):
     change_model(monkeypatch, does)
     run = simulation(tmp_path, description("fedavg"), executor)
     if message is None:
-        with first_round.checked(run):
+        with first_round.checked(run), repeats.checked(run):
             run.advance()
     else:
-        with pytest.raises((ConfigError, FlatFedError), match=message), first_round.checked(run):
+        with pytest.raises((ConfigError, FlatFedError), match=message), first_round.checked(run), repeats.checked(run):
             run.advance()
+
+
+def test_the_layer_is_named(tmp_path, monkeypatch):
+    run = simulation(tmp_path, description("fedavg"), "stacked")
+    monkeypatch.setattr(run.model.conv2, "forward", branches_on_data)
+    message = rf"{STACKED}layer 'conv2' \(Conv2d\): .*\.item\(\)"
+    with pytest.raises(ConfigError, match=message), first_round.checked(run):
+        run.advance()
 
 
 def test_a_mistake_of_a_hook_is_not_the_models(tmp_path):
@@ -95,7 +102,6 @@ class Shifted(Scaffold):
         (Shifted(), {}, "algorithm Shifted: private coordinates exclude client"),
         (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
         (CentralisedSGD(), {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
-        (DFedAvgM(), {**RING, "momentum": 0.9}, r"DFedAvgM: momentum: .* parameter of its own"),
         (FedGMT(), {"label_smoothing": 0.1}, r"FedGMT: label_smoothing: .* loss of its own"),
         (DisPFL(density=0.001), RING, r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this"),
     ],

@@ -120,8 +120,8 @@ def _products(
 
     The ``parts`` are random: sorted positions are grouped by client.
     """
-    model = trained.model.requires_grad_(True)
-    vector_to_parameters(trained.row, model.parameters())
+    model = trained.model
+    vector_to_parameters(trained.row, (parameter for parameter in model.parameters() if parameter.requires_grad))
     order = torch.from_numpy(stream(settings.seed, "directions", KEYS["parts"]).permutation(len(index)))
     split = index[order.to(index.device)].tensor_split(parts) if parts else ()
     complete, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))

@@ -1,1 +1,1 @@
-"""Checks around the first round of a job, and the contract of an algorithm."""
+"""Checks around the rounds of a job, and the contract of an algorithm."""

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flatfed import algorithms
+from flatfed import algorithms, models
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._names import location
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import executors
+from flatfed.engine import executors, hooks
 from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
 from flatfed.engine.batches import most_participants
 from flatfed.engine.job import memory
@@ -26,6 +27,7 @@ from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
+from flatfed.models import user_model
 from flatfed.runs.run_config import RunConfig
 
 
@@ -82,7 +84,13 @@ def simulation(
     dtype = STATE_DTYPES[precision]
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.records_steps
-    weights = live.weights(*initial_model(config, pretrained_file), *options)
+    model, initial = initial_model(config, pretrained_file)
+    if kind.together and models.own_file(config.model.name) and user_model.mixes_images(model, shape):
+        raise ConfigError(
+            f"executor {executor} pads batches, but model {config.model.name} ({models.own_file(config.model.name)}) "
+            "computes an image's logits from all images of its batch, as batch statistics; use `executor: sequential`"
+        )
+    weights = live.weights(model, initial, *options)
     private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
     check_requirements(algorithm, config, clients, weights.initial[: weights.layout.tensor_size])
@@ -90,8 +98,9 @@ def simulation(
     data = Resident(dataset, config.dataset, config.augmentation, device, dtype)
     transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
-    losses = algorithm.loss, config.label_smoothing or 0.0
-    gradients = kind(weights.model, weights.layout, transform, layer_dtype, *losses)
+    loss = algorithm.loss if hooks.overrides(algorithm, "loss") else None
+    losses = loss, hooks.overrides(algorithm, "second_model"), config.label_smoothing or 0.0
+    gradients = kind(weights.model, weights.layout, transform, layer_dtype, *losses, weights.evaluated)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
@@ -126,9 +135,10 @@ def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, we
         raise ConfigError(f"algorithm {name} is decentralised, but split {split!r} has no topology")
     if algorithm.decentralised and algorithm.remembers:
         raise ConfigError(f"algorithm {name}: without a server, clients receive no model to remember")
-    if config.momentum and "momentum" in algorithm.parameters():
-        raise ConfigError(f"algorithm {name}: momentum: the run sets it, and the algorithm has a parameter of its own")
-    if config.label_smoothing and type(algorithm).second_model is not Algorithm.second_model:
+    own_loss = hooks.overrides(algorithm, "loss")
+    if hooks.overrides(algorithm, "second_model") and not own_loss:
+        raise ConfigError(f"{location(algorithm.second_model)}: has no effect; expected: also a hook `loss`")
+    if config.label_smoothing and own_loss:
         raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
     vectors = algorithm.client_state, algorithm.server_state, algorithm.scratch
     state = any(vectors) or algorithm.remembers or algorithm.full_passes

@@ -50,7 +50,7 @@ class Checkpoint(Callback):
 
     def __init__(self, out: Path, identity: Identity, config: RunConfig | None = None, units: list[str] | None = None):
         self.out, self.folder, self.identity, self.units = out, out / FOLDER, asdict(identity), units
-        self.callbacks: list[Callback] = []
+        self.callbacks: dict[str, Callback] = {}
         self.manifest: dict[str, Any] = {}
         self.speed, self.seconds, self.written = SPEED, 0.0, time.monotonic()
         try:
@@ -121,9 +121,9 @@ class Checkpoint(Callback):
             if state.received is not None:
                 state.received.load(self.manifest["received"], lambda round_: self._load(f"received-{round_}")["w"])
             simulation.resume(self.manifest["simulation"])
-            for callback in self.callbacks:
-                if (name := type(callback).__name__) in self.manifest["callbacks"]:
-                    callback.restore(self.manifest["callbacks"][name])
+            for name, content in self.manifest["callbacks"].items():
+                if name in self.callbacks:
+                    self.callbacks[name].restore(content)
         except (SafetensorError, FileNotFoundError, LookupError, TypeError, ValueError, RuntimeError) as error:
             if is_shortage(error):
                 raise
@@ -173,7 +173,7 @@ class Checkpoint(Callback):
 
         with ThreadPoolExecutor(WRITERS) as pool:
             size = sum(pool.map(write, vectors))
-        states = {type(callback).__name__: callback.state() for callback in self.callbacks}
+        states = {name: callback.state() for name, callback in self.callbacks.items()}
         manifest = {
             "number": number,
             "identity": self.identity,

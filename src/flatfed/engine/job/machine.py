@@ -71,7 +71,7 @@ def set_up(threads: int) -> None:
 
 
 def machine(device: torch.device, threads: int) -> dict[str, Any]:
-    """Return a training session's device, threads, libraries, host and commit, as in run.json."""
+    """Return a training session's device, threads, libraries, host and sources, as in run.json."""
     cuda = device.type == "cuda"
     return {
         "device": device.type,
@@ -89,4 +89,5 @@ def machine(device: torch.device, threads: int) -> dict[str, Any]:
             "gpu": torch.cuda.get_device_name(device) if cuda else None,
         },
         "commit": source_code.commit(),
+        "package_digest": source_code.package_digest(),
     }

@@ -81,7 +81,9 @@ class Outputs(Callback):
         shown, *further = models
         weights = simulation.weights.tensors(models[shown][0])
         with write_whole(self.out / MODEL) as file:
-            file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
+            # Copies: safetensors refuses tied tensors.
+            copies = {name: value.cpu().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
+            file.write(save(copies))
         also = {} if self.diverged_at else {name: simulation.evaluate(models[name][0]) for name in further}
         record = self._record(simulation).model_copy(update={"also": also, "finished": now("microseconds")})
         records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))

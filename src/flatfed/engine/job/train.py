@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 
+from flatfed import algorithms
 from flatfed.engine import versions
-from flatfed.engine.callbacks import Callback, of_user
-from flatfed.engine.checks import first_round
+from flatfed.engine.callbacks import Callback, digests, of_user
+from flatfed.engine.checks import contract, first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
 from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
@@ -31,10 +32,10 @@ from flatfed.engine.job.progress import time_spent
 from flatfed.engine.job.reporter import Reporter
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.speed.live import LiveWeights
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
-from flatfed.runs.record import RECORD, RECORD_SO_FAR
 from flatfed.runs.run_config import RunConfig
 
 
@@ -73,12 +74,11 @@ def train(
     set_up(threads)
     units = bfloat16_units(config, torch_device)
     data, members = assembly.load_data(config, dataset, partition)
-    recorded = (versions.recorded(Path(out, name)) for name in (RECORD, RECORD_SO_FAR))
     identity = Identity(
         description_digest=digest_json(config.as_json()),
         partition_digest=members.digest,
         dataset_digest=data.digest,
-        versions=versions.of_run(config, recorded),
+        versions=versions.of_run(config),
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
@@ -89,7 +89,8 @@ def train(
     checkpoint = Checkpoint(Path(out), identity, config, units)
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
     assemble = partial(assembly.simulation, config, data, members, torch_device, **options)
-    return Job(config, torch_device, outputs, checkpoint, assemble).run(machine(torch_device, threads), stop_after)
+    job = Job(config, torch_device, outputs, checkpoint, assemble)
+    return job.run({**machine(torch_device, threads), **digests()}, stop_after)
 
 
 @dataclass
@@ -119,12 +120,12 @@ class Job:
         with interruption.signals_noted():
             try:
                 with Reporter(self.label, goal, simulation.round, self.outputs.out) as reporter:
-                    self._train([*self.callbacks, reporter], goal)
+                    self._train([*self.callbacks.values(), reporter], goal)
                 if simulation.round < rounds and self.outputs.diverged_at is None:
                     self._write_state()
                     return False
                 with memory.explained(self.device, "after the last round", self.remedies):
-                    for callback in self.callbacks:
+                    for callback in self.callbacks.values():
                         callback.finish(simulation)
             except (interruption.Stopped, Shortage) as stopped:
                 self._stop(stopped)
@@ -145,7 +146,7 @@ class Job:
                     clients = simulation.sample()
                     for callback in callbacks:
                         callback.before_round(simulation, clients)
-                with checks:
+                with checks, repeats.checked(simulation):
                     line = simulation.advance()
             checks = nullcontext()
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
@@ -164,12 +165,14 @@ class Job:
             raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
         with memory.explained(self.device, "before the first round", memory.remedies(self.device)):
             self.simulation = simulation = self.assemble(executor)
+        if algorithms.own_file(self.config.update.name) and isinstance(simulation.weights, LiveWeights):
+            contract.check_whole_rows(self.config.update.name, update=self.config.update.as_json())
         home = simulation.state.home if simulation.state.store else None
         self.remedies = memory.remedies(self.device, simulation.block(len(simulation.sample())), home)
-        self.callbacks = [self.outputs, *of_user(), self.checkpoint]
+        self.callbacks = {"Outputs": self.outputs, **of_user(), "Checkpoint": self.checkpoint}
         if self.config.probe:
             probe = Probe(self.config.probe, simulation)
-            self.callbacks.insert(0, probe)
+            self.callbacks = {"Probe": probe, **self.callbacks}
             self.outputs.probes = probe.measures
         self.checkpoint.callbacks = self.callbacks
         if self.checkpoint.executor is None:
@@ -182,7 +185,7 @@ class Job:
             self.start = f"from round {simulation.round} of its checkpoint"
         except Damaged as reason:
             self.checkpoint.set_aside(reason)
-            self.simulation, self.callbacks, simulation = None, [], None  # frees the memory for another one
+            self.simulation, self.callbacks, simulation = None, {}, None  # frees the memory for another one
             self._begin()
 
     def _write_state(self) -> int:

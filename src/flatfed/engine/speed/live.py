@@ -21,13 +21,13 @@ CONVERTED = {nn.Conv2d: RowConv2d, taps.Cropped: RowConv2d, nn.GroupNorm: RowGro
 
 
 class LiveWeights(Weights):
-    """Weights with one coordinate for all dead taps; ``parameters`` and :meth:`tensors` are those of the full model."""
+    """Weights with one coordinate for all dead taps; ``parameters`` and :meth:`views` are those of the full model."""
 
     def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
         super().__init__(live.model, live.reduce(initial.to(dtype)), device, dtype)
         self.taps, self.parameters, self.layout = live, len(initial), live.layout
 
-    def tensors(self, row: Tensor) -> dict[str, Tensor]:
+    def views(self, row: Tensor) -> dict[str, Tensor]:
         return self.taps.full.views(self.taps.expand(row))
 
 

@@ -72,6 +72,7 @@ class Cropped(nn.Conv2d):
         kernel = tuple(part.stop - part.start for part in window)
         channels, bias = (full.in_channels, full.out_channels), full.bias is not None
         super().__init__(*channels, kernel, full.stride, groups=full.groups, bias=bias)
+        vars(self).update({name: hooks for name, hooks in vars(full).items() if "hook" in name})
         self.border: tuple[int, ...] = ()
         for side, count, part, width, step, low in zip(
             size, Window.of(full).output_size(size), window, kernel, full.stride, full.padding, strict=True
@@ -139,22 +140,25 @@ class LiveTaps:
 def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> LiveTaps | None:
     """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach.
 
-    None if it has no such taps, if the cropped model has other outputs, or if dead weights have a gradient. ``initial``
-    (parameters,): its initial weights.
+    None if it has no such taps, if the cropped model has other outputs or tied layers, or if dead weights have a
+    gradient. ``initial`` (parameters,): its initial weights.
     """
-    sizes = image_sizes(model, shape)
+    sizes, full = image_sizes(model, shape), Layout.of(model)
     windows = {name: _window(model.get_submodule(name), size) for name, size in sizes.items()}
     windows = {
         name: window
         for name, window in windows.items()
         if [part.stop - part.start for part in window] != list(model.get_submodule(name).kernel_size)
+        and f"{name}.weight" in full.names
     }
     if not windows:
         return None
     small = copy.deepcopy(model)
     for name, window in windows.items():
         small.set_submodule(name, Cropped(model.get_submodule(name), window, sizes[name]))
-    layout, full = replace(Layout.of(small), extra=1), Layout.of(model)
+    layout = replace(Layout.of(small), extra=1)
+    if layout.names != full.names:
+        return None
     taps = LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
     taps = replace(taps, dead=initial.cpu()[taps._mask(torch.device("cpu"))])
     return taps if _equivalent(model, taps, shape, initial) else None
@@ -178,9 +182,9 @@ def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, Side
                 seen.setdefault(name, set()).add(tuple(inputs[0].shape[-2:]))
 
             handles.append(layer.register_forward_pre_hook(note))
-    reference = next(model.parameters())
+    reference = next(filter(torch.is_floating_point, model.parameters()))
     with torch.no_grad():
-        model(torch.zeros(1, *shape, dtype=reference.dtype, device=reference.device))
+        model(torch.zeros(2, *shape, dtype=reference.dtype, device=reference.device))
     for handle in handles:
         handle.remove()
     return {name: shapes.pop() for name, shapes in seen.items() if len(shapes) == 1}

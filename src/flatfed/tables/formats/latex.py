@@ -13,11 +13,20 @@ from flatfed.tables.blocks import PARTS, TableBlock, TypesetTable
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
-    "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "×": r"$\times$", "≥": r"$\ge$", "≤": r"$\le$", "ρ": r"$\rho$",
-    "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "η": r"$\eta$", "λ": r"$\lambda$", "…": r"\dots{}",
+    "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "×": r"$\times$", "≥": r"$\ge$", "≤": r"$\le$", "…": r"\dots{}",
     "’": "'", "‘": "`", "“": "``", "”": "''", "\u00a0": "~", "√": r"$\surd$", "→": r"$\to$", "·": r"$\cdot$",
-    "⚠": r"\textbf{!}", "†": r"$\dagger$", "`": r"{\textasciigrave}",
+    "⚠": r"\textbf{!}", "†": r"$\dagger$", "`": r"{\textasciigrave}", "‖": r"$\|$", "≠": r"$\ne$", "≈": r"$\approx$",
+    "∞": r"$\infty$", "←": r"$\gets$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "∇": r"$\nabla$", "∂": r"$\partial$",
+    "∑": r"$\sum$", "∆": r"$\Delta$", "ℓ": r"$\ell$",
 }  # fmt: skip
+
+#: Greek letters, and their commands; LaTeX has none for those that look like Latin ones.
+GREEK = "αβγδεζηθικλμνξπρςστυφχψωϑϕϖϱϵΓΔΘΛΞΠΣΥΦΨΩ"
+COMMANDS = """alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho varsigma sigma tau
+upsilon varphi chi psi omega vartheta phi varpi varrho epsilon
+Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
+SPECIAL |= {letter: rf"$\{name}$" for letter, name in zip(GREEK, COMMANDS.split(), strict=True)}
+SPECIAL |= dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX", strict=True))
 
 #: An opening straight quote: at the start, or after a space, a bracket or another quote.
 OPENS = re.compile(r"""(^|[\s(\[{"'])(["'])(?=\S)""")
