@@ -15,12 +15,11 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.analysis import landscape_file
 from flatfed.data import partition
 from flatfed.errors import DataError
 from flatfed.files import SEAL, digest_arrays, digest_json, read_json, write_json
 from flatfed.plan.number import Number
-from flatfed.runs import curvature, timing
+from flatfed.runs import curvature, landscape_file, timing
 from flatfed.runs import record as records
 from flatfed.runs.tuning_choice import Point, TuningChoice
 from flatfed.tables import cells, search
