@@ -26,7 +26,7 @@ class ShownTable(Table):
     """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
 
     ``title``: with the scale, if it is not that of the paper. ``setting``: the set-up, with ``{name}`` for each of the
-    ``datasets``. ``flags``: the errata that the reference file cites.
+    ``datasets``. ``flags``: the errata that the reference file cites. ``seeds``: column -> its requested seeds.
     """
 
     scale: str
@@ -36,6 +36,7 @@ class ShownTable(Table):
     notes: Sequence[str]
     flags: Mapping[str, str]
     numbers: Sequence[Number]
+    seeds: Mapping[str, Sequence[int]]
     look: Look
 
 
@@ -56,6 +57,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
+        seeds={name: sorted({part.seed for part in of_cells if part.column == name} - {None}) for name in order},
         look=experiment.look,
     )
 
