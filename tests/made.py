@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from flatfed import files
-from flatfed.analysis import landscape_file
 from flatfed.engine import versions
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.reference import Printed
-from flatfed.runs import curvature
+from flatfed.runs import curvature, landscape_file
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.curvature import Converged, Estimates, Hessian, HessianSetUp, PyHessian, agreement
@@ -148,8 +147,9 @@ def hessian_about(**changes):
     """Return of what a Hessian is: of run p/s/a/seed1 at paper scale, but for ``changes``."""
     about = {
         **{"run": "p/s/a/seed1", "algorithm": "a", "scale": "paper", "digests": digests(), "loss": "a loss"},
-        **{"set": "train", "images": 9, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
-        **{"device": "cpu", "seed": 0, "settings": {"top": 1, "micro_batch": 9, "block": 1}},
+        **{"set": "train", "images": 20, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
+        **{"device": "cpu", "seed": 0},
+        "settings": {**curvature.DEFAULTS, "top": 5, "vectors": 256, "micro_batch": 9, "block": 1},
     }
     return HessianSetUp(**{**about, **changes})
 

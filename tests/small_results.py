@@ -15,8 +15,8 @@ import numpy as np
 
 import made
 from flatfed import cli
-from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.data import dataset, partition
+from flatfed.runs.landscape_file import Landscape, write
 from flatfed.runs.record import Digests, read_finished
 
 PROJECT = Path(__file__).parent / "small_project"

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from flatfed import cli
-from flatfed.analysis import landscape_file, trained_model
+from flatfed.analysis import trained_model
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.errors import DataError
-from flatfed.runs import curvature
+from flatfed.runs import curvature, landscape_file
 from made import recorded
 
 INPUTS = AnalysisInputs("data", "partition.npz", device="cpu")

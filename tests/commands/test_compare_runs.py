@@ -100,6 +100,20 @@ def test_the_published_rows_have_the_numbers_of_readme(capsys):
     assert running["last_round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
 
 
+def test_a_run_in_a_linked_folder_is_compared_and_lacking_seeds_are_listed(capsys):
+    """Requested: seeds 1 and 2. A link that leads back is followed once, and a hidden one never."""
+    for seed, last in ((2, 0.4), (3, 0.5)):
+        trained("fedsmoo", [0.25] * 19 + [last], seed)
+        trained("fedavg", [0.2] * 20, seed, folder="elsewhere" if seed == 3 else "runs")
+    Path("runs/fedsmoo-cifar10/path3-100/fedavg/seed3").symlink_to(Path("elsewhere/fedsmoo-cifar10").absolute())
+    Path("runs/again").symlink_to(Path("runs").absolute())
+    Path("runs/.hidden").symlink_to(trained("fedavg", [0.9] * 20, 4, folder="other").absolute())
+    trained("fedsmoo", [0.9] * 20, 4)
+    last = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last", 0]
+    assert last["difference"].to_dict() == pytest.approx({"2": 0.2, "3": 0.3, "2;3": 0.25})
+    assert "fedsmoo-cifar10/path3-100, fedavg: seeds 2, 3; missing: 1, 4.\n" in capsys.readouterr().out
+
+
 def test_a_method_has_the_precision_of_most_seeds():
     for seed in (1, 2):
         trained("fedsmoo", [0.5] * 20, seed)

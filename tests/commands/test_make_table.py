@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import made
+from flatfed.commands import configuration
 from flatfed.data import manifest
 from flatfed.plan import numbers
 from flatfed.runs import record as records
@@ -97,8 +98,11 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert "n = 1 to 2; float32; 45 of 45 rounds (95 runs;" in err
     problems = {key: cell["problems"] for key, cell in found.items() if cell["status"] != "ok"}
     assert problems == {("fedavg", "dir0.6-100"): f"{lost} has no run.json"}
-    cell = make("--so-far")[0]["fedavg", "dir0.6-100"]
+    found, out, _ = make("--so-far")
+    cell = found["fedavg", "dir0.6-100"]
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
+    assert "- Seeds: 1, 2; missing: seed 1 in 1 of 48 cells.\n" in out
+    assert "- Seeds: 1, 2; missing: seed 1 in 1 of 48 cells, seed 3 in 48 of 48 cells.\n" in make("--config", "seeds=[1,3]")[1]
 
 
 def edited(run: Path) -> None:
@@ -231,6 +235,21 @@ def test_a_cell_is_in_the_precision_of_its_longest_run(so_far):
     found, _, err = so_far()
     assert (found["fedcm", "t1"]["value"], found["fedsmoo", "t1"]["value"]) == ("3.0", "144.0")
     assert "learning_rate" in err
+
+
+def test_the_variant_in_bfloat16_has_the_settings_of_its_protocol_but_for_the_precision(tmp_path, monkeypatch, so_far):
+    """Its own column has its own settings."""
+
+    def change(protocol):
+        protocol["variants"]["bfloat16"]["learning_rate"] = 0.5
+
+    monkeypatch.setattr(configuration, "HOME", made.edited(tmp_path, f"protocols/{PROTOCOL}.yaml", change))
+    folder = write("feddyn", [0.7] * 9, **LOW, learning_rate=0.5)
+    found, _, err = so_far()
+    assert found["feddyn", "t1"]["status"] == "missing"
+    assert f"not shown: {folder}: not the requested run: learning_rate is 0.5, here 0.1\n" in err
+    write("feddyn", [0.7] * 9, **LOW)
+    assert so_far()[0]["feddyn", "t1"]["value"] == "1.0"
 
 
 def test_of_two_runs_the_finished_one_then_the_longer_one(so_far):

@@ -49,6 +49,7 @@ FILES = {
     "headers of another column": (T1, "columns:", "columns:\n  - {part: 10% of 100 clients, protocol: fedsmoo-cifar10~cnn, id: again, splits: [dir0.6-100]}", [T1, "columns: 'cifar10-dir0.6-100' has the header '10% of 100 clients, CIFAR-10, ", "as 'again' has"]),
     "window without so many evaluations": (CIFAR10, "window: 50,", "window: 801,", [CIFAR10, "evaluation.window: 801 is not allowed; at most 800"]),
     "window of rarer evaluations": (CIFAR10, "every: 1, sets: [test], batch_size: 1000, window: 50,", "every: 200, sets: [test], batch_size: 1000, window: 9,", [CIFAR10, "evaluation.window: 9 is not allowed; at most 4, the evaluations of 800 rounds, every 200"]),
+    "schedule next to an algorithm's decay": (CIFAR10, "learning_rate_decay: 0.998 #", "learning_rate_schedule: {kind: cosine, final_learning_rate: 0.001} #", [CIFAR10, "algorithms.feddyn.learning_rate_decay: 0.9995 is not allowed next to the protocol's learning_rate_schedule", "remove one of them, or give feddyn a learning_rate_schedule of its own"]),
     "an even smoothing": (CIFAR10, "smoothing: 21}", "smoothing: 20}", [CIFAR10, "evaluation.smoothing: 20 is not allowed; expected an odd number"]),
     "a smoothing of more evaluations than the preview has": (CIFAR10, "window: 1, smoothing: 1}", "window: 1, smoothing: 21}", [CIFAR10, "preview.evaluation.smoothing: 21 is not allowed; at most 20"]),
     "a number that is not judged without an erratum": ("tables/fedsmoo2023_T6.yaml", "not_judged: [B1]", "not_judged: [B11]", ["tables/fedsmoo2023_T6.yaml", "not_judged", "'B11'", "did you mean 'B1'"]),
@@ -145,7 +146,7 @@ IN_FILES = {
 
 #: A mistake in a file for each check of rooms config and plan: together they reach each line that some mistake reaches.
 SAMPLE = (
-    "row twice", "label of another row", "window without so many evaluations", "an even smoothing", "no unit",
+    "row twice", "label of another row", "window without so many evaluations", "schedule next to an algorithm's decay", "an even smoothing", "no unit",
     "accuracy that is not evaluated", "unknown accuracy", "open line of an unknown row", "no reference, no reason",
     "column twice", "targets missing", "c above the classes", "not finite", "key twice", "not YAML",
     "official deal that is none", "unknown algorithm", "unknown parameter", "more clients than images",

@@ -18,12 +18,12 @@ from test_style import VISION, seen
 
 import made
 from flatfed import figures
-from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.figures import draw_histogram
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.plan import at_scale
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import COLUMNS, PROBES, Mark
+from flatfed.runs.landscape_file import Landscape, write
 from flatfed.runs.run import Run
 from samples import sampled
 from shipped import EXP
@@ -59,18 +59,22 @@ def make_inputs(figure: dict, root: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":
             run = analysed[str(path.relative_to(root))]
-            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0), run=run.name, scale=run.scale))
+            settings = {**made.hessian_about().settings, **run.analyses["hessian"]}
+            about = {"run": run.name, "scale": run.scale, "settings": settings, "images": settings["images"]}
+            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0), **about, images_of=50000))
         elif "analysis" in path.parts:
-            write(path, surface(analysed[str(path.relative_to(root))]))
+            about = {"set": "test"} if path.name == "surface.test.npz" else {}
+            write(path, surface(analysed[str(path.relative_to(root))], **about))
         elif path.suffix == ".npz":
             made.partition(path, np.arange(300).reshape(30, 10) % 7)
 
 
-def surface(run: Run) -> Landscape:
+def surface(run: Run, **changes: str) -> Landscape:
     """Return a bowl around the model of ``run``."""
     along = np.linspace(-1, 1, 5)
     loss = (along[:, None] ** 2 + along**2)[None]
-    about = made.landscape_about([made.landscape_model(run.algorithm, name=run.name, scale=run.scale)])
+    model = made.landscape_model(run.algorithm, name=run.name, scale=run.scale)
+    about = made.landscape_about([model], **{**run.analyses["surface"], **changes})
     return Landscape(about, along, along, loss, loss)
 
 

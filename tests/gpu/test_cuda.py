@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flatfed import algorithms, models
-from flatfed.analysis import landscape_file, loss_surface
+from flatfed.analysis import loss_surface
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
@@ -23,6 +23,7 @@ from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.errors import FlatFedError
+from flatfed.runs import landscape_file
 from flatfed.runs.run_config import RunConfig
 from harness import DROPOUT, IDENTITY, advanced, description, full_rows, job, needs, simulation, sizes, write_problem
 

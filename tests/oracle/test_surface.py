@@ -15,13 +15,13 @@ from torch.nn.utils import vector_to_parameters
 from flatfed import models
 from flatfed.algorithms._layout import Layout
 from flatfed.analysis import loss_surface, trained_model
-from flatfed.analysis.landscape_file import read
 from flatfed.analysis.loss_surface import SurfaceSettings, draw_directions
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.data.streams import stream
 from flatfed.engine.evaluate import Score
 from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
+from flatfed.runs.landscape_file import read
 from harness import ERRORS, Reference, description, job, lines
 from made import recorded
 

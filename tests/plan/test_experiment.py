@@ -42,6 +42,21 @@ def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path)
     assert not {"rows", "state"} & preview.deciding.keys()
 
 
+def test_a_schedule_of_a_protocol_reaches_algorithms_with_a_decay_through_a_schedule_of_their_own(tmp_path):
+    """tests/config/mistakes.py has the refusal without it."""
+    cosine = {"learning_rate_schedule": {"kind": "cosine", "final_learning_rate": 0.001}}
+
+    def change(protocol):
+        decaying = {name for name, block in protocol["algorithms"].items() if "learning_rate_decay" in block}
+        protocol["variants"]["cosine"] = {**cosine, "algorithms": dict.fromkeys(decaying, cosine)}
+
+    exp = plan.load(made.edited(tmp_path, f"protocols/{CIFAR10}.yaml", change))
+    for name in ("fedavg", "fedsmoo"):
+        config = exp.run("paper", f"{CIFAR10}~cosine", "path3-100", name, 1).config.as_json()
+        assert "learning_rate_decay" not in config
+        assert config["learning_rate_schedule"] == cosine["learning_rate_schedule"]
+
+
 def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_path):
     file = tmp_path / "cifar10.npz"
     file.touch()

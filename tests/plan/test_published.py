@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import made
@@ -16,6 +17,8 @@ from flatfed.data import manifest
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import number, numbers
+from flatfed.runs import landscape_file
+from flatfed.runs.landscape_file import Landscape
 from flatfed.runs.paths import Paths
 from repository import ROOT
 
@@ -94,6 +97,61 @@ def test_the_identity_rule_decides(tmp_path, capsys, settings, record, text):
     assert (text in said and said.count("\n") == 1) if text else not said
 
 
+@pytest.mark.parametrize(("learning_rate", "serves"), [(0.1, True), (0.5, False)])
+def test_a_variant_named_bfloat16_serves_only_with_the_settings_of_its_protocol(tmp_path, learning_rate, serves):
+    """Also if the variant of that name has other settings here."""
+
+    def change(protocol):
+        protocol["variants"]["bfloat16"]["learning_rate"] = learning_rate
+
+    (tmp_path / "there").mkdir()
+    request = {"scale": "paper", "tables": [], "figures": [], "seeds": [1], "published": [str(tmp_path / "there")]}
+    here = plan.load(made.edited(tmp_path, "protocols/fedsmoo-cifar10.yaml", change), request, Paths("nowhere"))
+    variant = here.run("paper", "fedsmoo-cifar10~bfloat16", "path3-200", "fedavg", 1)
+    about = {"settings": variant.config.as_json(), "versions": versions.of_run(variant.config)}
+    made.run(tmp_path / "there/x", {"round": [800], "test_accuracy": [0.1]}, dataset_digest=DIGEST, **about)
+    put_images(tmp_path, DIGEST)
+    found = run_folders.with_published(replace(here, paths=Paths("nowhere", str(tmp_path / "resources"))))
+    run = found.shown(replace(variant.ids, protocol="fedsmoo-cifar10"))
+    assert (run.path == str(tmp_path / "there/x")) == serves
+    assert (run.config.learning_rate, run.config.precision) == (0.1, "bfloat16" if serves else "float32")
+
+
+def analysed(root: Path, images: int, name: str, **changes) -> None:
+    """Write a published run of FedAvg and its Hessian on ``images`` images."""
+    run = experiment(root).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
+    about = {"settings": run.config.as_json(), "dataset_digest": DIGEST, "versions": versions.of_run(run.config)}
+    made.run(root / name / "runs/x", {"round": [800], "test_accuracy": [0.1]}, **about)
+    settings = {**made.hessian_about().settings, **changes}
+    hessian = made.hessian(44.76, 9.0, run=run.name, images=images, images_of=50000, settings=settings)
+    made.written(root / name / "analysis/x/hessian.json", hessian)
+
+
+def test_a_published_hessian_of_other_settings_does_not_serve(tmp_path, capsys):
+    """Configured: 4,096 images, five eigenvalues, 256 vectors. Without the Hessian, the run serves."""
+    put_images(tmp_path, DIGEST)
+    analysed(tmp_path, 500, "there/few")
+    analysed(tmp_path, 4096, "there/top", top=1)
+    analysed(tmp_path, 4096, "there/zz", residual=0.5)
+    ids = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).ids
+    found = experiment(tmp_path, str(tmp_path / "there"))
+    assert found.shown(ids, "hessian.json").path == found.paths.run(ids)
+    texts = ("images is 500, here 4096", "top is 1, here 5", "residual is 0.5, here 0.01")
+    assert [text in line for text, line in zip(texts, capsys.readouterr().err.splitlines(), strict=True)] == [True] * 3
+    assert found.shown(ids).path == str(tmp_path / "there/few/runs/x")
+    analysed(tmp_path, 4096, "there/all")
+    found = experiment(tmp_path, str(tmp_path / "there"))
+    assert found.shown(ids, "hessian.json").path == str(tmp_path / "there/all/runs/x")
+
+
+def test_a_published_run_in_a_linked_folder_serves(tmp_path):
+    put_images(tmp_path, DIGEST)
+    analysed(tmp_path, 4096, "elsewhere")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/linked").symlink_to(tmp_path / "elsewhere/runs")
+    assert served(experiment(tmp_path, str(tmp_path / "there")))["fedavg"].path == str(tmp_path / "there/linked/x")
+
+
 def test_of_several_runs_the_first_that_finished_serves_or_the_one_with_the_analysis(tmp_path):
     run = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
     about = {"settings": run.config.as_json(), "dataset_digest": DIGEST, "versions": versions.of_run(run.config)}
@@ -102,7 +160,10 @@ def test_of_several_runs_the_first_that_finished_serves_or_the_one_with_the_anal
         lines = {"round": [rounds], "test_accuracy": [0.1]}
         made.run(tmp_path / place / "runs/x", lines, **about, finished=finished, diverged_at=diverged)
     (tmp_path / "a/analysis/x").mkdir(parents=True)
-    (tmp_path / "a/analysis/x/surface.npz").touch()
+    model = made.landscape_model("fedavg", name=run.name, scale="paper")
+    about = made.landscape_about([model], grid=51, images=4096)
+    grid, values = np.zeros(51), np.zeros((1, 51, 51))
+    landscape_file.write(tmp_path / "a/analysis/x/surface.npz", Landscape(about, grid, grid, values, values))
     put_images(tmp_path, DIGEST)
     found = experiment(tmp_path, str(tmp_path))
     assert served(found)["fedavg"].path == str(tmp_path / "b/runs/x")

@@ -15,13 +15,12 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.analysis import landscape_file
 from flatfed.data import manifest as manifests
 from flatfed.data import partition
 from flatfed.errors import DataError
 from flatfed.files import SEAL, digest_arrays, read_json, write_json, write_sealed
 from flatfed.plan.number import Number
-from flatfed.runs import curvature, timing
+from flatfed.runs import curvature, landscape_file, timing
 from flatfed.runs import record as records
 from flatfed.tables import cells
 from flatfed.tables import report as reports

@@ -19,10 +19,10 @@ from torchvision.datasets import utils
 from torchvision.models import WeightsEnum
 
 from flatfed import cli
-from flatfed.analysis import landscape_file
 from flatfed.data import order, sources
 from flatfed.engine.job.checkpoint import FOLDER
 from flatfed.errors import DataError
+from flatfed.runs import landscape_file
 from harness import train_command
 from made import recorded
 from repository import ROOT

@@ -23,7 +23,7 @@ rule surface:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
         settings=surface_settings,
-        version=SURFACE_VERSION,
+        version=landscape_file.VERSION,
     message:
         "Loss surface of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
@@ -57,7 +57,7 @@ rule hessian:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
         settings=hessian_settings,
-        version=HESSIAN_VERSION,
+        version=curvature.VERSION,
     message:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:

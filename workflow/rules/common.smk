@@ -20,7 +20,6 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import data, plan, files, gpus
 from flatfed.config import strict_yaml
-from flatfed.analysis import HESSIAN_VERSION, SURFACE_VERSION
 from flatfed.commands import configuration, run_folders
 from flatfed.data import schemes
 from flatfed.engine import versions
@@ -33,7 +32,7 @@ from flatfed.plan import (
 )
 from flatfed.plan.number import digest
 from flatfed.models import pretrained
-from flatfed.runs import lock, source_code, timing
+from flatfed.runs import curvature, landscape_file, lock, source_code, timing
 from flatfed.runs.paths import Paths
 from flatfed.snakemake_support import closing, requested, warm
 

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from flatfed.algorithms._layout import Layout
-from flatfed.analysis import landscape_file, trained_model
-from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
+from flatfed.analysis import trained_model
 from flatfed.analysis.trained_model import AnalysisInputs, TrainedModel
 from flatfed.data.streams import stream
 from flatfed.engine.evaluate import Score
@@ -33,6 +32,8 @@ from flatfed.engine.job.progress import duration
 from flatfed.engine.speed.recording import CudaGraphs, RecordedScore
 from flatfed.errors import FlatFedError
 from flatfed.files import digest_arrays
+from flatfed.runs import landscape_file
+from flatfed.runs.landscape_file import Landscape, LandscapeSetUp, SurfaceModel, UnfinishedSurface
 
 SAVE_INTERVAL = 1.0  # seconds
 REPORT_INTERVAL = 15.0  # seconds
@@ -122,7 +123,9 @@ def surface(run: Path, inputs: AnalysisInputs, out: Path, settings: SurfaceSetti
         row, name = trained.row, trained.record.name
         index = trained.draw_images(settings.set, settings.images, settings.seed)
         about = LandscapeSetUp(
+            version=landscape_file.VERSION,
             **asdict(replace(settings, images=len(index))),
+            images_of=len(trained.draw_images(settings.set, None, settings.seed)),
             models=[SurfaceModel(name=name, **trained.provenance)],
             images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
             device=row.device.type,

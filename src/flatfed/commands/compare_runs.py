@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -66,8 +66,9 @@ def run(options: argparse.Namespace) -> None:
     title = f"{lines['scale'][0]} scale: {labels[methods[0]]} minus each baseline"
     settings = lines.groupby(["protocol", "split"], sort=False)
     grids = [f"{'/'.join(ids)}, {title}\n\n{paired.text(part, labels)}\n" for ids, part in settings]
-    numbers = [number for number, _ in pairs]
-    text = "\n".join([*grids, *_notes(numbers, [reading for _, readings in read for reading in readings])]) + "\n"
+    numbers = [number for (number, _), (of_pair, _) in zip(pairs, read, strict=True) if of_pair]
+    texts = _notes(numbers, [reading for _, readings in read for reading in readings])
+    text = "\n".join([*grids, *_seeds(experiment, methods, runs, numbers), *texts]) + "\n"
     print(text, end="")
     if options.out:
         for ending, content in (("txt", text), ("csv", lines.to_csv(index=False, float_format="%.12g"))):
@@ -128,6 +129,21 @@ def _pairs(
             number = Number(table="compare", unit="percent", **about)
             pairs.append((number, protocols.targets(settings, ids.split).values()))
     return pairs
+
+
+def _seeds(
+    experiment: Experiment, methods: Sequence[str], runs: Collection[RunIds], numbers: Sequence[Number]
+) -> Iterator[str]:
+    """Yield the compared seeds of each baseline, and those that are requested or trained, but not compared."""
+    for column in dict.fromkeys(number.column for number in numbers):
+        protocol = column.partition("/")[0]
+        for name in methods[1:]:
+            compared = {number.seed for number in numbers if (number.column, number.base) == (column, name)}
+            rows = {f"{column}/{methods[0]}", f"{column}/{name}"}
+            seeds = {ids.seed for ids in runs if ids.row in rows} | {*experiment.seeds(numbers[0].scale, protocol)}
+            absent = ", ".join(map(str, sorted(seeds - compared)))
+            text = f"{column}, {name}: seeds {', '.join(map(str, sorted(compared))) or 'none'}"
+            yield f"{text}; missing: {absent}." if absent else f"{text}."
 
 
 def _notes(numbers: Sequence[Number], readings: Sequence[RunReading]) -> list[str]:

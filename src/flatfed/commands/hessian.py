@@ -24,20 +24,21 @@ from dataclasses import fields
 
 from flatfed.commands import arguments
 from flatfed.commands.arguments import argument, flag, required
+from flatfed.runs.curvature import DEFAULTS
 
 ARGUMENTS = [
     *arguments.ANALYSIS,
     required("--out", arguments.ending(".json"), "file to write", metavar="JSON"),
     argument("--images", arguments.images, "random training images, or all", default=4096),
     argument("--top", arguments.count, "eigenvalues", default=5),
-    argument("--products", arguments.count, "limit of products for the eigenvalues", default=600),
+    argument("--products", arguments.count, "limit of products for the eigenvalues", default=DEFAULTS["products"]),
     argument("--vectors", arguments.several, "limit of random vectors for each trace", default=256),
     argument("--parts", arguments.several, "parts of the images, for the sampling error", default=8),
     argument("--block", arguments.count, "vectors per graph", default=4),
     argument("--micro-batch", arguments.count, "images per graph", default=128),
-    argument("--residual", arguments.share, "largest residual / eigenvalue", default=0.01),
-    argument("--trace-error", arguments.share, "largest standard error / trace", default=0.05),
-    argument("--precision", ("float32", "float64"), "of all products", default="float32"),
+    argument("--residual", arguments.share, "largest residual / eigenvalue", default=DEFAULTS["residual"]),
+    argument("--trace-error", arguments.share, "largest standard error / trace", default=DEFAULTS["trace_error"]),
+    argument("--precision", ("float32", "float64"), "of all products", default=DEFAULTS["precision"]),
     argument("--seed", arguments.seed, "draws images and vectors", default=0),
     flag("--without-pyhessian", "skip PyHessian, in half the time", dest="pyhessian", action="store_false"),
 ]

@@ -75,7 +75,8 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     """
     records, refused = run_folders.records_in([options.runs], options.so_far)
     seeds = sorted({record.config.seed for record in records.values()})
-    experiment = plan.load(configuration.HOME, {**configuration.read(options.config), "seeds": seeds or [1]})
+    requested = plan.load(configuration.HOME, configuration.read(options.config))
+    experiment = replace(requested, request=requested.request.model_copy(update={"seeds": seeds or [1]}))
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
     ids = [run_folders.plain(record.config.ids) for record in records.values()]
     default = (table.document.scales or plan.SCALES)[0]
@@ -95,7 +96,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
     columns = [column for column in table.columns if column in with_runs]
-    spec = at_scale.table(experiment, scale, table.id, columns)
+    spec = at_scale.table(requested, scale, table.id, columns)
     # The records count the images, not the data of this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in spec.datasets.items()}
     summary, notes = _summary(shown.values()), spec.notes
@@ -113,18 +114,20 @@ def _with_runs(
     cell: list[Number], runs: Mapping[RunIds, Run], records: Mapping[str, RunRecord]
 ) -> list[Number]:
     """Return the numbers of a ``cell`` with ``runs``, all in the precision of the first by rank, else absent."""
-    requested = [run.config.ids for run in runs_of(cell).values()]
+    requested = {run.config.ids: run.config for run in runs_of(cell).values()}
 
-    def in_precision(label: str) -> dict[RunIds, Run | None]:
-        return {ids: runs.get(replace(ids, protocol=ids.protocol + label)) for ids in requested}
+    def in_precision(label: str) -> dict[RunIds, Run]:
+        found = {ids: runs.get(replace(ids, protocol=ids.protocol + label)) for ids in requested}
+        same = {ids: run and requested[ids].in_form_of(run.config) for ids, run in found.items()}
+        return {ids: run for ids, run in found.items() if run and not run.config.deciding_differences(same[ids])}
 
-    def rank(variant: Mapping[RunIds, Run | None]) -> tuple[bool, int, str]:
-        return min((run_folders.rank(records[run.path]) for run in variant.values() if run), default=(True, 1, ""))
+    def rank(variant: Mapping[RunIds, Run]) -> tuple[bool, int, str]:
+        return min((run_folders.rank(records[run.path]) for run in variant.values()), default=(True, 1, ""))
 
     best = min(map(in_precision, ("", run_folders.BFLOAT16)), key=rank)
 
     def placed(requested: Iterable[Run]) -> tuple[Run, ...]:
-        return tuple(best[run.config.ids] or replace(run, absent=True) for run in requested)
+        return tuple(best.get(run.config.ids) or replace(run, absent=True) for run in requested)
 
     return [replace(number, runs=placed(number.runs), base_runs=placed(number.base_runs)) for number in cell]
 

@@ -21,11 +21,20 @@ BFLOAT16 = "~bfloat16"
 
 
 def find(top: Path, so_far: bool = False) -> list[Path]:
-    """Return the folders of finished runs in ``top``; ``so_far``: then those of others. No hidden runs."""
+    """Return the folders of finished runs in ``top``; ``so_far``: then those of others. No hidden runs.
+
+    Symbolic links are followed, and a folder with several paths is listed once.
+    """
     names = (RECORD, RECORD_SO_FAR) if so_far else (RECORD,)
-    folders = dict.fromkeys(file.parent for name in names for file in sorted(top.rglob(name)))
-    parts = {folder: folder.relative_to(top).parts for folder in folders}
-    return [folder for folder in folders if not any(part[0] == "." for part in parts[folder])]
+    visited: set[str] = set()
+    records: list[Path] = []
+    for folder, below, files in os.walk(top, followlinks=True):
+        new = (real := os.path.realpath(folder)) not in visited
+        visited.add(real)
+        below[:] = sorted(name for name in below if new and name[0] != ".")
+        records += [Path(folder, name) for name in names if new and name in files]
+    records.sort(key=lambda file: (names.index(file.name), file))
+    return list(dict.fromkeys(file.parent for file in records))
 
 
 def read(folder: Path, *fields: str) -> RunRecord:
@@ -55,8 +64,8 @@ def plain(ids: RunIds) -> RunIds:
 def with_published(experiment: Experiment, trained: Collection[str] = ()) -> Experiment:
     """Return ``experiment`` with the finished runs in ``published:`` of config.yaml that results/ lacks.
 
-    A run in bfloat16 also serves the protocol in float32; of several runs, the first by :func:`rank` does. ``trained``:
-    rules and files after -R of Snakemake, which trains their runs.
+    A run of the variant in bfloat16 may serve its protocol (:meth:`Experiment.shown`); of several runs, the first by
+    :func:`rank` does. ``trained``: rules and files after -R of Snakemake, which trains their runs.
 
     :raises DataError: a record is damaged.
     """
@@ -97,10 +106,11 @@ def select(
     runs, left_out, digests = {}, {}, {}
     for folder, record in records.items():
         ids = record.config.ids
-        if not {ids, plain(ids)} & requested:
+        served = ids if ids in requested else plain(ids)
+        if served not in requested:
             continue
         try:
-            run = experiment.run(**vars(ids))
+            run = experiment.run(**vars(served))
         except ConfigError as problem:
             left_out[folder] = str(problem)
             continue
@@ -109,6 +119,7 @@ def select(
             ("partition_digest", without_label(ids.protocol), ids.split, ids.seed): record.partition_digest,
         }
         others = [key for key, digest in data.items() if digests.get(key, digest) != digest]
+        run = replace(run, protocol=ids.protocol, config=run.config.in_form_of(record.config))
         if different := record.config.deciding_differences(run.config):
             left_out[folder] = f"not the requested run: {'; '.join(different)}"
         elif others:

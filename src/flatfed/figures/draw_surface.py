@@ -17,11 +17,11 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.analysis.landscape_file import Landscape, LandscapeSetUp, read
 from flatfed.errors import DataError
 from flatfed.figures.style import WIDTH, caption, quantity
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
+from flatfed.runs.landscape_file import Landscape, LandscapeSetUp, read
 from flatfed.runs.paths import RunIds, without_label
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)

@@ -25,7 +25,7 @@ class ShownTable(Table):
     """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
 
     ``title``: with the scale, if it is not that of the paper. ``setting``: the set-up, with ``{name}`` for each of the
-    ``datasets``. ``flags``: the errata that the reference file cites.
+    ``datasets``. ``flags``: the errata that the reference file cites. ``seeds``: column -> its requested seeds.
     """
 
     scale: str
@@ -36,6 +36,7 @@ class ShownTable(Table):
     flags: Mapping[str, str]
     numbers: Sequence[Number]
     highlight: str | None
+    seeds: Mapping[str, Sequence[int]]
 
 
 def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
@@ -56,6 +57,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
         numbers=of_cells,
         highlight=experiment.request.highlight,
+        seeds={name: sorted({part.seed for part in of_cells if part.column == name} - {None}) for name in order},
     )
 
 

@@ -168,6 +168,7 @@ class Catalog:
             partition=paths.partition(ids.scale, ids.protocol, ids.split, ids.seed),
             config=config.model_copy(update={"seed": ids.seed}),
             weights=paths.weights(weights) if weights else None,
+            analyses={kind: self.analysis_settings(kind, ids.scale, ids.protocol) for kind in ANALYSES},
             paths=paths,
         )
 

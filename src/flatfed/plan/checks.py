@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from flatfed import models
 from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument
-from flatfed.config.protocol import Model, Open, Settings
+from flatfed.config.protocol import IN_PLACE_OF, Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
@@ -110,6 +110,13 @@ def _check_algorithms(settings: Settings, algorithms: Entries[AlgorithmDocument]
         if name not in algorithms.declared:
             lookup.check_algorithm(name, algorithms, f"{where}algorithms")
         protocols.check_overrides(without_label(name), overrides, f"{where}algorithms.{name}")
+        for shared, other in IN_PLACE_OF.items():
+            of_protocol = getattr(settings, shared)
+            replaced = of_protocol and getattr(of_protocol, "kind", "") != "exponential"
+            if replaced and other in overrides and shared not in overrides:
+                at = f"{where}algorithms.{name}.{other}: {overrides[other]} is not allowed"
+                remedy = f"remove one of them, or give {name} a {shared} of its own"
+                raise ConfigError(f"{at} next to the protocol's {shared}, whose place it would take; {remedy}")
 
 
 def _check_patterns(

@@ -114,8 +114,9 @@ class Experiment:
     def shown(self, ids: RunIds, analysis: str = "") -> Run:
         """Return the run of checked ``ids`` as tables and figures read it: its folder may be that of a published run.
 
-        ``analysis``: the file of its analyses that they read, without which a published run does not serve. A published
-        run in bfloat16 has the settings of its protocol; one of other settings or versions is named on stderr.
+        A published run serves if its deciding settings and versions are the requested ones; that of the variant in
+        bfloat16 may differ by precision and label. A run of the same ids that does not serve is named on stderr.
+        ``analysis``: the file of its analyses that they read, without which it does not serve.
 
         :raises ConfigError: the published run was trained on other images than those of this machine.
         """
@@ -125,11 +126,14 @@ class Experiment:
             if analysis and not Path(analysis_folder, analysis).exists():
                 continue
             record = records.read_finished(folder)
-            variant = replace(ids, protocol=record.config.protocol)
-            config = self.resolved(variant if variant.protocol in self.catalog.protocols else ids).config
-            changes = record.config.deciding_differences(config)
-            if changes := changes or list(filter(None, [versions.changes(record.config, record.versions)])):
+            config = run.config.in_form_of(record.config)
+            other_settings = record.config.deciding_differences(config)
+            changes = other_settings or list(filter(None, [versions.changes(record.config, record.versions)]))
+            if analysis and not changes:
+                changes = [f"{analysis}: {text}" for text in run.analysis_differences(f"{analysis_folder}/{analysis}")]
+            if changes and (record.config.ids == ids or not other_settings):
                 print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
+            if changes:
                 continue
             published = replace(run, path=folder, analysis_folder=analysis_folder, config=config)
             self._check_images(published, record.dataset_digest)

@@ -107,7 +107,7 @@ def hessian_notes(catalog: Catalog, runs: Iterable[Run], printed: bool = True) -
     settings = (catalog.analysis_settings("hessian", run.scale, run.protocol) for run in runs)
     images = dict.fromkeys(of_protocol["images"] for of_protocol in settings)
     loss = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
-    subset = "training images drawn by the run's seed, or on all if fewer"
+    subset = "training images drawn at random, or on all if fewer"
     if printed:
         subset += "; the papers name none of these"
     return [f"{loss}, on {count:,} {subset}." for count in images]

@@ -27,6 +27,12 @@ from flatfed.runs.record import AnalysedModel, Digests
 
 FORMAT = 3
 
+#: Increased when the numbers of the file change.
+VERSION = 1
+
+#: Settings of all Hessians, unless an argument of the command changes them.
+DEFAULTS = {"precision": "float32", "residual": 0.01, "products": 600, "trace_error": 0.05}
+
 
 class HessianMetric(NamedTuple):
     """A metric of a table: an estimate of the Hessian or of the ``scaled`` one."""
@@ -93,6 +99,7 @@ class HessianSetUp(JsonDocument):
     """
 
     format: Literal[FORMAT] = FORMAT
+    version: int = 1
     run: str
     algorithm: str
     scale: str

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.files import digest_json
+from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs.paths import DEFAULT, Paths, RunIds
 from flatfed.runs.record import METRICS, MODEL, RECORD, AnalysedModel, Digests, RunRecord
-from flatfed.runs.run_config import RunConfig
+from flatfed.runs.run_config import RunConfig, difference_texts
 from flatfed.runs.timing import TIMING
 
 HESSIAN = "hessian.json"
@@ -23,7 +26,8 @@ class Run(RunIds):
 
     ``path`` is its folder, ``analysis_folder`` that of its Hessian and surfaces, ``config`` all that the trainer
     reads. ``partition`` and ``weights`` (of pre-training) are files; ``partition`` is None in ``table --runs``, which
-    does not check data. ``absent``: not in the folder of runs that a table reads, so no file is read.
+    does not check data. ``analyses``: the requested settings of its analyses by kind. ``absent``: not in the folder of
+    runs that a table reads, so no file is read.
     """
 
     path: str
@@ -32,6 +36,7 @@ class Run(RunIds):
     partition: str | None
     config: RunConfig
     weights: str | None = None
+    analyses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     absent: bool = False
     paths: Paths = field(default=DEFAULT, repr=False)
 
@@ -97,12 +102,33 @@ class Run(RunIds):
             record.check_data(str(path), self.partition)
         return record
 
+    def analysis_differences(self, file: str | Path) -> list[str]:
+        """Return the differences between the recorded and the requested settings and version of an analysis.
+
+        :raises DataError: ``file`` is absent or damaged.
+        """
+        if Path(file).suffix == ".json":
+            about, requested = curvature.read(file).about, {"version": curvature.VERSION, **curvature.DEFAULTS}
+            requested |= self.analyses.get("hessian", {})
+        else:
+            from flatfed.runs import landscape_file  # imports NumPy
+
+            about, requested = landscape_file.read(file).about, {"version": landscape_file.VERSION}
+            images = Path(file).name.split(".")[1:-1]  # of surface.test.npz
+            requested |= self.analyses.get("surface", {}) | dict(zip(["set"], images, strict=False))
+        if about.images_of and "images" in requested:
+            requested["images"] = min(requested["images"], about.images_of)
+        recorded = {**getattr(about, "settings", {}), **about.model_dump()}
+        return difference_texts({key: recorded.get(key) for key in requested}, requested)
+
     def check_analysis(self, file: str | Path, model: AnalysedModel) -> RunRecord | None:
         """Return :meth:`read_record`; DataError if ``file``, an analysis of ``model``, does not belong to it."""
         record = self.read_record()
         if record is None:
             return None
         remedy = f"rebuild it: snakemake --cores 1 -R {file} -- {file}"
+        if texts := self.analysis_differences(file):
+            raise DataError(f"{file}: not the requested analysis: {'; '.join(texts)}; {remedy}")
         scale = record.config.scale
         if (model.name, model.scale) != (record.name, scale):
             expected = f"{record.name} at {scale} scale"

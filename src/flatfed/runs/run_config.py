@@ -17,7 +17,7 @@ from flatfed.config.values import Count, Natural, Number, Shape, Share
 from flatfed.data.keys import PartitionSettings
 from flatfed.errors import DataError
 from flatfed.runs.graphs import GRAPHS
-from flatfed.runs.paths import RunIds
+from flatfed.runs.paths import RunIds, without_label
 
 
 class RunSettings(JsonDocument):
@@ -171,6 +171,15 @@ class RunConfig(RunSettings):
     def deciding_differences(self, requested: Self) -> list[str]:
         """Return :func:`difference_texts` of the settings that decide the numbers of a recorded and a requested run."""
         return difference_texts(self.deciding, requested.deciding)
+
+    def in_form_of(self, recorded: Self) -> Self:
+        """Return the settings in the precision of a ``recorded`` run of a variant of the protocol, with its label.
+
+        A run that serves a table from another folder may differ by these two alone.
+        """
+        if without_label(recorded.protocol) != without_label(self.protocol) or recorded.protocol == self.protocol:
+            return self
+        return self.model_copy(update={"precision": recorded.precision, "protocol": recorded.protocol})
 
     def check_partition(self, where: str, spec: dict[str, Any]) -> None:
         """Raise DataError with every different key if ``spec``, of file ``where``, is not the run's partition."""

@@ -28,9 +28,9 @@ class Cell:
     """A cell, computed from its runs, as ``results/<scale>/cells`` stores it.
 
     Numbers are in the stored ``unit`` ("fraction" where ``printed_unit`` is "percent"), ``base_values`` in that of the
-    metric. ``values``: one per seed, or None. ``n``: the number of seeds, None if the number does not depend on them.
-    ``best``: each seed's best ``accuracy`` over all rounds, a fraction. ``reached``: seeds that reached the target,
-    "1/2". ``status``:
+    metric. ``values``: one per seed, or None. ``absent``: the ``seeds`` without a finished run. ``n``: the number of
+    seeds, None if the number does not depend on them. ``best``: each seed's best ``accuracy`` over all rounds, a
+    fraction. ``reached``: seeds that reached the target, "1/2". ``status``:
 
     ``ok``
         every seed has a number: only then a mean ``value`` and a sample deviation ``spread`` (None for one seed)
@@ -76,6 +76,7 @@ class Cell:
     smoothing: int = 1
     rounds: int = 0
     seeds: list[int]
+    absent: list[int] = field(default_factory=list)
     runs: list[str]
     base_runs: list[str] = field(default_factory=list)
     paper_value: float | None
@@ -224,6 +225,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         reached=reached if metric.needs_target and complete and values else None,
         rounds=min(run.record.rounds_done for run in begun) if status == "unfinished" else number.rounds,
         seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
+        absent=[entry.number.seed for entry in measured if any(run.reading is None for run in entry.runs)],
         runs=[run.in_results.path for entry in measured for run in entry.number.runs],
         base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
         paper_value=paper_value,

@@ -27,7 +27,8 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
     shown, cells = table.shown, table.cells
     notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cells), *_times(cells), *_errors(cells)]
     settings = {run: parts for cell in cells for run, parts in cell.roundings.items()}
-    notes += [*_negative(table), *_compared(table), *_absences(table), *_precisions(table), *equal_rows(table)]
+    notes += [*_negative(table), *_compared(table), *_absences(table), *_seeds(table), *_precisions(table)]
+    notes += equal_rows(table)
     notes += [*roundings(settings), *outdated(cells)]
     ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
@@ -229,6 +230,20 @@ def _absences(table: FilledTable) -> list[str]:
     counts = table.statuses
     texts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
     return [f"Of {counts.total()} cells: {', '.join(texts)}."] if texts else []
+
+
+def _seeds(table: FilledTable) -> Iterator[str]:
+    """Yield the note on the seeds of the numbers, and on the requested seeds that cells lack."""
+    cells = [(row.label, cell, table.shown.seeds[column.id]) for column, row, cell in table.labelled_cells if cell.runs]
+    present = {seed for _, cell, _ in cells for seed in cell.seeds if seed not in cell.absent}
+    lacking: dict[int, list[str]] = defaultdict(list)
+    for label, cell, requested in cells:
+        for seed in {*requested, *cell.seeds} - ({*cell.seeds} - {*cell.absent}):
+            lacking[seed].append(label)
+    if cells:
+        note = f"Seeds: {', '.join(map(str, sorted(present))) or 'none'}"
+        texts = [f"seed {seed} in {len(rows)} of {len(cells)} cells" for seed, rows in sorted(lacking.items())]
+        yield f"{note}; missing: {', '.join(texts)}." if texts else f"{note}."
 
 
 def other_precision(column: Column, cell: Cell) -> str:

@@ -98,6 +98,7 @@ def _images(trained: TrainedModel, settings: HessianSettings) -> tuple[Tensor, i
 
 def _about(trained: TrainedModel, images: int, parts: int, settings: HessianSettings) -> HessianSetUp:
     return HessianSetUp(
+        version=curvature.VERSION,
         run=trained.record.name,
         **trained.provenance,
         loss="mean cross-entropy, without weight decay, in eval mode, unaugmented",

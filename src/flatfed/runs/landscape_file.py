@@ -28,6 +28,8 @@ from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.record import AnalysedModel
 
 FORMAT, KIND = 3, "surface"
+#: Increased when the numbers of the file change.
+VERSION = 1
 REMEDY = "delete it; the next call rebuilds it"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
@@ -40,11 +42,16 @@ class SurfaceModel(AnalysedModel):
 
 
 class LandscapeSetUp(JsonDocument):
-    """``SurfaceSettings``, the models, and the digest of the sorted positions of the images."""
+    """``SurfaceSettings``, the models, and the digest of the sorted positions of the images.
 
+    ``images`` of the ``images_of`` images of the ``set`` are drawn by ``seed``; ``images_of`` may be unknown.
+    """
+
+    version: int = 1
     models: list[SurfaceModel]
     set: str
     images: int
+    images_of: int | None = None
     images_sha256: str
     seed: int
     grid: int
