@@ -67,6 +67,11 @@ MODULES = {
         "        self.norm = nn.BatchNorm2d(4, track_running_stats=False)",
         "self.head(self.norm(self.conv(x)).tanh().flatten(1))",
     ),
+    "encoder": (  # its dropout layers drop nothing
+        "self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)\n"
+        "        self.head = nn.Linear(64, 3)",
+        "self.head(self.block(x[:, 0]).flatten(1))",
+    ),
     "placed": (
         "self.register_buffer('place', torch.linspace(-1, 1, 64))\n        self.head = nn.Linear(64, 3)",
         "self.head(x.flatten(1) + self.place)",
