@@ -15,18 +15,18 @@ PACKAGE = ROOT / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 474,
-    "algorithms": 1016,
+    "": 477,
+    "algorithms": 1060,
     "analysis": 804,
     "config": 1219,
-    "commands": 1408,
+    "commands": 1413,
     "data": 1115,
-    "engine": 3242,
+    "engine": 3262,
     "figures": 798,
     "models": 457,
-    "plan": 2592,
+    "plan": 2598,
     "runs": 825,
-    "tables": 1466,
+    "tables": 1485,
     "snakemake_support": 229,
 }
 
