@@ -169,12 +169,6 @@ def test_models_with_batch_statistics_are_refused_by_name(kind):
     user_model.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), kind(2, track_running_stats=False)))
 
 
-def test_dropout_is_refused_where_it_drops_something():
-    with pytest.raises(ConfigError, match=r"layer '1' \(Dropout2d\) draws from torch's own generator"):
-        user_model.refuse_layers(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Dropout2d(0.1)))
-    user_model.refuse_layers(nn.Sequential(nn.TransformerEncoderLayer(4, 2, dropout=0.0)))
-
-
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ConfigError, match="heads: 5 must divide width: 12"):
         models.build("vit_b32", (3, 16, 16), 10, {**SMALL, "heads": 5})

@@ -23,7 +23,7 @@ from shipped import EXP
 PAPERS = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
 
 #: SHA-256 of the printed numbers, which nobody improves: of the papers, and of others (studies/sources.yaml).
-PRINTED = "c08f1ca9d400cadde37d60a62e9b230c739c8005badd13621bdd33e7be07d24d"
+PRINTED = "7ddb88db7473c0d824b420044f3ddc625b470d6cc3532b5cc9c921b94625b0cf"
 
 LINE = (ROOT / "config/reference/fedsmoo2023_T1.csv").read_text().splitlines()[1]
 
