@@ -1,10 +1,2 @@
-# Entry point. It sets the default target, which the included workflow/Snakefile cannot.
+# Entry point; workflow/Snakefile sets the default target.
 include: "workflow/Snakefile"
-
-
-rule default:
-    default_target: True
-    input:
-        rules.all.input,
-    message:
-        "The outputs that config/config.yaml requests are complete"

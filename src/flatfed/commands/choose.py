@@ -25,5 +25,4 @@ def run(options: argparse.Namespace) -> None:
     catalog, paths = experiment.catalog, experiment.paths
     query = tuning.search_at(catalog, paths, *ids)
     choice = tuning.choice_spec(catalog, paths, query)
-    configuration.check_digest(options, choice)
     search.make(choice, tuning.runs(catalog, paths, query), options.out)

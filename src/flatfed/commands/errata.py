@@ -22,7 +22,6 @@ from flatfed.tables.formats import html
 
 ARGUMENTS = [
     argument("--out", arguments.ending(".html"), "the page", metavar="FILE", default=Path(DEFAULT.errata)),
-    arguments.SEAL,
 ]
 
 
@@ -33,5 +32,4 @@ def run(options: argparse.Namespace) -> None:
     page = html.framed("Errata of the four papers", html.filled("errata.html", groups=papers))
     with write_whole(options.out, "w") as file:
         file.write(page)
-    configuration.seal(options, [options.out])
     print(options.out)

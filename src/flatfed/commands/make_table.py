@@ -26,7 +26,7 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.plan import at_scale, lookup
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.number import Number, by_cell, inputs, runs_of
+from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.units import plural
 from flatfed.runs.paths import RunIds
@@ -42,7 +42,6 @@ ARGUMENTS = [
     flag("--all", "all columns"),
     argument("--out", arguments.folder, "folder for csv, md, tex and html (default: print Markdown)"),
     *arguments.JOB,
-    arguments.SEAL,
 ]
 
 
@@ -53,16 +52,15 @@ def run(options: argparse.Namespace) -> None:
     if options.runs and options.all:
         raise DataError("--runs shows the columns that the runs have: leave out --all")
     if options.runs:
-        (table, messages), read = of_runs(options), []
+        table, messages = of_runs(options)
     else:
         experiment = configuration.load(options.config)
         scale = options.scale or experiment.scale_of([options.table])
         columns = None if options.all else experiment.requested.tables.get(options.table)
         spec = at_scale.table(experiment, scale, options.table, columns)
-        configuration.check_digest(options, spec)
-        table, messages, read = blocks.typeset(spec), [], inputs(spec.numbers)
+            table, messages = blocks.typeset(spec), []
     if options.out:
-        configuration.seal(options, write.make(table, options.out), read)
+        write.make(table, options.out)
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:

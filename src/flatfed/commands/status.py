@@ -30,7 +30,6 @@ from flatfed.plan import Experiment, Run
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.runs import lock, record
-from flatfed.snakemake_support.closing import last_line
 
 #: State -> sign. A cell has the first state of any of its runs.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
@@ -107,6 +106,11 @@ def failures(logs: str, scale: str) -> dict[str, str]:
             if ERROR.match(line) and not STOPPED.search(line):
                 errors[str(log)] = f"{line}  ({log})"
     return errors
+
+
+def last_line(log: str) -> str:
+    """Return the last line of the text ``log``; updates of a progress bar count as lines."""
+    return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
 def cell_state(cell: list[Number], states: Mapping[str, State]) -> str:

@@ -97,6 +97,11 @@ class Experiment:
             declared = getattr(declared, scale)
         return self.request.seeds or declared or settings.seeds
 
+    def kept_datasets(self) -> list[str]:
+        """Return the complete datasets that stay as they were fetched (:func:`data_sources.kept`)."""
+        specs = map(self.catalog.dataset_spec, self.catalog.datasets)
+        return data_sources.kept(specs, self.request.data, self.paths)
+
     def weights_name(self, name: str) -> str:
         """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
         lookup.check("weights", name, pretrained.PUBLISHED, str(Path(self.paths.weights(name)).parent))
