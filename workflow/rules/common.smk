@@ -70,13 +70,10 @@ def requested(every):
     return jobs().outputs(every)
 
 
+@reports_errors
 def job_device(wildcards=None):
     """Return the device of a job. Each job calls it, because a workflow used as a module has no `onstart`."""
-    if not workflow.local_exec and EXPERIMENT.request.device == "auto":
-        raise WorkflowError(
-            "device: auto checks this host, but jobs run on other hosts: say --config device=cuda (or device=cpu)"
-        )
-    return DEVICE
+    return gpus.of_jobs(EXPERIMENT.request.device, workflow.local_exec)
 
 
 def request(paper, preview):

@@ -1,9 +1,5 @@
 # Seconds per round, from a separate run. It takes all cores, so no other job runs at the same time. On other hosts,
 # `--set-threads timing=N` sets the cores.
-def all_cores(wildcards):
-    return workflow.cores
-
-
 rule timing:
     input:
         unpack(run_data),
@@ -16,7 +12,7 @@ rule timing:
         "<results>/benchmarks/{scale}/timing/{protocol}/{split}/{algorithm}.tsv"
     conda:
         "../envs/jobs.yml"
-    threads: all_cores
+    threads: lambda wildcards: workflow.cores
     resources:
         gpu=int(DEVICE == "cuda"),
         device=job_device,

@@ -45,7 +45,7 @@ def load(parts: Parts) -> plan.Experiment:
 
 
 def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> plan.Experiment:
-    """Return the configuration for a process of Snakemake: the ``main`` one reads files, others the copy of the call."""
+    """Return the configuration of a call of Snakemake: its ``main`` process reads files, others read the copy."""
     return plan.load(root, config, paths) if main else load(None)
 
 

@@ -51,7 +51,7 @@ class Jobs:
         return as_json(self.experiment.catalog.dataset_spec(dataset).as_written())
 
     def source_files(self, dataset: str) -> tuple[list[str], bool]:
-        """Return the single files of a dataset's source, and whether at most their times changed since the last call."""
+        """Return the single files of a dataset's source, and whether at most their times changed."""
         source, listing = self._source(dataset)
         return [*data_sources.files(source).values()], listing != data_sources.listing(source)
 

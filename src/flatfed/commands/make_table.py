@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
         scale = options.scale or experiment.scale_of([options.table])
         columns = None if options.all else experiment.requested.tables.get(options.table)
         spec = at_scale.table(experiment, scale, options.table, columns)
-            table, messages = blocks.typeset(spec), []
+        table, messages = blocks.typeset(spec), []
     if options.out:
         write.make(table, options.out)
     if options.runs or not options.out:

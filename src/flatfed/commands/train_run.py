@@ -69,14 +69,15 @@ def run(options: argparse.Namespace) -> None:
 def check_versions(config: RunConfig, requested: versions.Versions) -> None:
     """Raise ConfigError if the versions of a component are not the ``requested`` ones: its file changed."""
     present = versions.of_run(config, [requested])
-    files = {"algorithm": algorithms.FILES.own_file(config.update.name), "model": models.FILES.own_file(config.model.name)}
+    algorithm, model = algorithms.FILES.own_file(config.update.name), models.FILES.own_file(config.model.name)
+    files = {"algorithm": algorithm, "model": model}
     for key in (key for key, version in present.items() if version != requested.get(key)):
         changed = f"{files.get(key) or f'the {key} of FlatFed'} changed after Snakemake started"
         raise ConfigError(f"{changed}; nothing was trained: call Snakemake again")
 
 
 def forced_by(settings: Any, rule: str) -> set[str]:
-    """Return the files that a call with Snakemake's DAG ``settings`` forces, and "train" if it forces all of ``rule``."""
+    """Return the files that Snakemake's DAG ``settings`` force, and "train" if they force all jobs of ``rule``."""
     names = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
     return names | ({"train"} if settings.forceall or rule in names else set())
 

@@ -1,4 +1,4 @@
-"""The parsed files of the configuration. A call of Snakemake reads them once; its jobs take their contents from a copy."""
+"""The parsed files of the configuration: a call of Snakemake reads them once, its jobs take a copy of the contents."""
 
 from __future__ import annotations
 

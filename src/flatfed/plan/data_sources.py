@@ -103,16 +103,17 @@ def listing_of_contents(source: Source, cache: Path) -> str | None:
 
 
 def kept(specs: Iterable[DatasetSpecification], named: Collection[str], paths: Paths) -> list[str]:
-    """Return the datasets of ``specs`` that stay as they were fetched: ``data:`` of an earlier call may have named them.
+    """Return the datasets of ``specs`` that stay as they were fetched, perhaps from `data=` of an earlier call.
 
     Their declared source is a download or embedded, this call has no other source (``named``), and the dataset in
     resources/ is the requested one, by the present code.
     """
+    counts = ("classes", "shape", "train", "test", "domains")
     names = []
     for spec in specs:
         with contextlib.suppress(OSError, DataError):
             here, source = manifest.read(paths.manifest(spec.name)), manifest.shared(spec.source)
-            same = all(getattr(here, key) == getattr(spec, key) for key in ("classes", "shape", "train", "test", "domains"))
+            same = all(getattr(here, key) == getattr(spec, key) for key in counts)
             complete = same and here.version == VERSION and all(map(os.path.exists, paths.arrays(spec.name)))
             another = here.source["source"] != source["source"]
             downloaded = source["source"] == "torchvision" and here.source == source
