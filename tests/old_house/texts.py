@@ -125,7 +125,6 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     from flatfed.config import strict_yaml
     from flatfed.data import sources
     from flatfed.plan.reference import Errata
-    from flatfed.snakemake_support import requested
 
     shipped = plan.load(checkout)
     shutil.copytree(checkout / "config", "config")
@@ -154,9 +153,6 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
     def in_own_file(path: tuple, value: Any) -> None:
         own_files.load(change=own_files.put(*path, value=value)).check()
 
-    def in_targets(targets: Any) -> None:
-        requested.refuse(shipped, targets, ("all", "everything", "report"))
-
     def command(*words: object) -> None:
         cli.main([str(word) for word in words])
 
@@ -166,7 +162,6 @@ def calls_of(mistakes: Any, checkout: Path) -> dict[str, dict[str, tuple]]:
         "YAML": {content: (in_yaml, content) for content in mistakes.YAML},
         "OWN": {name: (in_own_file, *entry[:2]) for name, entry in mistakes.OWN.items()},
         "RUNS": {name: (shipped.run, *entry[0], 1) for name, entry in mistakes.RUNS.items()},
-        "TARGETS": {name: (in_targets, entry[0]) for name, entry in mistakes.TARGETS.items()},
         "COMMANDS": {name: (command, *entry[0]) for name, entry in mistakes.COMMANDS.items()},
         "DATASETS": {name: (command, *fetch(entry[0])) for name, entry in mistakes.DATASETS.items()},
         "PARTITIONS": {name: (command, *partition(*it[:2], "digits")) for name, it in mistakes.PARTITIONS.items()},

@@ -13,7 +13,6 @@ from flatfed import cli, plan
 from flatfed.config.protocol import DEFAULTS
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale
-from flatfed.snakemake_support import requested
 from flatfed.tables import report
 from own_files import ROOT, TEXT, load, put, refusal
 from shipped import EXP
@@ -154,5 +153,3 @@ def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_
     assert f"Left out: {PAPER.replace('paper', 'preview')}" in Path("report.html").read_text()
     for scale, left_out in (("preview", {"photos", "effects_cnn"}), ("paper", {"effects"})):
         assert not left_out & loaded.all_at(scale).tables.keys()
-    targets = requested.files(loaded)
-    assert PAPER in targets and PAPER.replace("paper", "preview") not in targets

@@ -49,15 +49,15 @@ def train(
     weights: str | os.PathLike[str] | None = None,
     stop_after: int | None = None,
     full_model: bool = False,
-    since: float = -math.inf,
+    since: float = math.inf,
 ) -> bool:
     """Train the run ``config`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
     ``weights``: file of the pre-trained weights, if the run has some. ``stop_after``: stop after this number
     of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. Returns whether the run is finished.
 
-    An equal run (deciding settings, digests, versions) that finished ``since`` a time is not trained again: its files
-    are linked back from a hidden folder.
+    An equal run (deciding settings, digests, versions) that finished ``since`` a time, by default none, is not trained
+    again: its files are linked back from a hidden folder.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM, SIGINT or SIGHUP stops it before the next
