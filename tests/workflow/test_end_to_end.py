@@ -15,7 +15,8 @@ def test_everything_asked_for_is_made(trained):
     assert "FedSMOO" in (trained.root / "results/preview/report.html").read_text()
     path = RUNS.removeprefix("results/").replace("/runs/", "/train/") + "/fedsmoo/seed1"
     assert "round 2/2" in (trained.root / f"logs/{path}.log").read_text()
-    (measured,) = csv.DictReader((trained.root / f"results/benchmarks/{path}.tsv").read_text().splitlines(), delimiter="\t")
+    lines = (trained.root / f"results/benchmarks/{path}.tsv").read_text().splitlines()
+    (measured,) = csv.DictReader(lines, delimiter="\t")
     assert float(measured["cpu_time"]) > 0.5 and float(measured["max_rss"]) > 100, "of the training itself"
 
 

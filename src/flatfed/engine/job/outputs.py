@@ -128,6 +128,7 @@ class Outputs(Callback):
                 shutil.copy2(self.finished / name, part)
             os.utime(part)
             part.replace(self.out / name)
+            part.unlink(missing_ok=True)  # rename leaves two links of one file as they are
 
     @property
     def finished(self) -> Path:
