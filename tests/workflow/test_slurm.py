@@ -128,7 +128,6 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
 @full
 def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longer, cluster):
     """Killed with -9, unlocked and called again while Slurm's job trains: it is trained once, and nothing is lost."""
-    longer.edit_yaml("config/config.yaml", lambda config: config.update(keep_models="needed"))
     target, folder = f"{RUNS}/fedavg/seed1/run.json", longer.root / RUNS / "fedavg/seed1"
     text = longer.root / LOG.format("fedavg")
     command = (*COMMAND, "--config", "device=cpu", "--retries", "0")

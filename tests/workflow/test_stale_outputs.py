@@ -1,0 +1,40 @@
+"""Without Snakemake's records, or after an edit by hand, tables stay until -R; their runs are checked then."""
+
+import shutil
+
+from project import ROWS, RUNS, TABLE, contents
+
+REFUSED = "learning_rate is 0.1, here 0.05; remove the run's folder, and the next call trains the run again"
+NUMBER = ("0.6,100,0.1,fedavg,,,79.52,", "0.6,100,0.1,fedavg,,,79.25,")
+
+
+def test_a_changed_number_and_a_changed_file_of_the_user_rebuild_their_tables(project):
+    folder = project.root / "mine"
+    folder.mkdir()
+    (folder / "mine.py").write_text("from flatfed.algorithms.fedavg import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n")
+    again = {"table": {"results/preview/tables"}, "report": {"results/preview/report.html"}}
+    here = ("--config", "folders=[mine]")
+    assert project.planned(*here) == again
+    project.make(*here)
+    assert project.planned(*here) == {}
+    project.edit("mine/mine.py", ("pass", "version = 2"))
+    assert project.planned(*here) == again
+    project.make(*here)
+    project.edit(f"config/reference/{TABLE}.csv", NUMBER)
+    assert project.planned(*here) == again
+
+
+def test_results_without_records_are_left_alone_and_checked_when_they_are_forced(project):
+    table, runs = project.root / f"results/preview/tables/{TABLE}.md", contents(project.root / RUNS)
+    text = table.read_text()
+    table.write_text("edited")
+    assert project.planned() == {}
+    project.make("-R", "table")
+    assert table.read_text() == text
+    shutil.rmtree(project.root / ".snakemake")
+    project.preview(learning_rate=0.05)
+    assert project.planned() == {}
+    project.refused("-R", "table", "--", str(table.relative_to(project.root)))
+    lines = (project.root / f"logs/preview/table/{TABLE}.log").read_text().splitlines()
+    assert [line.partition("run.json: not the requested run: ")[2] for line in lines] == [REFUSED] * len(ROWS), lines
+    assert contents(project.root / RUNS) == runs
