@@ -1,7 +1,5 @@
 import functools
 import json
-import re
-import time
 
 from snakemake.logging import logger
 
@@ -15,7 +13,7 @@ from flatfed.runs import source_code, timing
 from flatfed.runs.paths import Paths
 
 PATHS = Paths(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
-STARTED = time.time()
+CALL = closing.Call(PATHS)
 
 # Snakemake leaves numbers inside lists and mappings of --config as text.
 config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})
@@ -32,7 +30,7 @@ def jobs():
     settings, experiment = workflow.dag_settings, EXPERIMENT
     if workflow.is_main_process:
         forced = train_run.forced_by(settings, rules.train.rule.name)
-        os.environ[train_run.FORCED] = json.dumps([STARTED, *sorted(forced)])
+        os.environ[train_run.FORCED] = json.dumps([CALL.began, *sorted(forced)])
         experiment = run_folders.with_published(experiment, forced)
         configuration.write_copy(config, experiment)
     return Jobs(experiment, every=any(target.endswith("everything") for target in settings.targets))
@@ -78,18 +76,18 @@ def job_device(wildcards=None):
 
 def request(paper, preview):
     """Return minutes or megabytes for a cluster, twice as much from the second attempt on: some follow preemptions."""
-    return lambda wildcards, attempt: min(attempt, 2) * (paper if wildcards.scale == "paper" else preview)
 
+    def of_attempt(wildcards, attempt):
+        return min(attempt, 2) * (paper if wildcards.scale == "paper" else preview)
 
-# Cell among the targets -> its number before this call.
-CELLS = {}
+    return of_attempt
 
 
 onstart:
     job_device()
     if workflow.is_main_process:
         reports_errors(files.check_writable)(map(Path, (PATHS.results, PATHS.logs)))
-        CELLS.update(closing.cells_before(workflow.dag_settings.targets, PATHS))
+        CALL.note_cells(workflow.dag_settings.targets)
         if workflow.local_exec:
             reports_errors(gpus.demanded)(DEVICE)
             if (EXPERIMENT.request.device, DEVICE) == ("auto", "cpu"):
@@ -97,11 +95,11 @@ onstart:
 
 
 onsuccess:
-    closing.report(PATHS.logs, STARTED, CELLS)
+    CALL.report()
 
 
 onerror:
-    closing.report(PATHS.logs, STARTED, CELLS)
+    CALL.report()
 
 
 # An id is any text between two slashes, so FlatFed, not Snakemake, reports an unknown id with its nearest match.

@@ -11,9 +11,6 @@ def partition_data(wildcards):
     return {"manifest": PATHS.manifest(dataset), "labels": ancient(PATHS.arrays(dataset)[1])}
 
 
-KEPT = EXPERIMENT.kept_datasets()
-
-
 # A complete dataset whose source was given in an earlier call (data=) has no rule: it stays as it was fetched.
 rule fetch:
     input:
@@ -27,7 +24,7 @@ rule fetch:
     benchmark:
         "<results>/benchmarks/fetch/{dataset}.tsv"
     wildcard_constraints:
-        dataset=f"(?!(?:{'|'.join(map(re.escape, KEPT))})/)[^/]+" if KEPT else "[^/]+",
+        dataset=EXPERIMENT.fetched_datasets(),
     localrule: True
     conda:
         "../envs/jobs.yml"

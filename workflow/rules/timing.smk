@@ -1,5 +1,9 @@
 # Seconds per round, from a separate run. It takes all cores, so no other job runs at the same time. On other hosts,
 # `--set-threads timing=N` sets the cores.
+def all_cores(wildcards):
+    return workflow.cores
+
+
 rule timing:
     input:
         unpack(run_data),
@@ -12,7 +16,7 @@ rule timing:
         "<results>/benchmarks/{scale}/timing/{protocol}/{split}/{algorithm}.tsv"
     conda:
         "../envs/jobs.yml"
-    threads: lambda wildcards: workflow.cores
+    threads: all_cores
     resources:
         gpu=int(DEVICE == "cuda"),
         device=job_device,

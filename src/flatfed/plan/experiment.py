@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -97,10 +98,11 @@ class Experiment:
             declared = getattr(declared, scale)
         return self.request.seeds or declared or settings.seeds
 
-    def kept_datasets(self) -> list[str]:
-        """Return the complete datasets that stay as they were fetched (:func:`data_sources.kept`)."""
+    def fetched_datasets(self) -> str:
+        """Return the pattern of the datasets that may be fetched: without those of :func:`data_sources.kept`."""
         specs = map(self.catalog.dataset_spec, self.catalog.datasets)
-        return data_sources.kept(specs, self.request.data, self.paths)
+        kept = data_sources.kept(specs, self.request.data, self.paths)
+        return f"(?!(?:{'|'.join(map(re.escape, kept))})/)[^/]+" if kept else "[^/]+"
 
     def weights_name(self, name: str) -> str:
         """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
