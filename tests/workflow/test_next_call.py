@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import RUNS, SNAKEMAKE, SPLIT, clean, jobs_of, log_of, wait_for
+from project import RUNS, SNAKEMAKE, SPLIT, TABLE, clean, jobs_of, log_of, wait_for
 
 from flatfed.engine.job.checkpoint import NAME
 from flatfed.runs import lock
@@ -175,4 +175,21 @@ def test_a_run_that_finished_after_snakemake_was_killed(project):
     assert project.planned() == NEXT
     project.make()
     assert records(project)[RUN] == made and "finished already" in (project.root / LOG).read_text()
+    assert project.planned() == {}
+
+
+def test_edits_during_a_call_reach_no_job(project):
+    """A file that is half written, and a new one, while a training runs; the next call reads them."""
+    table, mine = project.root / f"config/tables/{TABLE}.yaml", project.root / "config/tables/mine.yaml"
+    content = table.read_text()
+    lasting(project)
+    with calling(project) as (call, _):
+        table.write_text("rows: [")
+        mine.write_text("rows: [")
+        go(project)
+        assert call.wait(timeout=300) == 0, (project.root / "call.log").read_text()
+    text = project.refused()
+    assert f"config/tables/{TABLE}.yaml: not YAML" in text and "config/tables/mine.yaml: not YAML" in text
+    table.write_text(content)
+    mine.unlink()
     assert project.planned() == {}
