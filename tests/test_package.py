@@ -82,5 +82,5 @@ def test_files_are_short_and_rules_hold_no_logic_and_quote_all_values():
             assert not found, (path, found)
             for command in re.findall(r"^( *)shell:\n((?:\1 +.*\n)+)", text, flags=re.M):
                 values = re.findall(r"\{([^{}]*)\}", command[1])
-                assert values and all(value.endswith(":q") or value == "FLATFED" for value in values), (path, command)
+                assert values and all(value.endswith(":q") for value in values), (path, command)
     assert long == []

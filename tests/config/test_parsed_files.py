@@ -43,7 +43,7 @@ def test_jobs_read_what_the_call_has_read(root):
     assert job.references[name].numbers == loaded.references[name].numbers
     assert job.references[name].places == loaded.references[name].places
     parsed_files._copy = None
-    with pytest.raises(ConfigError, match="config/tables/new.yaml: not YAML"):
+    with pytest.raises(ConfigError, match=r"fedsmoo2023_T1\.csv: column 'unit' is missing"):
         configuration.of_call(root, config, DEFAULT, main=True)
 
 

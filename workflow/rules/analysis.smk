@@ -28,8 +28,9 @@ rule hessian:
     message:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "{FLATFED} {params.command} {params.folder:q} --dataset {params.dataset:q} --partition {input.partition:q} --out {output:q}"
-        " {params.settings:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed {params.command} {params.folder:q} --dataset {params.dataset:q}"
+        " --partition {input.partition:q} --out {output:q} {params.settings:q} --device {resources.device:q}"
+        " --threads {threads:q} > {log:q} 2>&1"
 
 
 # The loss surface at the model of a run, on the protocol's images or another set (surface.test.npz). A stopped job resumes from a

@@ -6,7 +6,7 @@ from snakemake.logging import logger
 from flatfed import data, files, gpus, user_files
 from flatfed.analysis import HESSIAN_VERSION, SURFACE_VERSION
 from flatfed.commands import closing, run_folders, train_run
-from flatfed.commands.jobs import Jobs
+from flatfed.commands.jobs import Jobs, request
 from flatfed.config.strict_yaml import as_in_a_file
 from flatfed.models import pretrained
 from flatfed.runs import source_code, timing
@@ -72,15 +72,6 @@ def requested(every):
 def job_device(wildcards=None):
     """Return the device of a job. Each job calls it, because a workflow used as a module has no `onstart`."""
     return gpus.of_jobs(EXPERIMENT.request.device, workflow.local_exec)
-
-
-def request(paper, preview):
-    """Return minutes or megabytes for a cluster, twice as much from the second attempt on: some follow preemptions."""
-
-    def of_attempt(wildcards, attempt):
-        return min(attempt, 2) * (paper if wildcards.scale == "paper" else preview)
-
-    return of_attempt
 
 
 onstart:

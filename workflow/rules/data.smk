@@ -21,8 +21,6 @@ rule fetch:
         manifest="<resources>/{dataset}/dataset.json",
     log:
         "<logs>/fetch/{dataset}.log",
-    benchmark:
-        "<results>/benchmarks/fetch/{dataset}.tsv"
     wildcard_constraints:
         dataset=EXPERIMENT.fetched_datasets(),
     localrule: True
@@ -36,7 +34,7 @@ rule fetch:
     message:
         "Data set {wildcards.dataset}"
     shell:
-        "{FLATFED} fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
 # torchvision downloads the weights and checks their hash; FlatFed stores plain tensors. Snakemake's `--cache` shares them between
@@ -56,7 +54,7 @@ rule weights:
     message:
         "Pre-trained weights {wildcards.weights}"
     shell:
-        "{FLATFED} weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
 
 
 # The manifest holds the digest of the arrays. Fetching the same data again therefore reruns no training.
@@ -76,4 +74,5 @@ rule partition:
     message:
         "Partition {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "{FLATFED} partition --spec {params.spec:q} --dataset {params.dataset:q} --out {output:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset:q}"
+        " --out {output:q} > {log:q} 2>&1"

@@ -23,4 +23,5 @@ rule figure:
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
-        "{FLATFED} figure {wildcards.figure:q} --scale {wildcards.scale:q} --out {params.folder:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q}"
+        " --out {params.folder:q} > {log:q} 2>&1"

@@ -1,9 +1,8 @@
-# The package next to this workflow: here, in every job, on other hosts (they parse this file too), and if another workflow uses this
-# one as a module.
+# The package next to this workflow: here, in every job, on other hosts (they parse this file too), and if another workflow uses
+# this one as a module.
 import contextlib
 import functools
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,13 +22,12 @@ def home(rules):
         return root
     repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo.git_dir
     git = ["git", "-C", str(repository)]
-    revision = [*git, "rev-parse", f"{rules.ref}^{{commit}}"]
-    commit = subprocess.run(revision, capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.check_output([*git, "rev-parse", f"{rules.ref}^{{commit}}"], text=True).strip()
     folder = Path(".snakemake", "flatfed", commit).resolve()
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         archive = [*git, "archive", "--prefix=package/", commit, "config", "src", "workflow"]
-        packed = subprocess.run(archive, capture_output=True, check=True).stdout
+        packed = subprocess.check_output(archive)
         with tempfile.TemporaryDirectory(dir=folder.parent) as part:
             subprocess.run(["tar", "-x", "-C", part], input=packed, check=True)
             with contextlib.suppress(OSError):  # another process was quicker
@@ -41,11 +39,13 @@ ROOT = home(workflow.current_basedir)
 if {"{", "}"} & set(str(ROOT)):
     raise WorkflowError(f"{ROOT}: Snakemake formats braces in the path of a workflow; rename the folder")
 
-# Jobs start the python of Snakemake, unless `conda:` puts another first. Snakemake removes PYTHONPATH from the environment of conda's
-# jobs, so their commands set it.
+# Jobs start the python of Snakemake, unless `conda:` puts another first. Snakemake removes PYTHONPATH from the environment of
+# conda's jobs, so their commands set it.
 sys.path.insert(0, str(ROOT / "src"))
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-FLATFED = f"env PYTHONPATH={shlex.quote(str(ROOT / 'src'))}${{PYTHONPATH:+:$PYTHONPATH}} python -m flatfed"
+os.environ["FLATFED_PATH"] = os.pathsep.join(
+    [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 from flatfed.commands import configuration
 from flatfed.errors import FlatFedError
@@ -70,6 +70,9 @@ def reports_errors(question):
 
 # Before `configfile:`, whose reader reports no key or line and accepts duplicate keys. As a module, this file belongs to the other
 # workflow.
-is_own_workflow = Path(workflow.main_snakefile).resolve().is_relative_to(ROOT)
-if workflow.is_main_process and is_own_workflow and Path(loading.FILE).exists():
+if (
+    READS_FILES
+    and Path(loading.FILE).exists()
+    and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT)
+):
     reports_errors(loading.read)(Path(loading.FILE))

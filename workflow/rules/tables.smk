@@ -25,7 +25,8 @@ rule table:
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
-        "{FLATFED} table {wildcards.table:q} --scale {wildcards.scale:q} {params.columns:q} --out {params.folder:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q}"
+        " {params.columns:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
 # One cell by name, with the code of tables.
@@ -45,5 +46,5 @@ rule cell:
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
-        "{FLATFED} cell {wildcards.table:q} {wildcards.column:q} {wildcards.row:q} --scale {wildcards.scale:q}"
-        " --out {output:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed cell {wildcards.table:q} {wildcards.column:q} {wildcards.row:q}"
+        " --scale {wildcards.scale:q} --out {output:q} > {log:q} 2>&1"

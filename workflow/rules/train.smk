@@ -1,6 +1,6 @@
-# A stopped training leaves checkpoints next to the outputs, which no rule declares; a retry or the next call resumes. A finished one
-# keeps hard links of its files in a hidden folder: Snakemake deletes outputs before a job, and an equal run is linked back. `exec`:
-# Slurm signals every process of a job. A shell would end the job at once, while the training still writes its checkpoint.
+# A stopped training leaves checkpoints next to the outputs, which no rule declares; a retry or the next call resumes. A finished
+# one keeps hard links of its files in a hidden folder: Snakemake deletes outputs before a job, and an equal run is linked back.
+# `exec`: Slurm signals every process of a job. A shell would end the job at once, while the training still writes its checkpoint.
 rule train:
     input:
         unpack(run_data),
@@ -30,6 +30,6 @@ rule train:
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
-        "exec {FLATFED} train --run {params.config:q} --dataset {params.dataset:q} --partition {input.partition:q}"
-        " --weights {input.weights:q} --out {params.folder:q} --versions {params.versions:q} --device {resources.device:q}"
-        " --threads {threads:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH exec python -m flatfed train --run {params.config:q} --dataset {params.dataset:q}"
+        " --partition {input.partition:q} --weights {input.weights:q} --out {params.folder:q} --versions {params.versions:q}"
+        " --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"

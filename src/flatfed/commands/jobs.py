@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,18 @@ LISTINGS = Path(".snakemake", "flatfed-data")
 
 def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+def request(paper: int, preview: int) -> Callable[[Any, int], int]:
+    """Return the function of wildcards and attempt that asks a cluster for minutes or megabytes at each scale.
+
+    Attempts after the first ask for twice as much, and no more: they also follow preemptions.
+    """
+
+    def of_attempt(wildcards: Any, attempt: int) -> int:
+        return min(attempt, 2) * (paper if wildcards.scale == "paper" else preview)
+
+    return of_attempt
 
 
 class Jobs:
