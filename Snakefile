@@ -1,9 +1,8 @@
-# Entry point. It sets the default target, which the included workflow/Snakefile cannot.
+# Entry point. Its first rule is the default target, which the included workflow/Snakefile cannot set.
 include: "workflow/Snakefile"
 
 
 rule default:
-    default_target: True
     input:
         rules.all.input,
     message:

@@ -179,7 +179,7 @@ def assert_same(parts: Path, whole: Path, began: list[int] | None = None) -> Non
     """Assert that two finished runs have the same files but for seconds, and no others; ``began``: :func:`sessions`."""
     assert lines(parts) == lines(whole)
     assert (parts / records.MODEL).read_bytes() == (whole / records.MODEL).read_bytes()
-    assert sorted(path.name for path in parts.iterdir()) == sorted(records.FILES)
+    assert sorted(path.name for path in parts.iterdir()) == [".finished", *sorted(records.FILES)]
     one, other = ([{**probe, "seconds": 0} for probe in records.read_finished(run).probes] for run in (parts, whole))
     assert one == other
     assert began is None or sessions(parts) == began

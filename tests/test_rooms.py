@@ -23,7 +23,6 @@ ORDER = (
     ("analysis",),
     ("tables",),
     ("figures",),
-    ("snakemake_support",),
     ("commands",),
     ("cli",),
     ("__main__",),

@@ -14,7 +14,7 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -173,36 +173,6 @@ def intact(value: dict[str, Any], key: str) -> bool:
         return value == sealed(value, key)
     except ValueError:  # NaN or infinite numbers
         return False
-
-
-def seal_outputs(outputs: Sequence[str | os.PathLike[str]], request: str, inputs: Iterable[str] = ()) -> None:
-    """Seal ``outputs``, files of one name and several suffixes that answer ``request`` from the files ``inputs``."""
-    path, seal = _seal(outputs, request)
-    write_json(path, {"seal": seal, "records": _records(inputs)})
-
-
-def are_sealed(outputs: Sequence[str | os.PathLike[str]], request: str, inputs: Iterable[str] = ()) -> bool:
-    """Return whether ``outputs`` are as :func:`seal_outputs` sealed them for ``request``, and so are all ``inputs``.
-
-    Inputs that do not exist are not compared.
-    """
-    try:
-        path, seal = _seal(outputs, request)
-        sealed = read_json(path)
-        return sealed["seal"] == seal and _records(inputs).items() <= sealed["records"].items()
-    except (OSError, DataError, AttributeError, KeyError, TypeError):
-        return False
-
-
-def _seal(outputs: Sequence[str | os.PathLike[str]], request: str) -> tuple[Path, str]:
-    """Return the hidden file next to ``outputs``, and the digest of ``request`` and of their contents."""
-    first, digests = Path(outputs[0]), {Path(path).name: digest_file(path) for path in outputs}
-    return first.with_name(f".{first.stem}.seal"), digest_json([request, digests])
-
-
-def _records(inputs: Iterable[str]) -> dict[str, str]:
-    """Return the digests of the records among ``inputs``, which have those of the other files."""
-    return {path: digest_file(path) for path in inputs if path.endswith(".json") and os.path.exists(path)}
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:

@@ -49,6 +49,14 @@ def demanded(device: str) -> str:
     return resolve(device)
 
 
+def of_jobs(device: str, local: bool) -> str:
+    """Return :func:`resolve` of ``device`` for jobs; FlatFedError if it is "auto" and they are not ``local``."""
+    if device == "auto" and not local:
+        refusal = "device: auto checks this host, but jobs run on other hosts"
+        raise FlatFedError(f"{refusal}: say --config device=cuda (or device=cpu)")
+    return resolve(device)
+
+
 @contextlib.contextmanager
 def claimed() -> Iterator[str | None]:
     """Yield a GPU that no other FlatFed job of this user holds, None with fewer than two GPUs.

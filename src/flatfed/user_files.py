@@ -152,6 +152,11 @@ class UserFiles:
             raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else problem}{error}") from error
 
 
+def folders() -> list[str]:
+    """Return the user's folders with algorithms or models."""
+    return sorted({folder for room in ROOMS for folder in room.path[1:]})
+
+
 @functools.cache
 def kind_of(file: Path) -> str:
     """Return "model" for a file with the function ``build``, "callback" or "algorithm" for one with a class, or ""."""

@@ -1,14 +1,16 @@
 """``flatfed status``: states of runs from folders and logs, cells drawn as a map."""
 
+import io
 import json
 import os
 import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import made
-from flatfed.commands import status
+from flatfed.commands import status, watch
 from flatfed.engine.job import progress
 from flatfed.runs import lock
 from shipped import EXP
@@ -31,7 +33,7 @@ def run_of(row):
 
 
 def state(run):
-    return status.state(run, status.failures(EXP.paths.logs, run.scale))
+    return status.state(run, status.failures(EXP.paths, run.scale))
 
 
 def write(path, text, age=0.0):
@@ -105,3 +107,35 @@ def test_a_map_of_the_table_its_columns_and_failed_jobs(call):
     row = next(line for line in lines if line.startswith("  FedSAM "))
     assert row.split()[1:] == ["." * 10, "." * (len(columns) - 10)]
     assert f"  columns: {', '.join(f'{number}={name}' for number, name in enumerate(columns, start=1))}" in lines
+
+
+def test_a_failure_whose_output_exists_now_is_forgotten(call):
+    """The log of the job that failed stays if somebody makes its table by hand, or copies the results."""
+    logs = {
+        f"logs/paper/table/{TABLE}.log": f"results/paper/tables/{TABLE}.csv",
+        "logs/paper/report.log": "results/paper/report.html",
+        f"logs/paper/partition/{PROTOCOL}/{SPLIT}/seed1.log": f"results/paper/partitions/{PROTOCOL}/{SPLIT}/seed1.npz",
+        "logs/fetch/cifar10.log": "resources/cifar10/dataset.json",
+    }
+    for log, output in logs.items():
+        write(log, "DataError: no room\n")
+        assert log in call("status", "--config", "config.yaml")[1]
+        write(output, "")
+        assert log not in call("status", "--config", "config.yaml")[1]
+
+
+def test_watch_has_a_bar_for_each_running_training():
+    """Neither for one that was killed, nor for one that has ended."""
+    running, killed = run_of("fedcm"), run_of("fedsam")
+    under_way(running)
+    under_way(killed)
+    console = Console(file=io.StringIO(), width=140, force_terminal=True, color_system=None)
+    bars = watch.Bars([running.path, killed.path], console)
+    with bars.display, lock.held(running.path):
+        bars.draw()
+    shown, text = console.file.getvalue(), "round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
+    assert "x/y/fedcm/seed1" in shown and text in shown and "fedsam" not in shown
+    (task,) = bars.display.tasks
+    assert (task.completed, task.total) == (310, 800)
+    bars.draw()
+    assert bars.display.tasks == []

@@ -279,15 +279,4 @@ RUNS = {
     "algorithm of one's own": (("paper", "fedsmoo-cifar10", "dir0.6-100", "fedmedian"), "unknown algorithm 'fedmedian'", "src/flatfed/algorithms, and your folders in `folders`"),
     "algorithm like none": (("paper", "fedsmoo-cifar10", "dir0.6-100", "xyz"), "unknown algorithm 'xyz'; nearest: ", "; all "),
 }
-
-#: Target of Snakemake -> what is said.
-TARGETS = {
-    "rule": ("everythin", "target 'everythin': no rule makes it; did you mean 'everything'?"),
-    "suffix": ("results/preview/tables/fedsmoo2023_T1.mdd", "did you mean 'results/preview/tables/fedsmoo2023_T1.md'?"),
-    "folder": ("results/paper/figure/fedsmoo2023_F7.png", "did you mean 'results/paper/figures/fedsmoo2023_F7.png'?"),
-    "report": ("results/preview/reprot.html", "did you mean 'results/preview/report.html'?"),
-    "table alone": ("fedsmoo2023_T1", "did you mean 'results/preview/tables/fedsmoo2023_T1.csv'?"),
-    "without results": ("tables/fedsmoo2023_T1.md", "did you mean 'results/paper/tables/fedsmoo2023_T1.md'?"),
-    "like none": ("results/qqq", "target 'results/qqq': no rule makes it; "),
-}
 # fmt: on

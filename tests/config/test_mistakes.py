@@ -19,7 +19,6 @@ from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
 from flatfed.plan.reference import Errata
-from flatfed.snakemake_support import requested
 from repository import ROOT
 from samples import sampled
 from shipped import EXP
@@ -116,14 +115,6 @@ def test_in_the_name_of_a_run(name):
     message = refusal(EXP.run, *question, 1)
     assert_one_line_has(message, fragments)
     assert len(message) < 350, "the nearest of many, not all"
-
-
-@pytest.mark.parametrize("name", mistakes.TARGETS)
-def test_in_a_target(name):
-    target, fragment = mistakes.TARGETS[name]
-    rules = ("all", "everything", "report")
-    assert_one_line_has(refusal(requested.refuse, EXP, target, rules), [fragment])
-    requested.refuse(EXP, "my/own.txt", rules)  # a target that is like none may be of a rule of the user's
 
 
 def refused(capsys, *command: object) -> str:

@@ -14,11 +14,15 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from flatfed import cli
+from flatfed import algorithms, cli
+from flatfed.commands import train_run
+from flatfed.commands.train_run import check_versions
 from flatfed.engine.job.train import train as train_without_lock
+from flatfed.engine.versions import of_run
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
 from flatfed.runs.run_config import RunConfig
@@ -165,7 +169,7 @@ def test_the_second_waits_and_takes_the_run_that_the_first_finishes(train_while_
     text, after = capsys.readouterr().err, files(out)
     assert text.count(f"out: another process trains this run (process {os.getpid()} on ") == 2
     assert "; this one waits" in text and "seed3: finished already" in text
-    assert {path.name for path in out.iterdir()} == FILES
+    assert {path.name for path in out.iterdir()} == {*FILES, ".finished"}
     for name, (content, written) in before.items():
         assert after[name][0] == content and after[name][1] > written, "as if it had trained"
 
@@ -176,28 +180,69 @@ def test_a_run_of_other_settings_is_not_taken(train_while_held, out):
     assert (out / ".previous/run.json").exists()
 
 
-def test_a_run_that_was_finished_before_the_call_is_trained_again(train_while_held, out, capsys):
-    """And not made again by ``rerun`` where another trains."""
+def test_a_finished_run_is_linked_back_unless_the_call_forces_it(out, monkeypatch, capsys):
+    """As Snakemake calls it: it has deleted the outputs. Another rule or run after -R forces nothing."""
+
+    def trained(*forced):
+        before = time.time()
+        for name in FILES if out.exists() else ():
+            (out / name).unlink()
+        monkeypatch.setenv(train_run.FORCED, json.dumps([before, *forced]))
+        assert cli.main(TRAIN) == 0
+        return (out / "run.json").read_bytes()
+
+    first = trained()
+    assert trained() == trained("table", "other/run.json") == first
+    assert {path.name for path in out.iterdir()} == {*FILES, ".finished"}
+    for name in FILES:
+        assert (out / name).samefile(out / ".finished" / name)
+    second = trained("train")
+    third = trained("./out/metrics.csv")
+    assert first != second != third
+    assert (out / ".previous/run.json").read_bytes() == second
     assert cli.main(TRAIN) == 0
-    first = json.loads((out / "run.json").read_text())["finished"]
-    assert train_while_held(lambda: None) == 0
-    assert json.loads((out / "run.json").read_text())["finished"] > first
-    assert "from the start" in capsys.readouterr().err
+    assert (out / "run.json").read_bytes() == third, "the retry of a forced training that this call has finished"
+    capsys.readouterr()
+    monkeypatch.delenv(train_run.FORCED)
+    content = bytearray((out / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (out / "model.safetensors").write_bytes(content)
+    assert cli.main(TRAIN) == 0
+    assert "from the start" in capsys.readouterr().err, "a damaged run"
+
+
+def test_a_rerun_waits_for_nobody(out, capsys):
+    assert cli.main(TRAIN) == 0
     with lock.held("again"):
         assert cli.main(["rerun", "out", "--out", "again", "--dataset", "data"]) == 2
         assert "flatfed rerun: again: another process trains this run" in capsys.readouterr().err
         assert [path.name for path in (out.parent / "again").iterdir()] == [lock.NAME]
 
 
-def test_a_job_that_began_after_the_run_was_finished_takes_it_if_its_snakemake_began_before(out, monkeypatch):
-    """A job of Slurm may wait for the one GPU, not for the lock."""
-    records = []
-    for called in (True, False, True):
-        if called:
-            monkeypatch.setenv(lock.CALLED, str(time.time()))
-        assert cli.main(TRAIN) == 0
-        records.append((out / "run.json").read_bytes())
-    assert records[0] == records[1] != records[2]
+def test_a_run_whose_process_was_killed_between_its_last_two_renamings_is_complete(out, capsys):
+    assert cli.main(TRAIN) == 0
+    first = (out / "run.json").read_bytes()
+    (out / ".finished").rename(out / ".finished.part")
+    (out / "run.json").unlink()
+    assert cli.main(TRAIN) == 0
+    assert (out / "run.json").read_bytes() == first and "finished already" in capsys.readouterr().err
+
+
+def test_other_versions_than_the_calls_are_refused_before_the_first_round(out, outside, capsys):
+    """The file of a user's algorithm that changed after Snakemake started; a comment is no change."""
+    file = outside.write("mine", "class Mine(FedAvg):\n    def evaluated(self, server):\n        return {}\n")
+    run = description("mine", precision="float32", rounds=2)
+    versions = json.dumps(of_run(RunConfig(**run)))
+    Path("run.json").write_text(json.dumps(run))
+    command = [*TRAIN, "--versions", versions]
+    file.write_text(f"{file.read_text()}    weight = 3\n")
+    algorithms.FILES.digests.clear()
+    assert cli.main(command) == 2
+    assert f"{file} changed after Snakemake started; nothing was trained: call" in capsys.readouterr().err
+    assert not out.exists()
+    file.write_text("# A comment.\n" + file.read_text().removesuffix("    weight = 3\n"))
+    algorithms.FILES.digests.clear()
+    check_versions(RunConfig(**run), json.loads(versions))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

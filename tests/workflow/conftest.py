@@ -6,7 +6,7 @@ import pytest
 from project import COLUMN, PROTOCOL, ROWS, SPLIT, TABLE, Project
 
 #: Files of tests that take longest, after Slurm's; they begin, so that no process ends with one of them alone.
-LONG = ("test_docs.py", "test_short_gpu.py", "test_tuning_runs.py", "test_interrupted.py")
+LONG = ("test_docs.py", "test_short_gpu.py", "test_interrupted.py")
 
 
 def pytest_collection_modifyitems(items):
@@ -28,7 +28,7 @@ def two_rounds(protocol):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, worker_id):
-    """A project whose one table is made: one column, four runs of two rounds, one seed, no figures; with all models.
+    """A project whose one table is made: one column, four runs of two rounds, one seed, no figures.
 
     The first of the processes that test makes it, for all.
     """
@@ -38,7 +38,7 @@ def trained(tmp_path_factory, worker_id):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not project.root.exists():
             project = Project.copied(tmp_path_factory.mktemp("untrained"))
-            settings = {"tables": [TABLE], "figures": [], "seeds": [1], "keep_models": "all"}
+            settings = {"tables": [TABLE], "figures": [], "seeds": [1]}
             project.edit_yaml("config/config.yaml", lambda config: config.update(settings))
             project.edit_yaml(f"config/tables/{TABLE}.yaml", one_column)
             for file in sorted((project.root / PROTOCOL).parent.glob("*.yaml")):

@@ -47,6 +47,21 @@ def own_photos(project):
     return project.root / "photos/train/owl/3.png", ["results/paper/partitions/photos/skewed/seed1.npz"]
 
 
+def test_a_complete_data_set_stays_if_a_later_call_leaves_its_source_out(tmp_path):
+    """A call that names the source again plans nothing, either."""
+    project = Project.copied(tmp_path)
+    _, arguments = own_archive(project)
+    project.make(*arguments)
+    partition, manifest = arguments[:1], project.root / DATA / "dataset.json"
+    before = manifest.read_text()
+    assert project.planned(*partition) == {}
+    project.make(*partition)
+    assert manifest.read_text() == before
+    assert project.planned(*arguments) == {}
+    (project.root / DATA / "labels.npy").unlink()
+    assert project.planned(*partition)["fetch"] == {DATA}, "it is not complete"
+
+
 @pytest.mark.parametrize("own", sampled([own_archive, own_photos], [own_archive]))
 def test_a_touched_file_reruns_nothing_and_a_changed_one_does(tmp_path, own):
     """Without Snakemake's records, times decide about an archive. Of photos, a digest decides."""

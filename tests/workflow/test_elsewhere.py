@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 
-import pytest
 from project import RUNS, TABLE, Project
 
 from samples import full
@@ -41,10 +40,8 @@ def test_the_table_of_published_runs_is_snakemakes(project, tmp_path):
 
 
 @full
-@pytest.mark.parametrize("keep", ["all", "needed"])
-def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, keep):
+def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path):
     """As runs are published: Snakemake makes tables of it, and trains only where an analysis reads the model."""
-    project.edit_yaml("config/config.yaml", lambda config: config.update(keep_models=keep))
     shutil.move(project.root / RUN, tmp_path / "run")
     (tmp_path / "run/model.safetensors").unlink()
     done = project.flatfed("import", tmp_path / "run")

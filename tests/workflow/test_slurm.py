@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from project import RUNS, SNAKEMAKE, TABLE, clean, log_of, wait_for
@@ -125,10 +126,36 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     assert here.wait() == 0 and longer.table() == local.table()
 
 
+def test_the_call_after_a_cancelled_training_makes_it_alone_and_edits_reach_no_job(longer, cluster):
+    """The second training waits for the one GPU, so its job starts after a file was half written."""
+    file, table = longer.root / f"config/tables/{TABLE}.yaml", f"results/preview/tables/{TABLE}.csv"
+    options, content = ("--retries", "0", "--config", "device=cpu", "--set-resources", "train:gpu=1"), file.read_text()
+    running, log = started(longer, *COMMAND, *options, "--", table)
+    trainings = Trainings(longer.root, cluster, ["cancelled"])
+
+    def cancelled():
+        begun = (longer.root / RUNS / row / "seed1" / progress.PROGRESS_FILE for row in ROWS)
+        if not trainings.hit and any(map(Path.exists, begun)):
+            file.write_text(content[: len(content) // 2] + "\nrows: [")
+        trainings.look()
+        return running.poll() is not None
+
+    wait_for(cancelled, lambda: f"{cluster.state()}\n{trainings.hit}\n{log.read_text()}")
+    assert running.returncode != 0 and f"config/tables/{TABLE}.yaml: not YAML" in longer.refused("--dry-run")
+    file.write_text(content)
+    (_, row) = trainings.hit["cancelled"]
+    assert longer.planned("--config", "device=cpu", "--", table) == {
+        "train": {f"{RUNS}/{row}/seed1"},
+        "table": {"results/preview/tables"},
+    }
+    longer.make("--config", "device=cpu", "--", table)
+    assert trainings.sessions(row) == [0, *trainings.stopped[row]]
+    assert [trainings.sessions(other) for other in ROWS if other != row] == [[0]]
+
+
 @full
 def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longer, cluster):
     """Killed with -9, unlocked and called again while Slurm's job trains: it is trained once, and nothing is lost."""
-    longer.edit_yaml("config/config.yaml", lambda config: config.update(keep_models="needed"))
     target, folder = f"{RUNS}/fedavg/seed1/run.json", longer.root / RUNS / "fedavg/seed1"
     text = longer.root / LOG.format("fedavg")
     command = (*COMMAND, "--config", "device=cpu", "--retries", "0")

@@ -1,27 +1,40 @@
-# If a fetch fails, the old data stay (update).
+@reports_errors
+def source_files(wildcards):
+    """Return the source files of a dataset, so that a new file reruns the fetch; none for other sources."""
+    paths, same_contents = jobs().source_files(wildcards.dataset)
+    return [ancient(path) for path in paths] if same_contents else paths
+
+
+@reports_errors
+def partition_data(wildcards):
+    dataset = jobs().partition(**dict(wildcards.items())).dataset
+    return {"manifest": PATHS.manifest(dataset), "labels": ancient(PATHS.arrays(dataset)[1])}
+
+
+# A complete dataset whose source was given in an earlier call (data=) has no rule: it stays as it was fetched.
 rule fetch:
     input:
-        source_file,
+        source_files,
     output:
-        images=update("<resources>/{dataset}/images.npy"),
-        labels=update("<resources>/{dataset}/labels.npy"),
-        manifest=update("<resources>/{dataset}/dataset.json"),
+        images="<resources>/{dataset}/images.npy",
+        labels="<resources>/{dataset}/labels.npy",
+        manifest="<resources>/{dataset}/dataset.json",
     log:
         "<logs>/fetch/{dataset}.log",
-    benchmark:
-        "<results>/benchmarks/fetch/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=EXPERIMENT.fetched_datasets(),
     localrule: True
     conda:
         "../envs/jobs.yml"
     params:
-        spec=dataset_spec,
-        images=source_images,
+        spec=of("dataset_spec"),
+        images=of("source_digest"),
         version=data.VERSION,
         folder=subpath(output.manifest, parent=True),
     message:
         "Data set {wildcards.dataset}"
     shell:
-        "python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
 # torchvision downloads the weights and checks their hash; FlatFed stores plain tensors. Snakemake's `--cache` shares them between
@@ -36,12 +49,12 @@ rule weights:
     conda:
         "../envs/jobs.yml"
     params:
-        name=weights_name,
+        name=of("weights_name"),
         version=pretrained.VERSION,
     message:
         "Pre-trained weights {wildcards.weights}"
     shell:
-        "python -m flatfed weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
 
 
 # The manifest holds the digest of the arrays. Fetching the same data again therefore reruns no training.
@@ -52,15 +65,14 @@ rule partition:
         "<results>/{scale}/partitions/{protocol}/{split}/seed{seed}.npz",
     log:
         "<logs>/{scale}/partition/{protocol}/{split}/seed{seed}.log",
-    benchmark:
-        "<results>/benchmarks/{scale}/partition/{protocol}/{split}/seed{seed}.tsv"
     conda:
         "../envs/jobs.yml"
     params:
-        spec=partition_spec,
+        spec=of("partition_spec"),
         dataset=subpath(input.manifest, parent=True),
-        version=partition_version,
+        version=of("partition_version"),
     message:
         "Partition {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset:q} --out {output:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset:q}"
+        " --out {output:q} > {log:q} 2>&1"

@@ -1,9 +1,13 @@
 # Seconds per round, from a separate run. It takes all cores, so no other job runs at the same time. On other hosts,
 # `--set-threads timing=N` sets the cores.
+def all_cores(wildcards):
+    return workflow.cores
+
+
 rule timing:
     input:
         unpack(run_data),
-        weights=run_weights,
+        weights=of("run_weights"),
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/timing.json",
     log:
@@ -14,19 +18,20 @@ rule timing:
         "../envs/jobs.yml"
     threads: all_cores
     resources:
-        gpu=1 if DEVICE == "cuda" else 0,
+        gpu=int(DEVICE == "cuda"),
         device=job_device,
-        runtime=run_minutes,
-        mem_mb=run_megabytes,
+        runtime=request(1440, 10),
+        mem_mb=request(16_000, 4_000),
     params:
-        run=timing_settings,
+        run=of("timing_settings"),
         config=run_config,
         dataset=subpath(input.manifest, parent=True),
-        threads=run_threads,
-        versions=run_versions,
+        threads=of("threads"),
+        versions=of("run_versions"),
         format=timing.FORMAT,
     message:
         "Seconds per round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
-        "python -m flatfed time --run {params.config:q} --dataset {params.dataset:q} --partition {input.partition:q}"
-        " --weights {input.weights:q} --out {output:q} --device {resources.device:q} --threads {params.threads:q} > {log:q} 2>&1"
+        "PYTHONPATH=$FLATFED_PATH python -m flatfed time --run {params.config:q} --dataset {params.dataset:q}"
+        " --partition {input.partition:q} --weights {input.weights:q} --out {output:q} --device {resources.device:q}"
+        " --threads {params.threads:q} > {log:q} 2>&1"

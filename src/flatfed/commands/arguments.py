@@ -147,9 +147,8 @@ SCALE = argument("--scale", SCALES, "the scale (default: the configuration's)")
 CONFIG = argument(
     "--config", setting, "configuration file, or values that override it", action="append", metavar="FILE|K=V"
 )
-SEAL = argument("--seal", str, "also write a hidden file: digest of HEX and of the outputs", metavar="HEX")
 #: The options of jobs that read the configuration.
-JOB = [SCALE, CONFIG, argument("--digest", str, "digest of the requested content, from Snakemake", metavar="HEX")]
+JOB = [SCALE, CONFIG]
 TABLES = [argument("tables", str, "tables (default: those of config.yaml)", nargs="*", metavar="TABLE"), SCALE, CONFIG]
 #: The workflow writes the option without a file for runs without pre-trained weights.
 WEIGHTS = argument("--weights", file, "the run's pre-trained weights from `weights`", nargs="?")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,57 +15,62 @@ import yaml
 from flatfed import plan
 from flatfed.commands import run_folders
 from flatfed.commands.arguments import is_value
-from flatfed.config import strict_yaml
+from flatfed.config import parsed_files, strict_yaml
 from flatfed.errors import ConfigError, os_error_message
-from flatfed.files import digest_json, read_json, seal_outputs, write_json
-from flatfed.plan.number import digest
+from flatfed.files import digest_json, read_json, write_json
 from flatfed.runs.paths import Paths
 
 #: This copy of FlatFed.
 HOME = Path(__file__).resolve().parents[3]
 DEFAULT = Path("config/config.yaml")
 
-#: Environment variable: file of the effective configuration, for jobs of Snakemake.
+#: Environment variable of the jobs of Snakemake: the copy of the configuration that their call has read.
 VARIABLE = "FLATFED_CONFIGURATION"
+
+#: Folder of the copies, and the days after which an unused one goes.
+COPIES, DAYS = Path(".snakemake", "flatfed"), 60
 
 #: The values of ``--config``: at most one file, and any number of KEY=VALUE.
 Parts = Sequence[str] | None
 
 
 def load(parts: Parts) -> plan.Experiment:
-    """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the effective configuration."""
+    """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the copy of their call."""
     if VARIABLE in os.environ and not parts:
-        effective = read_json(os.environ[VARIABLE])
-        loaded = plan.load(HOME, effective["config"], Paths(**effective["paths"]))
-        return replace(loaded, published=effective["published"])
+        copy = read_json(os.environ[VARIABLE])
+        parsed_files.use(copy["files"])
+        loaded = plan.load(HOME, copy["config"], Paths(**copy["paths"]))
+        return replace(loaded, published=copy["published"])
     return run_folders.with_published(plan.load(HOME, read(parts)))
 
 
-def write_effective(config: dict[str, Any], loaded: plan.Experiment) -> None:
-    """Write the effective configuration of a call of Snakemake for its jobs; ConfigError if that fails.
+def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> plan.Experiment:
+    """Return the configuration of a call of Snakemake: its ``main`` process reads files, others read the copy."""
+    return plan.load(root, config, paths) if main else load(None)
+
+
+def write_copy(config: dict[str, Any], loaded: plan.Experiment) -> None:
+    """Write a copy of the files of the configuration and of ``config`` for the jobs of this call of Snakemake.
 
     Jobs read the published runs that the call chose, also if trainings of the call end before them.
+
+    :raises ConfigError: the copy cannot be written, or the errata, which only jobs show, are malformed.
     """
-    effective = {"config": config, "paths": vars(loaded.paths), "published": loaded.published}
-    path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
+    loaded.errata  # noqa: B018, reads its file
+    files = parsed_files.contents
+    copy = {"config": config, "paths": vars(loaded.paths), "published": loaded.published, "files": files}
+    path = COPIES.absolute() / f"{digest_json(copy)[:16]}.json"
     os.environ[VARIABLE] = str(path)
     try:
-        if not path.exists():
-            write_json(path, effective)
+        if path.exists():
+            path.touch()
+        else:
+            write_json(path, copy)
+        for old in path.parent.glob("*.json"):
+            if time.time() - old.stat().st_mtime > DAYS * 86400:
+                old.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot write the configuration for the jobs: {os_error_message(error)}") from None
-
-
-def check_digest(options: argparse.Namespace, *specifications: Any) -> None:
-    """Raise ConfigError if ``--digest`` is not that of ``specifications``."""
-    if options.digest not in (None, digest(*specifications)):
-        raise ConfigError("a file of config/ or of yours changed after Snakemake started: call Snakemake again")
-
-
-def seal(options: argparse.Namespace, outputs: Sequence[Path], inputs: Iterable[str] = ()) -> None:
-    """Seal ``outputs`` of a job with ``--seal``: Snakemake reruns it if they, the request or ``inputs`` change."""
-    if options.seal:
-        seal_outputs(outputs, options.seal, inputs)
 
 
 def requested_tables(

@@ -13,11 +13,10 @@ from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration
 from flatfed.files import write_json
-from flatfed.plan.number import inputs
 from flatfed.plan.numbers import numbers
 from flatfed.tables import cells
 
-ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB, arguments.SEAL]
+ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,6 +24,4 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale
     of_cell = numbers(experiment, scale, options.table, [options.column], options.row)
-    configuration.check_digest(options, of_cell)
     write_json(options.out, asdict(cells.summarise(of_cell)))
-    configuration.seal(options, [options.out], inputs(of_cell))

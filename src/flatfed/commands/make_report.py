@@ -13,16 +13,14 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.plan import at_scale
 
-ARGUMENTS = [arguments.OUT, *arguments.JOB, arguments.SEAL]
+ARGUMENTS = [arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the report; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     spec = at_scale.report(experiment, options.scale or experiment.scale)
-    configuration.check_digest(options, spec)
     from flatfed.figures import interactive
     from flatfed.tables import report
 
     report.make(spec, options.out, interactive.embedded)
-    configuration.seal(options, [options.out])

@@ -26,7 +26,7 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.plan import at_scale, lookup
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.number import Number, by_cell, inputs, runs_of
+from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.units import plural
 from flatfed.runs.paths import RunIds
@@ -41,7 +41,6 @@ ARGUMENTS = [
     flag("--so-far", "with --runs: also unfinished runs"),
     argument("--out", arguments.folder, "folder for csv, md, tex and html (default: print Markdown)"),
     *arguments.JOB,
-    arguments.SEAL,
 ]
 
 
@@ -50,15 +49,14 @@ def run(options: argparse.Namespace) -> None:
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
     if options.runs:
-        (table, messages), read = of_runs(options), []
+        table, messages = of_runs(options)
     else:
         experiment = configuration.load(options.config)
         scale = options.scale or experiment.scale_of([options.table])
         spec = at_scale.table(experiment, scale, options.table, experiment.requested.tables.get(options.table))
-        configuration.check_digest(options, spec)
-        table, messages, read = blocks.typeset(spec), [], inputs(spec.numbers)
+        table, messages = blocks.typeset(spec), []
     if options.out:
-        configuration.seal(options, write.make(table, options.out), read)
+        write.make(table, options.out)
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:

@@ -4,7 +4,7 @@ Prints a map of rows and columns for each table, also while Snakemake runs:
 failed !, running >, stopped =, waiting ., diverged x, done #.
 The next call of Snakemake resumes stopped runs. Runs of other code than the present follow, and failed jobs with the
 last lines of their logs.
-`watch python -m flatfed status` repeats the command.
+--watch shows a bar, the accuracy and the time left of each running training instead, until Ctrl-C.
 
 example:
   python -m flatfed status fedsmoo2023_T1 --scale paper
@@ -30,7 +30,7 @@ from flatfed.plan import Experiment, Run
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.runs import lock, record
-from flatfed.snakemake_support.closing import last_line
+from flatfed.runs.paths import Paths
 
 #: State -> sign. A cell has the first state of any of its runs.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
@@ -49,7 +49,7 @@ class State(NamedTuple):
     words: str = ""
 
 
-ARGUMENTS = arguments.TABLES
+ARGUMENTS = [*arguments.TABLES, arguments.flag("--watch", "bars of the running trainings, until Ctrl-C")]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -60,7 +60,11 @@ def run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     tables = {name: by_cell(numbers(experiment, scale, name, columns)) for name, columns in requested.items()}
     runs = runs_of(number for cells in tables.values() for cell in cells.values() for number in cell)
-    failed = failures(experiment.paths.logs, scale)
+    if options.watch:
+        from flatfed.commands.watch import watch
+
+        return watch(runs)
+    failed = failures(experiment.paths, scale)
     states = {path: state(run, failed) for path, run in runs.items()}
     for name, cells in tables.items():
         of_cells = [cell_state(cell, states) for cell in cells.values()]
@@ -98,15 +102,21 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
     return State("stopped", words) if begun else State("waiting")
 
 
-def failures(logs: str, scale: str) -> dict[str, str]:
-    """Return {log: last line} of the logs in ``logs`` that end in an error."""
+def failures(paths: Paths, scale: str) -> dict[str, str]:
+    """Return {log: last line} of the logs that end in an error, of jobs whose output does not exist."""
     errors = {}
-    for log in (file for part in (scale, "fetch", "weights") for file in sorted(Path(logs, part).rglob("*.log"))):
+    for log in (file for part in (scale, "fetch", "weights") for file in sorted(Path(paths.logs, part).rglob("*.log"))):
         with contextlib.suppress(OSError):
             line = last_line(log.read_text(encoding="utf-8", errors="replace"))
-            if ERROR.match(line) and not STOPPED.search(line):
+            made = (output := paths.output(log)) and Path(output).exists()
+            if ERROR.match(line) and not STOPPED.search(line) and not made:
                 errors[str(log)] = f"{line}  ({log})"
     return errors
+
+
+def last_line(log: str) -> str:
+    """Return the last line of the text ``log``; updates of a progress bar count as lines."""
+    return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
 def cell_state(cell: list[Number], states: Mapping[str, State]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from flatfed.config import parsed_files
 from flatfed.errors import ConfigError
 
 #: Limits: nesting, characters of a text and of a file, values of a file with expanded anchors.
@@ -61,6 +62,10 @@ for kind, (pattern, beginnings) in WORDS.items():
 
 def read(path: Path, name: str) -> Any:
     """Return the content of the YAML file ``path``, called ``name`` in messages; ConfigError if it is refused."""
+    return parsed_files.content(path, lambda path: _parsed(path, name))
+
+
+def _parsed(path: Path, name: str) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         if len(text) > LARGEST_FILE:

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from flatfed.data import VERSION
 from flatfed.data import manifest as manifests
 from flatfed.data.keys import DatasetSpecification
 from flatfed.data.manifest import REMEDY, Manifest
@@ -149,7 +150,8 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
         test=len(test.labels),
         domains=source_images.domain_names,
         # in one order: a job whose input has other bytes runs again
-        source=dict(sorted(spec.source.model_dump(exclude_unset=True, exclude=manifests.PATHS).items())),
+        source=manifests.shared(spec.source),
+        version=VERSION,
         digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from flatfed.config.datasets import Source
 from flatfed.config.document import JsonDocument
 from flatfed.files import read_sealed, write_sealed
 
@@ -25,7 +26,7 @@ class Manifest(JsonDocument):
     """A dataset of ``train`` and ``test`` images of ``shape`` (C, H, W) uint8, ``bytes`` in total.
 
     ``domains``: their names, or None. ``source``: without :data:`PATHS`, because a moved file must not cause a new
-    training. ``digest``: SHA-256 of all arrays.
+    training. ``digest``: SHA-256 of all arrays. ``version``: of the code that wrote them.
     """
 
     name: str
@@ -37,6 +38,12 @@ class Manifest(JsonDocument):
     source: dict[str, Any]
     digest: str
     bytes: int
+    version: int | None = None
+
+
+def shared(source: Source) -> dict[str, Any]:
+    """Return a ``source`` without :data:`PATHS`."""
+    return dict(sorted(source.model_dump(exclude_unset=True, exclude=PATHS).items()))
 
 
 def write(path: str | os.PathLike[str], manifest: Manifest) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, LocalDataset, Source
-from flatfed.data import counting, manifest
+from flatfed.data import VERSION, counting, manifest
+from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import HASHED, digest_file, digest_json, read_json, write_json
 from flatfed.runs.paths import Paths
@@ -99,6 +100,26 @@ def listing_of_contents(source: Source, cache: Path) -> str | None:
         with contextlib.suppress(OSError):  # a read-only disk
             write_json(cache, current)
     return listings[digest_json(digests)]
+
+
+def kept(specs: Iterable[DatasetSpecification], named: Collection[str], paths: Paths) -> list[str]:
+    """Return the datasets of ``specs`` that stay as they were fetched, perhaps from `data=` of an earlier call.
+
+    Their declared source is a download or embedded, this call has no other source (``named``), and the dataset in
+    resources/ is the requested one, by the present code.
+    """
+    counts = ("classes", "shape", "train", "test", "domains")
+    names = []
+    for spec in specs:
+        with contextlib.suppress(OSError, DataError):
+            here, source = manifest.read(paths.manifest(spec.name)), manifest.shared(spec.source)
+            same = all(getattr(here, key) == getattr(spec, key) for key in counts)
+            complete = same and here.version == VERSION and all(map(os.path.exists, paths.arrays(spec.name)))
+            another = here.source["source"] != source["source"]
+            downloaded = source["source"] == "torchvision" and here.source == source
+            if complete and not spec.source.path and spec.name not in named and (another or downloaded):
+                names.append(spec.name)
+    return names
 
 
 def check_exists(source: Source, where: str) -> None:

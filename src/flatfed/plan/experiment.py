@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,12 @@ class Experiment:
         if isinstance(declared, BothScales):
             declared = getattr(declared, scale)
         return self.request.seeds or declared or settings.seeds
+
+    def fetched_datasets(self) -> str:
+        """Return the pattern of the datasets that may be fetched: without those of :func:`data_sources.kept`."""
+        specs = map(self.catalog.dataset_spec, self.catalog.datasets)
+        kept = data_sources.kept(specs, self.request.data, self.paths)
+        return f"(?!(?:{'|'.join(map(re.escape, kept))})/)[^/]+" if kept else "[^/]+"
 
     def weights_name(self, name: str) -> str:
         """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
-from flatfed.config import strict_yaml
+from flatfed.config import parsed_files, strict_yaml
 from flatfed.config.algorithm import ALGORITHMS, AlgorithmDocument
 from flatfed.config.datasets import DATASETS, DatasetDocument, LocalDataset, Source
 from flatfed.config.figure import FIGURE
@@ -115,8 +115,7 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
                 valid[name] = Declared(kind.check({name: entry}, where)[name], where, name)
     folders = {f"config/{section}": (section, root / "config" / section) for section in FILES}
     folders |= {folder: ("tables", Path(folder)) for folder in request.folders}
-    # Without an editor's lock or swap files.
-    files = ((at, *folder, path) for at, folder in folders.items() for path in sorted(folder[1].glob("[!.]*.yaml")))
+    files = ((at, *folder, path) for at, folder in folders.items() for path in parsed_files.listed(folder[1], ".yaml"))
     for folder, section, _, path in files:
         where = f"{folder}/{path.name}"
         with declared[section].refusing(path.stem):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed.config import strict_yaml
+from flatfed.config import parsed_files, strict_yaml
 from flatfed.config.erratum import ERRATA, Erratum
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError, missing_message, unknown
@@ -96,13 +96,12 @@ class Reference:
         self.algorithms: dict[str, str] = {}
         self.flags: set[str] = set()
         try:
-            with open(path, newline="", encoding="utf-8") as file:
-                reader = csv.DictReader(file)
-                for column in COLUMNS:
-                    if column not in (reader.fieldnames or ()):
-                        raise ConfigError(missing_message("column", column, reader.fieldnames or (), name))
-                for row in reader:
-                    self._add(row, f"{name}: line {reader.line_num}")
+            columns, rows = parsed_files.content(path, _parsed)
+            for column in COLUMNS:
+                if column not in columns:
+                    raise ConfigError(missing_message("column", column, columns, name))
+            for line, row in rows:
+                self._add(row, f"{name}: line {line}")
         except OSError as error:
             raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
         except (ValueError, csv.Error) as error:
@@ -136,9 +135,16 @@ class Reference:
         return self.numbers.get(_key(fields))
 
 
+def _parsed(path: Path) -> list[Any]:
+    """Return the columns of a CSV file, and the line number and the fields of each row."""
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        return [list(reader.fieldnames or ()), [[reader.line_num, row] for row in reader]]
+
+
 def read_all(root: Path) -> dict[str, Reference]:
     """Return the printed tables by name; ConfigError for an invalid file."""
-    paths = sorted((root / "config" / "reference").glob("[!.]*.csv"))  # skips an editor's lock and swap files
+    paths = parsed_files.listed(root / "config" / "reference", ".csv")
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 

@@ -23,7 +23,6 @@ from flatfed.errors import Held
 NAME = ".lock"
 PATIENCE = 5.0  # seconds for a killed process to exit: Snakemake retries at once
 NOTICES = 30.0  # seconds between two lines of a process that waits
-CALLED = "FLATFED_CALLED"  # environment variable of jobs: the time at which the user called Snakemake
 HELD = (errno.EWOULDBLOCK, errno.EACCES)
 REFUSED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 

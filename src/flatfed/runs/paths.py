@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from flatfed.errors import DataError
 
 #: Their results never share a folder or a table.
 SCALES = ("preview", "paper")
+
+#: Path of a job's log in the folder of logs: scale, if there is one, kind and name, which a report lacks.
+LOG = rf"(?:({'|'.join(SCALES)})/)?(\w+)(?:/(.+))?\.log"
 
 TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf", "txt")
 
@@ -107,6 +111,31 @@ class Paths:
         """
         *scale, name = names
         return "/".join([self.logs, *scale, kind, f"{name}.log"])
+
+    def output(self, log: str | os.PathLike[str]) -> str:
+        """Return an output of the job with this ``log``, "" for other logs.
+
+        >>> Paths().output("logs/paper/train/p/s/a/seed1.log"), Paths().output("logs/fetch/digits.log")
+        ('results/paper/runs/p/s/a/seed1/run.json', 'resources/digits/dataset.json')
+        """
+        match = re.fullmatch(LOG, str(Path(log).relative_to(self.logs)))
+        scale, kind, name = match.groups() if match else ("", "", "")
+        root = f"{self.results}/{scale}"
+        outputs = {
+            "fetch": self.manifest(name),
+            "weights": self.weights(name),
+            "partition": f"{root}/partitions/{name}.npz",
+            "train": f"{root}/runs/{name}/run.json",
+            "hessian": f"{root}/analysis/{name}/hessian.json",
+            "surface": f"{root}/analysis/{name}/surface.npz",
+            "clients": f"{root}/analysis/{name}/clients.csv",
+            "timing": f"{root}/analysis/{name}/timing.json",
+            "table": f"{root}/tables/{name}.csv",
+            "cell": f"{root}/cells/{name}.json",
+            "figure": f"{root}/figures/{name}.png",
+            "report": f"{root}/report.html",
+        }
+        return outputs.get(kind, "")
 
 
 DEFAULT = Paths()

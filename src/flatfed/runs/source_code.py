@@ -32,11 +32,15 @@ def commit() -> str | None:
 
 
 @functools.cache
-def package_digest() -> str:
-    """Return the SHA-256 of all files of the package, as they were at the first call of the process."""
+def package_digest(folders: tuple[str, ...] = ()) -> str:
+    """Return the SHA-256 of all files of the package, as they were at the first call of the process.
+
+    ``folders``: folders of the user, whose Python files it includes.
+    """
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(f"{path.relative_to(PACKAGE)}\n".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    shipped = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    for path in [*sorted(shipped), *(path for folder in folders for path in sorted(Path(folder).glob("*.py")))]:
+        name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path.name
+        digest.update(f"{name}\n".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

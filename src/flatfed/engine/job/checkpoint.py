@@ -6,6 +6,7 @@ new file names and replaces the manifest last, so a killed process leaves the ol
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -207,6 +208,14 @@ class Checkpoint(Callback):
         (self.folder / MANIFEST).unlink(missing_ok=True)
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)
+
+
+def remove_leftover(out: Path, sessions: list[dict[str, Any]]) -> None:
+    """Remove the checkpoint in ``out`` if it is of the finished run with ``sessions``, which a killed process left."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        manifest = json.loads((out / FOLDER / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["callbacks"]["Outputs"]["sessions"][:1] == sessions[:1]:
+            shutil.rmtree(out / FOLDER)
 
 
 def _lasting(settings: dict[str, Any]) -> dict[str, Any]:

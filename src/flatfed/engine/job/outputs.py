@@ -24,6 +24,7 @@ from flatfed.runs import record as records
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run_config import RunConfig
 
+FINISHED = ".finished"  # hidden folder of the run's files, of which the ones in the run's folder are hard links
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
 PULSE = 30.0  # most seconds between two writings of the lines so far, if rounds are shorter
 
@@ -68,30 +69,32 @@ class Outputs(Callback):
     def state(self) -> dict[str, Any]:
         return {"lines": self.lines, "sessions": self.sessions, "diverged_at": self.diverged_at}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
     def finish(self, simulation: Simulation) -> None:
         """Write metrics.csv, model.safetensors and, last, run.json; keep a replaced run in ``.previous``."""
-        self._keep_previous()
-        for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR):
+        for name in (LINES_SO_FAR, RECORD_SO_FAR):
             remove_parts(self.out / name)
-        self._write_lines(METRICS, simulation)
+        staged = self.staged
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir(parents=True)
+        self._write_lines(staged / METRICS, simulation)
         models = simulation.algorithm.evaluated(simulation.server)
         shown, *further = models
         weights = simulation.weights.tensors(models[shown][0])
-        with write_whole(self.out / MODEL) as file:
+        with write_whole(staged / MODEL) as file:
             # Copies: safetensors refuses tied tensors.
             copies = {name: value.cpu().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
             file.write(save(copies))
         also = {} if self.diverged_at else {name: simulation.evaluate(models[name][0]) for name in further}
         record = self._record(simulation).model_copy(update={"also": also, "finished": now("microseconds")})
-        records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))
+        records.write(staged / RECORD, record, (staged / METRICS, staged / MODEL))
+        self._keep_previous()
+        staged.rename(self.finished)
+        self.link()
         self.forget_so_far()
 
     def write_so_far(self, simulation: Simulation) -> None:
         """Write the lines and the record so far; after a crash the run may repeat some of these rounds."""
-        self._write_lines(LINES_SO_FAR, simulation)
+        self._write_lines(self.out / LINES_SO_FAR, simulation)
         record = self._record(simulation).model_copy(update={"written": now()})
         records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))
         self.written = time.monotonic()
@@ -100,53 +103,70 @@ class Outputs(Callback):
         for name in (RECORD_SO_FAR, LINES_SO_FAR):
             (self.out / name).unlink(missing_ok=True)
 
-    def finished_since(self, time: float, config: RunConfig) -> bool:
-        """Return whether ``out`` has a run with this identity and deciding settings that finished after ``time``."""
+    def restore(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def finished_record(self, config: RunConfig, since: float) -> RunRecord | None:
+        """Return the record of the finished run with this identity and deciding settings, if it ended ``since`` a time.
+
+        Snakemake deletes outputs before a job, but not :attr:`finished`.
+        """
+        if not self.finished.exists() and (self.staged / RECORD).exists():  # a process was killed between two renamings
+            self.staged.rename(self.finished)
         record = self._complete()
         if record is None or record.finished is None or self._differences(record) - {"description_digest"}:
-            return False
-        finished = datetime.datetime.fromisoformat(record.finished).timestamp()
-        return finished > time and not record.config.deciding_differences(config)
+            return None
+        recent = datetime.datetime.fromisoformat(record.finished).timestamp() > since
+        return record if recent and not record.config.deciding_differences(config) else None
+
+    def link(self) -> None:
+        """Link the files of the finished run to their places in ``out``, with the present time, the record last."""
+        for name in FILES:
+            part = self.out / f".{name}.link"
+            part.unlink(missing_ok=True)
+            try:
+                os.link(self.finished / name, part)
+            except OSError:  # the file system has no links
+                shutil.copy2(self.finished / name, part)
+            os.utime(part)
+            part.replace(self.out / name)
+            part.unlink(missing_ok=True)  # rename leaves two links of one file as they are
+
+    @property
+    def finished(self) -> Path:
+        """The hidden folder of the finished run."""
+        return self.out / FINISHED
+
+    @property
+    def staged(self) -> Path:
+        """The folder that becomes :attr:`finished` when it is complete."""
+        return self.out / f"{FINISHED}.part"
 
     def _complete(self) -> RunRecord | None:
-        """Return the record of the finished run in ``out``, None if there is none or a file is damaged."""
+        """Return the record of the finished run, None if there is none or a file is damaged."""
         with contextlib.suppress(OSError, DataError):
-            record = records.read(self.out / RECORD)
-            record.check_files(self.out, METRICS, MODEL)
+            record = records.read(self.finished / RECORD)
+            record.check_files(self.finished, METRICS, MODEL)
             return record
         return None
 
     def _differences(self, record: RunRecord) -> set[str]:
         return {name for name, value in vars(self.identity).items() if getattr(record, name) != value}
 
-    def touch(self) -> None:
-        for name in FILES:
-            os.utime(self.out / name)
-
     def _keep_previous(self) -> None:
-        """Link the finished run in ``out`` into ``.previous``, unless it is this run.
+        """Move the finished run to ``.previous``; remove it if it is this run, which a killed process finished.
 
         With the same identity and first session it is this run, which did not remove its checkpoint yet.
         """
-        if not (self.out / RECORD).exists():
-            return
         record = self._complete()
         if record and not self._differences(record) and record.sessions[:1] == self.sessions[:1]:
-            return
-        staged, kept = self.out / f"{PREVIOUS}.part", self.out / PREVIOUS
-        shutil.rmtree(staged, ignore_errors=True)
-        staged.mkdir()
-        for name in FILES:
-            if (self.out / name).exists():
-                try:
-                    os.link(self.out / name, staged / name)
-                except OSError:  # the file system has no links
-                    shutil.copy2(self.out / name, staged / name)
-        shutil.rmtree(kept, ignore_errors=True)
-        staged.rename(kept)
+            shutil.rmtree(self.finished)
+        elif self.finished.exists():
+            shutil.rmtree(self.out / PREVIOUS, ignore_errors=True)
+            self.finished.rename(self.out / PREVIOUS)
 
-    def _write_lines(self, name: str, simulation: Simulation) -> None:
-        with write_whole(self.out / name, "w") as file:
+    def _write_lines(self, path: Path, simulation: Simulation) -> None:
+        with write_whole(path, "w") as file:
             # A line lacks the nodes' columns if no node of the round has images for them.
             names = list(dict.fromkeys(name for line in self.lines for name in line))
             names = names or simulation.evaluate.columns

@@ -6,30 +6,35 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.progress import PROGRESS_FILE, Progress
 from flatfed.engine.simulation import Simulation
 
 
-def _say(text: str, end: str = "\n") -> None:
-    """Print ``text`` to stderr; once its terminal is closed, drop it and all later lines."""
-    try:
-        print(text, end=end, file=sys.stderr, flush=True)
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+def _bar(label: str, rounds: int, done: int) -> Any:
+    """Return a bar of tqdm on a terminal; None elsewhere, or without tqdm, which a host that only trains may lack."""
+    if sys.stderr.isatty():
+        with contextlib.suppress(ImportError):
+            from tqdm import tqdm
+
+            tqdm.set_lock(threading.RLock())  # the default lock starts a process
+            tqdm.monitor_interval = 0  # no thread
+            form = "{desc} {percentage:3.0f}%|{bar}|{postfix}"
+            return tqdm(total=rounds, initial=done, desc=label, bar_format=form, dynamic_ncols=True)
+    return None
 
 
 class Reporter(Callback):
     """Reports the rounds of one run on standard error and in its ``folder``; ``done`` rounds were finished before.
 
-    On a terminal the line rewrites itself. A log has a line every 15 s, later each time 2 % of the run's time pass.
+    A terminal has a bar. A log has a line every 15 s, later each time 2 % of the run's time pass.
     """
 
     interval = 15.0  # least seconds between two lines of a log
@@ -41,7 +46,7 @@ class Reporter(Callback):
         self.first = done
         self.began = time.monotonic()
         self.logged = self.noted = float("-inf")
-        self.terminal = sys.stderr.isatty()
+        self.bar = _bar(label, rounds, done)
         self.progress = Progress(run=label, round=done, rounds=rounds, pace=None, accuracy=None, unseen=None)
 
     def __enter__(self) -> Reporter:
@@ -49,8 +54,8 @@ class Reporter(Callback):
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.terminal:
-            _say("")
+        if self.bar is not None:
+            self._draw(self.bar.close)
         with contextlib.suppress(OSError):
             (self.folder / PROGRESS_FILE).unlink()
 
@@ -65,12 +70,23 @@ class Reporter(Callback):
             self.noted = now
             self._note()
         text = f"{progress.run}: {progress}"
-        if self.terminal:
-            columns = shutil.get_terminal_size().columns
-            _say(f"\r\033[K{text[: columns - 1]}", end="")
+        if self.bar is not None:
+            self.bar.n = done
+            self.bar.set_postfix_str(str(progress).removeprefix("round "), refresh=False)
+            self._draw(self.bar.refresh)
         elif done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
             self.logged = now
-            _say(text)
+            print(text, file=sys.stderr, flush=True)
+
+    def _draw(self, draw: Callable[[], Any]) -> None:
+        """Call ``draw``; once its terminal is closed, drop the bar and all later lines."""
+        try:
+            draw()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            self.bar.disable = True
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
     def _note(self) -> None:
         part = self.folder / f".{PROGRESS_FILE}.part"

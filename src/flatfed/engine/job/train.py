@@ -25,7 +25,7 @@ from flatfed.engine.callbacks import Callback, digests, of_user
 from flatfed.engine.checks import contract, first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
-from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged
+from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged, remove_leftover
 from flatfed.engine.job.machine import bfloat16_units, machine, pick_device, set_up
 from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
@@ -55,8 +55,10 @@ def train(
     """Train the run ``config`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
     ``weights``: file of the pre-trained weights, if the run has some. ``stop_after``: stop after this number
-    of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. ``since``: accept the run that another
-    process finished after this time; by default none. Returns whether the run is finished.
+    of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. Returns whether the run is finished.
+
+    An equal run (deciding settings, digests, versions) that finished ``since`` a time, by default none, is not trained
+    again: its files are linked back from a hidden folder.
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM, SIGINT or SIGHUP stops it before the next
@@ -82,9 +84,10 @@ def train(
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
-    if outputs.finished_since(since, config):
-        print(f"{config.ids.name}: finished already", file=sys.stderr)
-        outputs.touch()
+    if record := outputs.finished_record(config, since):
+        outputs.link()
+        remove_leftover(Path(out), record.sessions)
+        print(f"{config.ids.name}: finished already, {record.finished}", file=sys.stderr)
         return True
     checkpoint = Checkpoint(Path(out), identity, config, units)
     options = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}

@@ -1,9 +1,10 @@
+# The package next to this workflow: here, in every job, on other hosts (they parse this file too), and if another workflow uses
+# this one as a module.
+import contextlib
 import functools
 import os
-import shlex
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -21,20 +22,16 @@ def home(rules):
         return root
     repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo.git_dir
     git = ["git", "-C", str(repository)]
-    revision = [*git, "rev-parse", f"{rules.ref}^{{commit}}"]
-    commit = subprocess.run(revision, capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.check_output([*git, "rev-parse", f"{rules.ref}^{{commit}}"], text=True).strip()
     folder = Path(".snakemake", "flatfed", commit).resolve()
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
+        archive = [*git, "archive", "--prefix=package/", commit, "config", "src", "workflow"]
+        packed = subprocess.check_output(archive)
         with tempfile.TemporaryDirectory(dir=folder.parent) as part:
-            archive = [*git, "archive", commit, "config", "src", "workflow"]
-            with subprocess.Popen(archive, stdout=subprocess.PIPE) as packed:
-                safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 has it
-                tarfile.open(fileobj=packed.stdout, mode="r|").extractall(f"{part}/package", **safe)
-            try:
+            subprocess.run(["tar", "-x", "-C", part], input=packed, check=True)
+            with contextlib.suppress(OSError):  # another process was quicker
                 Path(part, "package").rename(folder)
-            except OSError:  # another process was quicker
-                pass
     return folder
 
 
@@ -42,22 +39,20 @@ ROOT = home(workflow.current_basedir)
 if {"{", "}"} & set(str(ROOT)):
     raise WorkflowError(f"{ROOT}: Snakemake formats braces in the path of a workflow; rename the folder")
 
-# Python finds flatfed next to this workflow: here, in every job, on other hosts (they parse this file too), and if another workflow
-# uses this one as a module. Jobs start the python of Snakemake, unless `conda:` puts another first.
+# Jobs start the python of Snakemake, unless `conda:` puts another first. Snakemake removes PYTHONPATH from the environment of
+# conda's jobs, so their commands set it.
 sys.path.insert(0, str(ROOT / "src"))
-for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
-    before = os.environ.get(name)
-    os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
-# Snakemake removes PYTHONPATH from the environment of conda's jobs; the shell prefix restores it. All rules of a call share one
-# prefix: keep the prefix of a workflow that uses this one as a module.
-src = shlex.quote(str(ROOT / "src"))
-exported = f"export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; "
-before = shell_prefix()
-if exported not in before:
-    shell.prefix(f"set -euo pipefail; {before}{exported}")
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ["FLATFED_PATH"] = os.pathsep.join(
+    [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
+from flatfed.commands import configuration
 from flatfed.errors import FlatFedError
 from flatfed.plan import loading
+
+# A job takes the configuration of its call from a copy; a call ignores a copy of another one.
+READS_FILES = workflow.is_main_process or configuration.VARIABLE not in os.environ
 
 
 def reports_errors(question):
@@ -75,5 +70,9 @@ def reports_errors(question):
 
 # Before `configfile:`, whose reader reports no key or line and accepts duplicate keys. As a module, this file belongs to the other
 # workflow.
-if Path(workflow.main_snakefile).resolve().is_relative_to(ROOT) and Path(loading.FILE).exists():
+if (
+    READS_FILES
+    and Path(loading.FILE).exists()
+    and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT)
+):
     reports_errors(loading.read)(Path(loading.FILE))

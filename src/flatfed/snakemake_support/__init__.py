@@ -1,1 +1,0 @@
-"""Helpers of the Snakefile: targets, progress bars, summary, warm jobs."""
