@@ -1,16 +1,3 @@
-@reports_errors
-def source_files(wildcards):
-    """Return the source files of a dataset, so that a new file reruns the fetch; none for other sources."""
-    paths, same_contents = jobs().source_files(wildcards.dataset)
-    return [ancient(path) for path in paths] if same_contents else paths
-
-
-@reports_errors
-def partition_data(wildcards):
-    dataset = jobs().partition(**dict(wildcards.items())).dataset
-    return {"manifest": PATHS.manifest(dataset), "labels": ancient(PATHS.arrays(dataset)[1])}
-
-
 # A complete dataset whose source was given in an earlier call (data=) has no rule: it stays as it was fetched.
 rule fetch:
     input:

@@ -42,10 +42,11 @@ if {"{", "}"} & set(str(ROOT)):
 # Jobs start the python of Snakemake, unless `conda:` puts another first. Snakemake removes PYTHONPATH from the environment of
 # conda's jobs, so their commands set it.
 sys.path.insert(0, str(ROOT / "src"))
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-os.environ["FLATFED_PATH"] = os.pathsep.join(
-    [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
+for name, folder, inherited in (
+    ("PATH", Path(sys.executable).parent, "PATH"),
+    ("FLATFED_PATH", ROOT / "src", "PYTHONPATH"),
+):
+    os.environ[name] = os.pathsep.join([str(folder), *filter(None, [os.environ.get(inherited)])])
 
 from flatfed.commands import configuration
 from flatfed.errors import FlatFedError

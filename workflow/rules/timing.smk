@@ -1,9 +1,5 @@
 # Seconds per round, from a separate run. It takes all cores, so no other job runs at the same time. On other hosts,
 # `--set-threads timing=N` sets the cores.
-def all_cores(wildcards):
-    return workflow.cores
-
-
 rule timing:
     input:
         unpack(run_data),
