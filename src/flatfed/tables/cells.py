@@ -259,11 +259,9 @@ def _where(number: Number) -> str:
 
 def of_run(metric: Metric, run: RunReading) -> float | None:
     """Return the number of one run, or None."""
-    if run.reading is None or run.diverged or (run.unfinished and not metric.needs_target):
-        return None
-    if metric.needs_runs and not run.reading.history["round"]:
-        return None
-    return metric.function(run.reading)
+    without_number = run.reading is None or run.diverged or (run.unfinished and not metric.needs_target)
+    without_rounds = not without_number and metric.needs_runs and not run.reading.history["round"]
+    return None if without_number or without_rounds else metric.function(run.reading)
 
 
 def _best(run: RunReading) -> float | None:
@@ -283,8 +281,8 @@ def _check_paired(number: Number, runs: list[RunReading], base_runs: list[RunRea
     pairs = ((run.record, base_run.record) for run, base_run in zip(runs, base_runs, strict=False))
     for record, base in (pair for pair in pairs if None not in pair):
         same_data = record.dataset_digest == base.dataset_digest
-        same_split = record.config.split == base.config.split
-        if not same_data or (same_split and record.partition_digest != base.partition_digest):
+        same_partition = record.config.split != base.config.split or record.partition_digest == base.partition_digest
+        if not (same_data and same_partition):
             different = f"the run and its base run have different {'partitions' if same_data else 'data'}"
             raise DataError(f"{_where(number)}: seed {number.seed}: {different}; rerun both")
 
