@@ -2,7 +2,6 @@
 
 import html
 import json
-import re
 
 import numpy as np
 import pytest
@@ -93,6 +92,5 @@ class FedBad(FedAvg):
     text = project.refused(*here, "--config", "device=cpu", f"algorithm_folders=[{tmp_path}]", "--", run)
     assert text.count("Trying to restart job") == 4
     assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate: returned a tensor " in text
-    assert re.search(r"Error in rule train:\n +message: Train fedbad on dir0.6-100 of fedsmoo-cifar10, seed 1", text)
-    assert text.rpartition("Complete log(s):")[2].count(f"{log_of(run.rpartition('/')[0])}: flatfed train: ") == 1
+    assert text.count(f"\n{log_of(run.rpartition('/')[0])}: flatfed train: ") == 1, "at the end of the call"
     assert not (project.root / run).exists()

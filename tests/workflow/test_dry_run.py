@@ -6,13 +6,15 @@ from pathlib import Path
 import numpy
 from project import COLUMN, NO_GPU, RUNS, SPLIT, TABLE, jobs_of
 
+SHOWN = "dir0.1-100"  # a split of config.yaml
 CELL = f"cells/{TABLE}/{COLUMN}/fedsmoo.json"
 
 
 def test_the_default_is_the_preview_of_the_configured_tables(untouched):
     text = untouched.make("--dry-run", "--printshellcmds", env=NO_GPU).text
     jobs = jobs_of(text)
-    assert {f"{RUNS}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"]
+    runs = RUNS.replace(SPLIT, SHOWN)
+    assert {f"{runs}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"] and len(jobs["train"]) == 32
     assert "resources/digits" in jobs["fetch"]
     assert jobs["report"] == {"results/preview/report.html"} and jobs["table"] == {"results/preview/tables"}
     assert not [made for kind in jobs.values() for made in kind if "paper" in made] and "cell" not in jobs
@@ -21,7 +23,7 @@ def test_the_default_is_the_preview_of_the_configured_tables(untouched):
     assert "--device cpu " in text
 
     # A table has the same columns as a target. Analyses may be of other images than the protocol's, and of each seed.
-    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg"
+    folder = f"results/preview/analysis/fedsmoo-cifar10/{SHOWN}/fedavg"
     names, hessians = ("surface.npz", "surface.test.npz"), [f"{folder}/seed{seed}/hessian.json" for seed in (1, 2)]
     targets = [f"results/preview/tables/{TABLE}.csv", *(f"{folder}/seed1/{name}" for name in names), *hessians]
     text = untouched.make("--dry-run", "--printshellcmds", "--", *targets).text
