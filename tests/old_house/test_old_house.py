@@ -118,11 +118,11 @@ def test_snakemake_rebuilds_all_in_one_call(house, tmp_path):
 
 
 def rows(path):
-    """Return a file's content as dictionaries: the rows of a table, or a cell without its seal."""
+    """Return a file's content as dictionaries: the rows of a table, or a cell, without seal, headings and prints."""
     with path.open(encoding="utf-8") as file:
-        if path.suffix == ".csv":
-            return list(csv.DictReader(file))
-        return [{key: value for key, value in json.load(file).items() if key != "seal"}]
+        lines = list(csv.DictReader(file)) if path.suffix == ".csv" else [json.load(file)]
+    changed = ("seal", "headers", "part", "paper_value", "paper_spread", "paper_decimals", "paper_note")
+    return [{key: value for key, value in line.items() if key not in changed} for line in lines]
 
 
 @pytest.mark.parametrize("file", [*(f"{PREVIEW}/tables/{table}.csv" for table in TABLES), *CELLS])
@@ -139,7 +139,7 @@ def cell_texts(markdown):
 def test_commands_read_the_runs(house, present):
     assert "\n27 runs accepted" in present.imported
     assert "\n0 of 27 runs to make" in present.status
-    assert "8 of 8 cells made" in present.verification
+    assert "a preview is not compared with the paper" in present.verification
     stored = (house.root / PREVIEW / "tables/house_T1.md").read_text(encoding="utf-8")
     assert cell_texts(present.table) == cell_texts(stored)
     for name in (*(f"figures/{figure}.png" for figure in FIGURES), "report.html"):
