@@ -6,12 +6,12 @@ import pytest
 
 from samples import full
 
-# Table -> (its columns made here, a column and row of it, what the paper prints there).
+# Table -> (its columns made here, a column and row of it).
 TABLES = {
-    "fedsam2022_T5": (["dir0.6-100-p20.*"], "dir0.6-100-p20.client_test_accuracy", "fedsam", 0.5469),
-    "fedsmoo2023_T2": (["dir0.1-100.*"], "dir0.1-100.hessian_top_eigenvalue", "fedsmoo", 107.44),
-    "dfedsam2023_T2": (["dir0.6-100-norep-grid"], "dir0.6-100-norep-grid", "dfedsam", 0.8528),
-    "fedlesam2024_T2": (["cifar10-dir0.1-100"], "cifar10-dir0.1-100", "fedlesam_d", 0.8008),
+    "fedsam2022_T5": (["dir0.6-100-p20.*"], "dir0.6-100-p20.client_test_accuracy", "fedsam"),
+    "fedsmoo2023_T2": (["dir0.1-100.*"], "dir0.1-100.hessian_top_eigenvalue", "fedsmoo"),
+    "dfedsam2023_T2": (["dir0.6-100-norep-grid"], "dir0.6-100-norep-grid", "dfedsam"),
+    "fedlesam2024_T2": (["cifar10-dir0.1-100"], "cifar10-dir0.1-100", "fedlesam_d"),
 }
 
 
@@ -29,10 +29,10 @@ def cells_of(project, table, columns):
 @full
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_each_paper(project, table):
-    columns, column, row, printed = TABLES[table]
+    columns, column, row = TABLES[table]
     cell = cells_of(project, table, columns)[column, row]
     assert cell["value"] and cell["seeds"] == "1"
-    assert float(cell["paper_value"]) == pytest.approx(printed)
+    assert cell["paper_value"] == cell["paper_spread"] == ""
 
 
 @pytest.mark.parametrize("rows", [["fedavg", "dfedsam"], pytest.param(None, marks=full)], ids=["sample", "all"])
@@ -51,4 +51,3 @@ def test_dfedsams_table_has_train_accuracies_of_the_server_or_the_nodes_own(proj
         train, error = (cells[f"cifar10-{split}.{name}", row] for name in ("train_accuracy", "generalization_error"))
         assert train["metric"] == shown and float(train["value"]) == pytest.approx(float(last[shown]))
         assert float(error["value"]) == pytest.approx(float(last[shown]) - float(last["test_accuracy"]))
-    assert rows or float(cells[f"cifar10-{split}.train_accuracy", "dfedavg"]["paper_value"]) == pytest.approx(0.9995)
