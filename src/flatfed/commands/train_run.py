@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
 
 def check_versions(config: RunConfig, requested: versions.Versions) -> None:
     """Raise ConfigError if the versions of a component are not the ``requested`` ones: its file changed."""
-    present = versions.of_run(config, [requested])
+    present = versions.of_run(config)
     algorithm, model = algorithms.FILES.own_file(config.update.name), models.FILES.own_file(config.model.name)
     files = {"algorithm": algorithm, "model": model}
     for key in (key for key, version in present.items() if version != requested.get(key)):
