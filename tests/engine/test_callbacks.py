@@ -186,6 +186,7 @@ CHANGES = {
     "s.data.labels[0] = 1 - s.data.labels[0]": "data.labels",
     "s.evaluate.images.sub_(1)": "evaluate.images",
     "s.members[0].fill(0)": "members",
+    "s.model.eval()": "model.training",
     "s.round += 1": "round",
     "s.algorithm.server_learning_rate = 0.5": "algorithm.server_learning_rate",
 }

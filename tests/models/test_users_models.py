@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 from torch.func import functional_call, hessian
 from torch.nn.functional import cross_entropy
 
@@ -20,6 +21,7 @@ from flatfed.engine.executors import Batch
 from flatfed.engine.probe import Probe
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
+from flatfed.models.user_model import mixes_images
 from flatfed.runs import record as records
 from flatfed.runs.run_config import RunConfig
 from harness import DROPOUT, Reference, advanced, description, job, lines, simulation
@@ -66,6 +68,10 @@ MODULES = {
         "self.conv, self.head = nn.Conv2d(1, 4, 3), nn.Linear(144, 3)\n"
         "        self.norm = nn.BatchNorm2d(4, track_running_stats=False)",
         "self.head(self.norm(self.conv(x)).tanh().flatten(1))",
+    ),
+    "scaled": (  # a scalar parameter
+        "self.head, self.scale = nn.Linear(64, 3), nn.Parameter(torch.tensor(0.5))",
+        "self.head(x.flatten(1)) * self.scale.exp()",
     ),
     "encoder": (  # its dropout layers drop nothing
         "self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)\n"
@@ -273,6 +279,14 @@ def test_weights_follow_the_seed_or_are_constant(own, constructor, differ):
 def test_batch_statistics_are_refused_where_batches_are_padded(tmp_path, own):
     with pytest.raises(ConfigError, match=r"stacked pads batches, but model normed \(.*`executor: sequential`"):
         simulation(tmp_path, description("fedavg", **own("normed")), "stacked")
+
+
+def test_batch_statistics_of_few_features_are_recognised():
+    """In a batch of two, each feature is 1 or -1."""
+    for seed in range(20):
+        torch.manual_seed(seed)
+        norm = nn.BatchNorm1d(4, track_running_stats=False)
+        assert mixes_images(nn.Sequential(nn.Flatten(), nn.Linear(64, 4), norm, nn.Linear(4, 3)), SHAPE), seed
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])

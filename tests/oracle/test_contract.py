@@ -106,17 +106,15 @@ def test_check_passes_adam_in_the_local_steps(outside, kind, vectors):
 IDLE = """class FedIdle(FedAvg):
     alpha = Number(0.1, "no method reads it")
     client_state = ("c",)
-    own_momentum = True
 """
 
 
 def test_the_command_prints_a_line_per_condition_and_hints(outside, call):
     outside.write("fedidle", IDLE)
     status, output, _ = call("check", "fedidle")
-    assert status == 0 and output.count("fedidle: ") == len(output.splitlines()) == 9
+    assert status == 0 and output.count("fedidle: ") == len(output.splitlines()) == 8
     assert output.splitlines()[5:] == [
         "fedidle: hint: client vector 'c' is declared and stays 0",
         "fedidle: hint: overrides no hook, so with equal parameters it is FedAvg under another name",
         "fedidle: hint: no method reads its parameter 'alpha'",
-        "fedidle: hint: it has a momentum of its own, to which `momentum` of a protocol adds another",
     ]

@@ -59,7 +59,7 @@ class Layout:
     def _view(self, part: Tensor, shape: tuple[int, ...]) -> Tensor:
         rows = part.shape[:-1]
         if not self.channels_last or len(shape) != 4:
-            return part.view(*rows, *shape)
+            return part.view((*rows, *shape))  # one argument: a scalar has no sizes
         outputs, channels, height, width = shape
         return part.view(*rows, outputs, height, width, channels).movedim(-1, -3)
 

@@ -75,8 +75,9 @@ class UserCallback(Callback):
 
 
 def attributes(simulation: Simulation) -> dict[str, Any]:
-    """Return the attributes of ``simulation`` and of its algorithm, whose values may not be replaced."""
-    return {**vars(simulation), **{f"algorithm.{key}": value for key, value in vars(simulation.algorithm).items()}}
+    """Return the attributes of ``simulation`` and of its algorithm, and the model's mode: none may be replaced."""
+    of_algorithm = {f"algorithm.{key}": value for key, value in vars(simulation.algorithm).items()}
+    return {**vars(simulation), **of_algorithm, "model.training": simulation.model.training}
 
 
 def contents(simulation: Simulation) -> dict[str, tuple[int, Tensor]]:

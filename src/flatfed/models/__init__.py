@@ -146,19 +146,12 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     module = file.build(shape=shape, classes=classes, **options)
     if not hasattr(module, "named_modules"):
         raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
-    if own_file(name):  # its forward may change images in place, which other passes of a step also read
-        module.register_forward_pre_hook(_copied)
     module.as_built, module.dropout = properties.as_built, getattr(module, "dropout", [])
     if own_file(name):
         from flatfed.models import user_model
 
         user_model.prepare(module, shape)
     return module
-
-
-def _copied(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return copies of the ``inputs``, images and masks."""
-    return tuple([mask.clone() for mask in value] if isinstance(value, list) else value.clone() for value in inputs)
 
 
 def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], where: str) -> None:

@@ -61,10 +61,7 @@ def check(name: str) -> Iterator[str]:
         ("clients in another order", "", trained(name, "sequential", backwards=True)),
         ("an interruption", lost, trained(name, "sequential", interrupted=True)),
     ):
-        for key, values in vectors(other).items():
-            expected = results[key]
-            if (gap := float((values - expected).abs().max())) > TOLERANCE + RELATIVE * float(expected.abs().max()):
-                raise FlatFedError(f"{file}: {key} changes by {gap:.1e} with {change}{hint}")
+        _refuse_gaps(other, results, f"with {change}{hint}", RELATIVE)
         yield f"the same results with {change}"
     if run.algorithm.keeps_rows_whole():
         check_whole_rows(name)
@@ -74,8 +71,6 @@ def check(name: str) -> Iterator[str]:
         yield "the same results with recorded local steps on a GPU"
     yield from (f"hint: {key} is declared and stays 0" for key, values in results.items() if not values.any())
     yield from (f"hint: {text}" for text in algorithms.remarks(name))
-    if run.algorithm.own_momentum:
-        yield "hint: it has a momentum of its own, to which `momentum` of a protocol adds another"
 
 
 def check_whole_rows(name: str, **changes: Any) -> None:
@@ -92,9 +87,10 @@ def check_recorded(name: str, results: dict[str, Tensor]) -> None:
     _refuse_gaps(recorded, results, f"with local steps that a GPU recorded: {remedy}")
 
 
-def _refuse_gaps(run: Simulation, results: dict[str, Tensor], change: str) -> None:
+def _refuse_gaps(run: Simulation, results: dict[str, Tensor], change: str, relative: float = COARSE) -> None:
     for key, values in vectors(run).items():
-        if (gap := float((values - results[key]).abs().max())) > COARSE * float(values.abs().max()):
+        expected = results[key]
+        if (gap := float((values - expected).abs().max())) > TOLERANCE + relative * float(expected.abs().max()):
             raise FlatFedError(f"{inspect.getfile(type(run.algorithm))}: {key} changes by {gap:.1e} {change}")
 
 
