@@ -62,7 +62,7 @@ def log_of(run):
     return "logs/" + run.removeprefix("results/").replace("/runs/", "/train/") + ".log"
 
 
-def wait_for(condition, message, seconds=300):
+def wait_for(condition, message, seconds=900):
     """Wait until ``condition`` holds; fail with what ``message`` returns."""
     deadline = time.monotonic() + seconds
     while not condition():

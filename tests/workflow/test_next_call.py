@@ -89,7 +89,7 @@ def test_sigterm_in_a_retraining(project):
     lasting(project)
     with calling(project) as (call, training):
         os.kill(training, signal.SIGTERM)
-        assert call.wait(timeout=300) != 0
+        assert call.wait(timeout=900) != 0
     text = (project.root / "call.log").read_text()
     assert f"{LOG}: fedsmoo-cifar10/{SPLIT}/{ROW}/seed1: stopped by SIGTERM after round 1; checkpoint written" in text
     assert project.planned() == NEXT
@@ -104,7 +104,7 @@ def test_ctrl_c(project):
     lasting(project)
     with calling(project) as (call, _):
         os.killpg(call.pid, signal.SIGINT)
-        assert call.wait(timeout=300) != 0
+        assert call.wait(timeout=900) != 0
     assert project.planned() == NEXT
     go(project)
     project.make()
@@ -187,7 +187,7 @@ def test_edits_during_a_call_reach_no_job(project):
         table.write_text("rows: [")
         mine.write_text("rows: [")
         go(project)
-        assert call.wait(timeout=300) == 0, (project.root / "call.log").read_text()
+        assert call.wait(timeout=900) == 0, (project.root / "call.log").read_text()
     text = project.refused()
     assert f"config/tables/{TABLE}.yaml: not YAML" in text and "config/tables/mine.yaml: not YAML" in text
     table.write_text(content)
