@@ -43,5 +43,6 @@ def _unread(kind: type[Algorithm], imported: Iterable[Path]) -> list[str]:
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
     read |= {node.value for node in nodes if isinstance(node, ast.Constant)}  # as in getattr
     # The values of public code select classes.
-    selecting = {name for name, value in kind.parameters().items() if getattr(value, "public_code", ())}
-    return [name for name in kind.parameters() if name not in read | selecting and not hasattr(Algorithm, name)]
+    read |= {name for name, value in kind.parameters().items() if getattr(value, "public_code", ())}
+    # Code that calls `parameters` may read any of them.
+    return [name for name in kind.parameters() if not {name, "parameters"} & read and not hasattr(Algorithm, name)]
