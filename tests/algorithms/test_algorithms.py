@@ -158,6 +158,7 @@ EFFECTS = {
     f"class FedMine(FedAvg):\n{A}    def correct(self, g, w, ctx):\n        return 0.1 * g  # not self.a\n": [UNREAD],
     f"class FedMine(FedAvg):\n{A}{READS.format('self.a')}": [],
     f"class FedMine(FedAvg):\n{A}{READS.format('getattr(self, chr(97))').replace('chr(97)', repr('a'))}": [],
+    f"class FedMine(FedAvg):\n{A}{READS.format('sum(getattr(self, name) for name in self.parameters())')}": [],
     f"def weight(of):\n    return of.a\n\n\nclass FedMine(FedAvg):\n{A}{READS.format('weight(self)')}": [],
     f"from _weights import weight\n\n\nclass FedMine(FedAvg):\n{A}{READS.format('weight(self)')}": [],
     f"class _Half(FedAvg):\n{READS.format(0.5)}\n\nclass FedMine(_Half):\n    pass\n": [],

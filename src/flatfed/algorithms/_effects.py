@@ -42,6 +42,7 @@ def _unread(kind: type[Algorithm], imported: Iterable[Path]) -> list[str]:
     nodes = [node for file in files for node in ast.walk(syntax_tree(file))]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
     read |= {node.value for node in nodes if isinstance(node, ast.Constant)}  # as in getattr
-    read |= vars(Algorithm).keys()  # read by the engine, as are the values of public code
-    unread = {name: value for name, value in kind.parameters().items() if name not in read}
-    return [name for name, value in unread.items() if not getattr(value, "public_code", ())]
+    # The values of public code select classes.
+    read |= {name for name, value in kind.parameters().items() if getattr(value, "public_code", ())}
+    # Code that calls `parameters` may read any of them.
+    return [name for name in kind.parameters() if not {name, "parameters"} & read and not hasattr(Algorithm, name)]
