@@ -145,7 +145,7 @@ class Results:
     def measured_tables(self) -> list[str]:
         """The tables of the papers that print results, not settings."""
         tables = self.experiment.tables.items()
-        return [name for name, table in tables if name[:-3] in PAPERS and table.document.kind == "results"]
+        return [name for name, table in tables if name[:-3] in PAPERS]
 
     @property
     def finished_tables(self) -> list[str]:

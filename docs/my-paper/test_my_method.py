@@ -7,5 +7,5 @@ from flatfed.engine.checks import contract
 
 
 def test_my_method_keeps_the_contract():
-    algorithms.FILES.look_in([Path(__file__).parent], "this test", shared=True)
+    algorithms.FILES.look_in([Path(__file__).parent], "this test")
     assert any("interruption" in sentence for sentence in contract.check("my_method"))

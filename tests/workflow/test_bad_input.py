@@ -53,17 +53,17 @@ def test_a_clone_in_a_folder_with_braces(tmp_path):
     assert "a{b}c: Snakemake formats braces in the path of a workflow; rename the folder" in text
 
 
-def test_paths_and_a_title_are_taken_literally(tmp_path):
+def test_paths_and_a_header_are_taken_literally(tmp_path):
     evil = """a'b" $(touch pwned) `touch pwned`; touch pwned & {x} %s \\ *"""
     place = Project.copied(tmp_path / "it's $(touch pwned); here")
     images, labels = np.zeros((20, 8, 8), np.uint8), np.arange(20) % 10
     data = place.root / f"{evil.replace('{x}', '')}.npz"  # braces are refused: an input with them is a pattern
     with open(data, "wb") as file:
         np.savez(file, train_images=images, train_labels=labels, test_images=images, test_labels=labels)
-    table = "fedsmoo2023_T4"
+    table = "fedlesam2024_T7"
     place.edit_yaml(
         f"config/tables/{table}.yaml",
-        lambda content: content.update(title=evil, rows=content["rows"][:1], columns=content["columns"][:1]),
+        lambda content: content.update(row_header=evil, rows=content["rows"][:1], columns=content["columns"][:1]),
     )
     source = json.dumps({"digits": {"source": "npz", "path": data.name, "images": {"train": 20, "test": 20}}})
     before = files(place)
@@ -89,7 +89,7 @@ class FedBad(FedAvg):
     )
     run = f"{RUNS}/fedbad/seed1/run.json"
     here = ("--workflow-profile", "profiles/slurm", "--executor", "local")
-    text = project.refused(*here, "--config", "device=cpu", f"algorithm_folders=[{tmp_path}]", "--", run)
+    text = project.refused(*here, "--config", "device=cpu", f"folders=[{tmp_path}]", "--", run)
     assert text.count("Trying to restart job") == 4
     assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate: returned a tensor " in text
     assert text.count(f"\n{log_of(run.rpartition('/')[0])}: flatfed train: ") == 1, "at the end of the call"

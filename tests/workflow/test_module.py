@@ -53,9 +53,9 @@ module flatfed:
 use rule * from flatfed
 """
     )
-    theirs.edit_yaml("config/config.yaml", lambda config: config.update(tables=["fedsmoo2023_T4"], figures=[]))
+    theirs.edit_yaml("config/config.yaml", lambda config: config.update(tables=["fedlesam2024_T7"], figures=[]))
     text = theirs.make("--dry-run", env=published).text
-    assert "Table fedsmoo2023_T4 at preview scale" in text and "fedsmoo2023_T6" not in text
+    assert "Table fedlesam2024_T7 at preview scale" in text and "fedsmoo2023_T6" not in text
     target = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
     theirs.make(target, env=published)
     assert (theirs.root / target).exists() and (theirs.root / "resources/digits/dataset.json").exists()

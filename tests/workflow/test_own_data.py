@@ -17,7 +17,7 @@ def test_a_module_takes_data_protocols_and_splits_from_outside_our_tree(untouche
 configfile: "{untouched.root}/config/config.yaml"
 
 
-config.update(tables=["photos"], figures=[], table_folders=["tables"], scale="paper")
+config.update(tables=["photos"], figures=[], folders=["tables"], scale="paper")
 
 
 module flatfed:
@@ -47,7 +47,7 @@ rule all:
 
 
 def test_a_selection_leaves_out_what_has_no_preview_and_says_so(untouched, outer):
-    asked = ["--dry-run", "--config", f"table_folders=[{outer}/tables]", "tables=[photos]", "figures=[]"]
+    asked = ["--dry-run", "--config", f"folders=[{outer}/tables]", "tables=[photos]", "figures=[]"]
     asked.append(f"data={{photos: {{source: imagefolder, path: {outer}/photos, size: 32}}}}")
     text = untouched.make(*asked).text
     said = "Left out: results/preview/tables/photos.md: protocol photos ({}) has no `preview:`, so it does not exist; "

@@ -5,10 +5,9 @@ import shutil
 from project import ROWS, RUNS, TABLE, contents
 
 REFUSED = "learning_rate is 0.1, here 0.05; remove the run's folder, and the next call trains the run again"
-NUMBER = ("0.6,100,0.1,fedavg,,,79.52,", "0.6,100,0.1,fedavg,,,79.25,")
 
 
-def test_a_changed_number_and_a_changed_file_of_the_user_rebuild_their_tables(project):
+def test_a_changed_label_and_a_changed_file_of_the_user_rebuild_their_tables(project):
     folder = project.root / "mine"
     folder.mkdir()
     (folder / "mine.py").write_text("from flatfed.algorithms.fedavg import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n")
@@ -20,7 +19,7 @@ def test_a_changed_number_and_a_changed_file_of_the_user_rebuild_their_tables(pr
     project.edit("mine/mine.py", ("pass", "version = 2"))
     assert project.planned(*here) == again
     project.make(*here)
-    project.edit(f"config/reference/{TABLE}.csv", NUMBER)
+    project.edit_yaml("config/algorithms.yaml", lambda entries: entries.update(fedsam={"label": "SAM"}))
     assert project.planned(*here) == again
 
 

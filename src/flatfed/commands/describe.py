@@ -64,7 +64,7 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
         "export PYTHONPATH=src",
     ]
     for files in (algorithms.FILES, models.FILES):
-        if folders := [*experiment.request.folders, *getattr(experiment.request, files.setting)]:
+        if folders := experiment.request.folders:
             lines.append(f"export {files.variable}={shlex.quote(os.pathsep.join(folders))} # copy these, too")
     steps: dict[str, str] = {}
     for run in runs:
