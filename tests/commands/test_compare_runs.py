@@ -77,7 +77,7 @@ def test_differences_of_pairs_and_their_interval(capsys, monkeypatch):
     assert {"rounds to 70 %|FedAvg|1|20|11|16|−5", "rounds to 85 %|FedAvg|4|4|>4|>20"} <= grid
     assert "results/preview/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed4 has done 4 of 20 rounds." in grid
     assert output.err == "no run of fedsam to compare with\n"
-    assert re.search(r"line #a3195b .*width 3", shown["text"]) and "(n = 3)" in shown["text"], "FedSMOO's colour"
+    assert re.search(r"line #a3195b .*width 3", shown["text"]), "FedSMOO's colour"
 
 
 def test_the_published_rows_have_the_numbers_of_readme(capsys):
@@ -90,8 +90,8 @@ def test_the_published_rows_have_the_numbers_of_readme(capsys):
         accuracy, rounds = (lines.loc[name].loc[key] for key in (("last", 0, "1"), ("rounds_to_target", 0.68, "1")))
         cells = re.search(rf"\| {label} \|.*", readme)[0].strip("| ").split(" | ")
         first = [cell.split("(")[-1].split(",")[0] for cell in cells]  # of several seeds
-        assert f"{100 * accuracy.baseline_value:.2f}" == first[2]
-        assert f"{rounds.baseline_value:.0f}" == first[4]
+        assert f"{100 * accuracy.baseline_value:.2f}" == first[4]
+        assert f"{rounds.baseline_value:.0f}" == first[6]
     assert accuracy["mine_value"] == pytest.approx(0.7831, abs=5e-5) and accuracy["window"] == 50
     output = capsys.readouterr()
     assert "(family 6, model 167), torch" in output.out, "it names precisions and devices"

@@ -189,6 +189,7 @@ def test_jobs_read_the_runs_that_the_call_chose(tmp_path, monkeypatch):
     found = experiment(ROOT, SHIPPED)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(configuration.VARIABLE, "")
+    monkeypatch.setattr(parsed_files, "_copy", None)
     configuration.write_copy(found.request.as_written(), found)
     assert dict(configuration.load(None).published) == dict(found.published)
 

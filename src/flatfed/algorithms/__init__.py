@@ -44,7 +44,7 @@ def load(name: str) -> type[Algorithm]:
 @functools.cache
 def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     """Load from ``folders``, cached: a configuration asks thousands of times."""
-    if name not in names():
+    if name not in names() and FILES.own_file(name) is None:
         raise FILES.unknown(name, names(), "algorithms")
     module = FILES.load(name)
     class_name = name.replace("_", "")

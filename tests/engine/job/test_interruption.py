@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import sys
+import termios
 import time
 from types import SimpleNamespace
 
@@ -203,6 +204,7 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_
     """A training that leads the session of its terminal, which closes after its first rounds."""
     write_problem(tmp_path)
     process, terminal = pty.fork()
+    termios.tcsetwinsize(terminal if process else 0, (24, 120))
     if process == 0:
         status = 1
         try:
@@ -213,7 +215,7 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_
             os._exit(status)
     output = b""
     try:
-        while b": round 3" not in output:
+        while b" 3/100000" not in output:
             output += os.read(terminal, 1000)
         os.close(terminal)
         if survives:

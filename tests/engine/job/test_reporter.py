@@ -70,6 +70,6 @@ def test_a_terminal_has_a_bar(tmp_path, clock, monkeypatch):
         rounds(report, clock, [1, 2, 3], 1.0)
     screen = Screen(columns=70)
     screen.feed(f"{stream.getvalue()}the end")
-    line, end = screen.lines
-    assert line.startswith("protocol/split/fedavg/seed1 100%|") and end.strip() == "the end"
-    assert "3/3  test accuracy 61.20 %  1 s a round  0 s left" in stream.getvalue().replace("\n", "")
+    text = " ".join("".join(screen.lines).split())
+    assert text == "protocol/split/fedavg/seed1: round 3/3 test accuracy 61.20 % 1 s a round 0 s left the end"
+    assert "\rprotocol/split/fedavg/seed1  67%|" in stream.getvalue()

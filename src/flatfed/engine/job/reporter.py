@@ -9,13 +9,22 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job.progress import PROGRESS_FILE, Progress
 from flatfed.engine.simulation import Simulation
+
+
+def _say(text: str) -> None:
+    """Print ``text`` to stderr; once its terminal is closed, drop it and all later lines."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _bar(label: str, rounds: int, done: int) -> Any:
@@ -27,7 +36,7 @@ def _bar(label: str, rounds: int, done: int) -> Any:
             tqdm.set_lock(threading.RLock())  # the default lock starts a process
             tqdm.monitor_interval = 0  # no thread
             form = "{desc} {percentage:3.0f}%|{bar}|{postfix}"
-            return tqdm(total=rounds, initial=done, desc=label, bar_format=form, dynamic_ncols=True)
+            return tqdm(total=rounds, initial=done, desc=label, bar_format=form, dynamic_ncols=True, leave=False)
     return None
 
 
@@ -55,7 +64,8 @@ class Reporter(Callback):
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
-            self._draw(self.bar.close)
+            self.bar.close()
+            _say(f"{self.progress.run}: {self.progress}")
         with contextlib.suppress(OSError):
             (self.folder / PROGRESS_FILE).unlink()
 
@@ -73,20 +83,10 @@ class Reporter(Callback):
         if self.bar is not None:
             self.bar.n = done
             self.bar.set_postfix_str(str(progress).removeprefix("round "), refresh=False)
-            self._draw(self.bar.refresh)
+            self.bar.refresh()
         elif done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
             self.logged = now
-            print(text, file=sys.stderr, flush=True)
-
-    def _draw(self, draw: Callable[[], Any]) -> None:
-        """Call ``draw``; once its terminal is closed, drop the bar and all later lines."""
-        try:
-            draw()
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            self.bar.disable = True
-            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+            _say(text)
 
     def _note(self) -> None:
         part = self.folder / f".{PROGRESS_FILE}.part"
