@@ -13,6 +13,7 @@ import pytest
 import made
 from flatfed import plan
 from flatfed.commands import configuration, run_folders
+from flatfed.config import parsed_files
 from flatfed.data import manifest
 from flatfed.engine import versions
 from flatfed.errors import ConfigError, DataError
