@@ -88,10 +88,7 @@ RECIPES = {
     "questions.md": (None, {f"{TABLES}/two_rows.csv": ["fedsam"], f"{TABLES}/two_rhos.csv": ["fedsam~rho0.05"]}),
     "compare-with-a-paper.md": (
         copies("studies", "results/published/effects"),
-        {
-            **{page: [text_of(page)] for page in ("docs/disputed.md", "docs/effects.md")},
-            "results/errata.html": ["ive of the 48 generalization errors"],
-        },
+        {page: [text_of(page)] for page in ("docs/disputed.md", "docs/effects.md")},
     ),
     "runs-from-elsewhere.md": (
         copies(f"{PUBLISHED}/runs"),

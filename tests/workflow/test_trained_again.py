@@ -70,6 +70,6 @@ def test_a_rerun_cell_is_shown_before_and_after_and_a_run_that_diverged_as_such(
     now = cells(project)
     assert [now["fedsam"][key] for key in ("status", "value", "difference")] == ["diverged", "", ""]
     assert {row for row in ROWS if now[row] == before[row]} == {"fedavg", "feddyn"}
-    for ending in ("md", "tex", "html"):
+    for ending in ("md", "html"):
         assert "Of 4 cells: 1 diverged (a run ended in non-finite numbers)." in project.table(ending)
     assert project.planned() == {}, "it has an end like any other run"
