@@ -6,13 +6,10 @@ versions (``tests/oracle/test_golden_values.py``).
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterable
 
 from flatfed import algorithms, models
 from flatfed.errors import ConfigError, DataError
-from flatfed.files import read_json
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run_config import RunConfig, differences
 
@@ -48,13 +45,6 @@ def of_algorithm(name: str) -> int | str:
 
 def of_model(name: str) -> int | str:
     return models.FILES.digest(name) or models.card(name).version
-
-
-def recorded(path: str | os.PathLike[str]) -> Versions:
-    """Return the versions in a run.json or timing.json, {} without a readable one."""
-    with contextlib.suppress(OSError, DataError, AttributeError):
-        return read_json(path).get("versions") or {}
-    return {}
 
 
 def changes(config: RunConfig, recorded: Versions | None) -> str:
