@@ -51,6 +51,23 @@ def planned_checkpoints(monkeypatch):
     monkeypatch.setattr(checkpoint, "SHORT", float("inf"))
 
 
+@pytest.fixture(autouse=True)
+def users_files(monkeypatch):
+    """Forget the folders and modules of a user that a test added."""
+    from flatfed import algorithms, models
+
+    for package in (algorithms, models):
+        monkeypatch.setattr(package, "__path__", list(package.__path__))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        parent, _, last = name.rpartition(".")
+        package = sys.modules.get(parent)
+        if package in (algorithms, models) and Path(sys.modules[name].__file__).parent != Path(package.__file__).parent:
+            del sys.modules[name]
+            vars(package).pop(last, None)
+
+
 @pytest.fixture
 def call(capsys):
     """Yield a function that calls a command in this process; it returns (exit status, stdout, stderr)."""
@@ -92,8 +109,8 @@ from flatfed.algorithms.fedavg import FedAvg
 
 
 @pytest.fixture
-def outside(tmp_path, monkeypatch):
-    """Yield a ``folder`` of a user's algorithms and its function ``write(name, text)``; forget them afterwards."""
+def outside(tmp_path):
+    """Return a ``folder`` of a user's algorithms and its function ``write(name, text)``."""
     from flatfed import algorithms
 
     def write(name, text):
@@ -103,12 +120,8 @@ def outside(tmp_path, monkeypatch):
 
     folder = tmp_path / "mine"
     folder.mkdir()
-    monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
     algorithms.look_in([folder], "a test")
-    yield SimpleNamespace(folder=folder, write=write)
-    for path in folder.glob("*.py"):
-        sys.modules.pop(f"flatfed.algorithms.{path.stem}", None)
-        vars(algorithms).pop(path.stem, None)
+    return SimpleNamespace(folder=folder, write=write)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from flatfed import algorithms, models, plan
+from flatfed import models, plan
 from flatfed.commands import describe
 from flatfed.engine import versions
 from flatfed.engine.weights import initial_model
@@ -40,18 +40,11 @@ protocols:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Return a folder with a model in it; forget what was imported from it."""
-    for package in (algorithms, models):
-        monkeypatch.setattr(package, "__path__", list(package.__path__))
-    before = set(sys.modules)
+def folder(tmp_path):
+    """Return a folder with a model in it; forget the module ``helper`` afterwards."""
     (tmp_path / "perceptron.py").write_text(MODEL)
     yield tmp_path
-    for name in set(sys.modules) - before:
-        if name.startswith(("flatfed.algorithms.", "flatfed.models.")) or name == "helper":
-            parent, _, last = name.rpartition(".")
-            sys.modules.pop(name)
-            vars(sys.modules.get(parent, sys)).pop(last, None)
+    sys.modules.pop("helper", None)
 
 
 def load(folder, model="{name: perceptron, options: {width: 32}}"):

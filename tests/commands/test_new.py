@@ -17,10 +17,8 @@ def build(shape, classes):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A new folder, whose files are forgotten after the test."""
-    for package in (algorithms, models):
-        monkeypatch.setattr(package, "__path__", list(package.__path__))
+def folder(tmp_path):
+    """A new folder."""
     assert cli.main(["new", str(tmp_path / "mine")]) == 0
     return tmp_path / "mine"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -105,10 +104,7 @@ def own(tmp_path_factory, monkeypatch):
         (folder / f"{name}.py").write_text(source(constructor or standard[0], forward or standard[1]))
         return {"model": {"name": name, "options": {}}}
 
-    yield write
-    for name in [path.stem for path in folder.glob("*.py")]:
-        sys.modules.pop(f"flatfed.models.{name}", None)
-        vars(models).pop(name, None)
+    return write
 
 
 def plain_fedavg(folder, spec, rounds: int) -> dict[str, torch.Tensor]:

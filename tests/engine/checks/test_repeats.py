@@ -1,7 +1,6 @@
 """Numbers that do not repeat are refused with file and hook; the checks change no number."""
 
 import re
-import sys
 from itertools import product
 from textwrap import indent
 
@@ -97,9 +96,8 @@ def build(shape, classes):
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
-    """Return a function of (name, line of the forward pass) that writes a user's model; forget it afterwards."""
-    monkeypatch.setattr(models, "__path__", list(models.__path__))
+def written(tmp_path):
+    """Return a function of (name, line of the forward pass) that writes a user's model."""
     folder = tmp_path / "models"
     folder.mkdir()
 
@@ -108,10 +106,7 @@ def written(tmp_path, monkeypatch):
         models.look_in([folder], "a test")
         return {"model": {"name": name, "options": {}}}
 
-    yield write
-    for path in folder.glob("*.py"):
-        vars(models).pop(path.stem, None)
-        sys.modules.pop(f"flatfed.models.{path.stem}", None)
+    return write
 
 
 def test_a_model_with_random_numbers_of_its_own_is_named(tmp_path, written):
