@@ -13,7 +13,7 @@ from samples import full
 QUEUE = "benchmarks/queue.txt"
 KIND = "cpu, fedsmoo-cifar10, 30 clients, {}"
 RUN = f"results/published/fedsmoo-cifar10/{{}}/{SPLIT}/fedavg/seed1"
-ABSENT = ("pydantic", "snakemake", "bokeh")  # on the GPU host
+ABSENT = ("pydantic", "snakemake", "seaborn")  # on the GPU host
 LINE = f"fedsmoo-cifar10 {SPLIT} fedavg 1\n"
 
 

@@ -12,6 +12,7 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.plan import at_scale
+from flatfed.tables import report
 
 ARGUMENTS = [arguments.OUT, *arguments.JOB]
 
@@ -19,8 +20,4 @@ ARGUMENTS = [arguments.OUT, *arguments.JOB]
 def run(options: argparse.Namespace) -> None:
     """Write the report; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
-    spec = at_scale.report(experiment, options.scale or experiment.scale)
-    from flatfed.figures import interactive
-    from flatfed.tables import report
-
-    report.make(spec, options.out, interactive.embedded)
+    report.make(at_scale.report(experiment, options.scale or experiment.scale), options.out)

@@ -6,7 +6,7 @@ import base64
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from flatfed.runs import source_code
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables import blocks
-from flatfed.tables.blocks import CellText, TypesetTable
+from flatfed.tables.blocks import CellText
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import chip, read_history
@@ -41,44 +41,26 @@ NOT_SETTINGS = {"format", "scale", "protocol", "split", "algorithm", "seed", "pa
 #: Accuracies in metrics.csv; the report shows the first one of a run.
 ACCURACIES = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_accuracy")
 
-#: Row id -> (label, accuracy by round and seed).
-Curves = Mapping[str, tuple[str, pd.DataFrame]]
-
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """One run; ``state``: "finished", "diverged in round 12", "unfinished", "missing"; ``accuracies``: by round."""
+    """One run; ``state``: "finished", "diverged in round 12", "unfinished", "missing"; ``accuracy``: the last one."""
 
     run: Run
     state: str
-    record: RunRecord | None
-    accuracies: pd.Series
-
-
-@dataclass(frozen=True)
-class Group:
-    """The runs of one protocol, split and algorithm; ``id``: their anchor on the page."""
-
-    id: str
-    runs: list[ReportedRun]
+    record: RunRecord | None = None
+    accuracy: float | None = None
 
     @property
-    def seconds(self) -> float:
-        """Wall seconds of all runs."""
-        return sum(run.record.seconds or 0.0 for run in self.runs if run.record)
-
-    @property
-    def accuracies(self) -> pd.DataFrame:
-        """The accuracies by round and seed; the columns are named after their metric."""
-        shown = {run.run.seed: run.accuracies for run in self.runs if len(run.accuracies)}
-        return pd.DataFrame(shown).rename_axis(columns=next((column.name for column in shown.values()), ""))
+    def anchor(self) -> str:
+        """The run's id on the page."""
+        return f"run/{self.run.ids.name}"
 
 
-def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str]) -> None:
+def make(spec: ShownReport, out: str | Path) -> None:
     """Write the report ``spec`` to ``out``.
 
-    Links are relative to ``out``. The report counts and names absent cells, runs and pictures. ``draw``
-    returns HTML that plots the curves of an accuracy.
+    Links are relative to ``out``. The report counts and names absent cells, runs and pictures.
 
     :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
@@ -90,19 +72,15 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
     # Without figures and printed numbers, no paper is involved.
     papers = bool(spec.figures) or not tables or any(table.document.reference != "none" for table in spec.tables)
     figures = [replace(f, setting=with_counts(f.setting, f.datasets, counts)) for f in spec.figures]
-    by_row: dict[str, list[ReportedRun]] = defaultdict(list)
-    for run in runs:
-        by_row[f"run/{run.run.row}"].append(run)
-    groups = [Group(anchor, of_group) for anchor, of_group in by_row.items()]
-    groups_of_runs = {run.run.in_results.path: group for group in groups for run in group.runs}
-    column, accuracy, curves = next(filter(None, (first_curves(t, groups_of_runs) for t in tables)), ("", "", {}))
+    curves = next((figure for figure in figures if figure.kind == "curves"), None)
+    anchors = {run.run.in_results.path: run.anchor for run in runs}
     commit = source_code.commit()
 
     def address(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
     def links(shown: CellText) -> list[str]:
-        return list(dict.fromkeys(groups_of_runs[folder].id for folder in shown.cell.runs if folder in groups_of_runs))
+        return [anchors[folder] for folder in dict.fromkeys(shown.cell.runs) if folder in anchors]
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}
@@ -112,21 +90,20 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
         "report.html",
         spec=spec,
         papers=papers,
-        plot=Markup(draw(accuracy, curves)) if curves else "",
-        column=column,
         tables=[(table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables],
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
-        figures=figures,
+        curves=curves,
+        figures=[figure for figure in figures if figure is not curves],
         pictures=lambda figure: paths.figure(scale, figure.id),
         exists=os.path.isfile,
         files=files,
-        runs=runs,
+        runs=runs_table(runs, address),
         states=Counter(run.state.split(" ")[0] for run in runs),
+        seconds=sum(record.seconds or 0.0 for record in records),
         environments=environments(records),
         settings=settings(runs),
         datasets=sorted({(record.config.dataset.name, record.dataset_digest) for record in records}),
-        groups=groups,
         address=address,
         trained=days_and_chips(records),
         version=f"{__version__}{f', commit {commit}' if commit else ''}",
@@ -142,21 +119,6 @@ def make(spec: ShownReport, out: str | Path, draw: Callable[[str, Curves], str])
         file.write(page)
 
 
-def first_curves(table: TypesetTable, groups: Mapping[str, Group]) -> tuple[str, str, Curves] | None:
-    """Return headers, accuracy and curves of the first column with curves; ``groups``: folder of a run -> group."""
-    for column in table.shown.columns.values():
-        runs = [(row, table.by_column[column.id][row.id].runs) for row in table.shown.rows.values()]
-        # A mean over several splits has no curve.
-        folders = [(row, paths[0]) for row, paths in runs if len({*map(os.path.dirname, paths)}) == 1]
-        shown = [(row, groups[folder]) for row, folder in folders if folder in groups]
-        curves = {row.id: (row.label, group.accuracies) for row, group in shown if len(group.accuracies) > 1}
-        if curves:
-            columns = table.shown.columns.values()
-            headers = [text for text in column.headers if any(text not in other.headers for other in columns)]
-            return f"{table.title}: {', '.join(headers or column.headers)}", shown[0][1].accuracies.columns.name, curves
-    return None
-
-
 def read(run: Run) -> ReportedRun:
     """Read a run.
 
@@ -164,14 +126,38 @@ def read(run: Run) -> ReportedRun:
     """
     record = run.read_record()
     if record is None:
-        return ReportedRun(run, "missing", None, pd.Series(dtype=float))
+        return ReportedRun(run, "missing")
     history = read_history(Path(run.path), record, ("round",), every=True)
-    name = next((name for name in ACCURACIES if name in history), "")
-    accuracies = pd.Series(history.get(name), history["round"], dtype=float, name=name.replace("_", " "))
+    accuracies = next((history[name] for name in ACCURACIES if name in history), [])
+    finite = [accuracy for accuracy in accuracies if np.isfinite(accuracy)]
     state = "finished" if record.ended else "unfinished"
     if record.diverged_at is not None:
         state = f"diverged in round {record.diverged_at}"
-    return ReportedRun(run, state, record, accuracies[np.isfinite(accuracies)])
+    return ReportedRun(run, state, record, finite[-1] if finite else None)
+
+
+def runs_table(runs: Iterable[ReportedRun], address: Callable[[str], str]) -> Markup:
+    """Return the runs as an HTML table; ``address``: path -> link."""
+    lines = []
+    for run in runs:
+        ids, record = run.run.ids, run.record
+        name = Markup('<span id="{}">{}</span>').format(run.anchor, ids.algorithm)
+        line = {"Protocol": ids.protocol, "Split": ids.split, "Algorithm": name, "Seed": ids.seed, "State": run.state}
+        if record:
+            links = Markup('<a href="{0}/run.json">record</a>, <a href="{0}/metrics.csv">lines</a>')
+            line |= {
+                "Last accuracy, %": "" if run.accuracy is None else f"{100 * run.accuracy:.2f}",
+                "Rounds": record.rounds_done,
+                "Seconds": "" if record.seconds is None else f"{record.seconds:.1f}",
+                "s/round": f"{record.seconds / record.rounds_done:.3f}" if record.seconds and record.rounds_done else "",
+                "Peak memory, MiB": f"{record.peak_memory_bytes / 2**20:.0f}" if record.peak_memory_bytes else "",
+                "Device": record.device,
+                "Executor": f"{record.executor}, {record.precision}",
+                "Files": links.format(address(run.run.path)),
+            }
+        lines.append(line)
+    frame = pd.DataFrame(lines, dtype=object).fillna("")
+    return Markup(frame.to_html(index=False, escape=False, border=0, formatters=dict.fromkeys(frame, escape)))
 
 
 def environments(records: Iterable[RunRecord]) -> list[tuple[str, int]]:
