@@ -79,8 +79,8 @@ def make(spec: ShownReport, out: str | Path) -> None:
     def address(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
-    def links(shown: CellText) -> list[str]:
-        return [anchors[folder] for folder in dict.fromkeys(shown.cell.runs) if folder in anchors]
+    def link(shown: CellText) -> str | None:
+        return next((anchors[folder] for folder in shown.cell.runs if folder in anchors), None)
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}
@@ -90,7 +90,7 @@ def make(spec: ShownReport, out: str | Path) -> None:
         "report.html",
         spec=spec,
         papers=papers,
-        tables=[(table, html.fragment(table, links, files(paths.table(scale, table.id)))) for table in tables],
+        tables=[(table, html.fragment(table, link, files(paths.table(scale, table.id)))) for table in tables],
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
         curves=curves,
@@ -144,12 +144,13 @@ def runs_table(runs: Iterable[ReportedRun], address: Callable[[str], str]) -> Ma
         name = Markup('<span id="{}">{}</span>').format(run.anchor, ids.algorithm)
         line = {"Protocol": ids.protocol, "Split": ids.split, "Algorithm": name, "Seed": ids.seed, "State": run.state}
         if record:
+            done = record.rounds_done
             links = Markup('<a href="{0}/run.json">record</a>, <a href="{0}/metrics.csv">lines</a>')
             line |= {
                 "Last accuracy, %": "" if run.accuracy is None else f"{100 * run.accuracy:.2f}",
-                "Rounds": record.rounds_done,
+                "Rounds": done,
                 "Seconds": "" if record.seconds is None else f"{record.seconds:.1f}",
-                "s/round": f"{record.seconds / record.rounds_done:.3f}" if record.seconds and record.rounds_done else "",
+                "s/round": f"{record.seconds / done:.3f}" if record.seconds and done else "",
                 "Peak memory, MiB": f"{record.peak_memory_bytes / 2**20:.0f}" if record.peak_memory_bytes else "",
                 "Device": record.device,
                 "Executor": f"{record.executor}, {record.precision}",

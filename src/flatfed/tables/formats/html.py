@@ -34,14 +34,14 @@ def framed(title: str, body: Markup) -> str:
 
 
 def fragment(
-    table: TypesetTable, links: Callable[[CellText], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
+    table: TypesetTable, link: Callable[[CellText], str | None] | None = None, files: Sequence[tuple[str, str]] = ()
 ) -> Markup:
     """Return the table as a ``<figure>``, without style.
 
-    ``links``: cell -> anchors of its runs on the page. ``files``: (name, address) of the table's other files.
+    ``link``: cell -> the anchor of its first run on the page. ``files``: (name, address) of the table's other files.
     """
     judges = {"agreement": agreement, "is_warned": is_warned}
-    return filled("table.html", table=table, links=links, files=files, **judges)
+    return filled("table.html", table=table, link=link, files=files, **judges)
 
 
 def render(table: TypesetTable) -> str:
