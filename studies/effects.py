@@ -4,19 +4,22 @@ python studies/effects.py                                       write docs/effec
 python studies/effects.py results/preview/tables/effects.csv    print the page for other tables
 """
 
+import itertools
 import sys
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
+import numpy
 import pandas as pd
 import yaml
 from scipy.stats import ttest_1samp
 
-from flatfed.tables.claims import LEVEL, holm, sign_flip
-
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_newer", "_ours", "_cifar100", "_cnn")]
+
+#: The largest corrected p of a difference.
+LEVEL = 0.05
 
 #: Half-width of the region of equivalence, a fraction of the test images.
 REGION = 0.005
@@ -54,6 +57,23 @@ def effects(values, pairs):
     p = {row: sign_flip(differences.mean(axis=1)) for row, differences in complete.items()}
     corrected = holm([*p.values(), *[1.0] * (len(pairs) - len(p))])
     return complete, p, dict(zip(p, corrected, strict=False))
+
+
+def sign_flip(differences):
+    """Return the two-sided p of ``differences``, one per seed: the share of sign patterns as extreme (Fisher 1935).
+
+    Sums are equal if they agree to a billionth, which scipy's permutation test does not allow.
+    """
+    values = numpy.asarray(differences)
+    sums = numpy.abs(numpy.array(list(itertools.product((-1, 1), repeat=len(values)))) @ values)
+    return float((sums >= abs(values.sum()) - 1e-9 * numpy.abs(values).sum()).mean())
+
+
+def holm(ps):
+    """Return p of several tests, corrected for the family-wise error rate (Holm 1979)."""
+    order = numpy.argsort(ps, kind="stable")
+    corrected = numpy.maximum.accumulate(numpy.minimum(1, numpy.arange(len(ps), 0, -1) * numpy.take(ps, order)))
+    return corrected[numpy.argsort(order)].tolist()
 
 
 def interval(differences):

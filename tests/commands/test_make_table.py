@@ -200,7 +200,7 @@ def so_far(tmp_path, monkeypatch, make):
 def test_a_target_that_was_reached_counts_and_one_that_was_not_takes_more_rounds(so_far):
     """Numbers of the last round wait for it."""
     found, texts, _ = so_far()
-    assert texts["FedCM"] == ["3", "96", "−93", ">4", "442", ""]
+    assert texts["FedCM"] == ["**3**", "96", "−93", ">4", "442", ""]
     assert texts["FedAvg"] == [">2", "246", "", ">2", "723", ""]
     assert texts["FedSMOO"] == ["144", "144", "+0", "194", "194", "+0"]
     waiting, keys = found["fedcm", "t2"], ("status", "rounds", "reached", "agreement", "value")

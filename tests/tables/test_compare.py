@@ -7,7 +7,7 @@ import re
 import pytest
 
 from flatfed import cli
-from flatfed.tables import claims, compare, notes
+from flatfed.tables import compare, notes
 from made import cell
 from made import rounds_cell as rounds
 
@@ -68,19 +68,31 @@ def test_rows_of_different_quantities_are_in_no_order():
         "top": cell([0.1, 0.1], 0.2, metric="hessian_top_eigenvalue"),
     }
     assert compare.rank_correlation(column) is None
-    assert claims.marks([column]) == [{}] and claims.claimed(column) == [] == claims.results([column])
+    assert compare.best_rows(column) == set()
 
 
-def test_two_quantities_printed_under_one_name_are_claimed_but_not_marked():
+def test_two_quantities_printed_under_one_name_are_ranked_but_not_marked():
     """DFedSAM, Table 1, "Train": the server's model on all images, nodes' own on their own."""
     column = {
         "fedavg": cell([0.8, 0.81, 0.8], 0.9, metric="train_accuracy"),
         "dfedavg": cell([0.99, 0.98, 0.99], 0.95, metric="node_train_accuracy"),
         "dpsgd": cell([0.9, 0.89, 0.9], 0.92, metric="node_train_accuracy"),
     }
-    assert claims.marks([column]) == [{}]
-    assert set(claims.claimed(column)) == {("dfedavg", "fedavg"), ("dfedavg", "dpsgd"), ("dpsgd", "fedavg")}
+    assert compare.best_rows(column) == set()
     assert compare.rank_correlation(column) == pytest.approx(1.0)
+
+
+def test_the_best_mean_of_a_column_is_marked():
+    """The largest accuracy, the fewest rounds; not a column's only mean, and no time, whose seeds show no error."""
+    accuracies = {"a": cell([0.8, 0.9]), "b": cell([0.86, 0.86]), "c": cell([0.7, 0.7])}
+    assert compare.best_rows(accuracies) == {"b"}
+    assert compare.best_rows({**accuracies, "d": cell([0.85, 0.87])}) == {"b", "d"}, "equal means"
+    assert compare.best_rows({"a": accuracies["a"], "b": cell([0.9], status="missing", value=None)}) == set()
+    assert compare.best_rows({"a": rounds([10, 30]), "b": rounds([15, 21]), "c": rounds([None, 2])}) == {"b"}
+    speedup = {"a": cell([2.0], **OF_BASE), "b": cell([1.0], **OF_BASE)}
+    assert compare.best_rows(speedup) == {"a"}, "of fewer rounds the larger ratio"
+    times = {"metric": "seconds_per_round", "unit": "seconds", "printed_unit": "s"}
+    assert compare.best_rows({"a": cell([1.0], **times), "b": cell([2.0], **times)}) == set()
 
 
 def test_verify_notes_runs_of_other_code(tmp_path, monkeypatch, capsys):

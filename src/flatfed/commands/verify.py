@@ -1,14 +1,11 @@
 """``flatfed verify``.
 
-Compares the cells of the runs in results/ with the printed numbers, column by column:
+Compares the cells of the runs in results/ with the printed numbers:
   agrees    |ours - printed| <= max(1 point, 2 s / sqrt(n)), s: our deviation over n seeds. Rounds, costs and times:
-            10 % of the printed number instead of 1 point. Declared costs and facts: exactly. `tolerance` and
-            `not_judged` of a table replace this; a larger difference can then be near
-  claims    a row beats another in print: by over 1 point of accuracy, or in another number. Held: also in our mean over
-            the columns. Clearly: significant by the exact sign-flip test over seeds with Holm's correction for all
-            claims of the table (one claim needs 6 seeds, 200 need 13)
+            10 % of the printed number instead of 1 point. Declared costs: exactly. `tolerance` and `not_judged` of a
+            table replace this; a larger difference can then be near
   order     Spearman's rank correlation of the rows with the paper's
-Tables with another set-up than the paper: only the order. Preview scale: nothing is verified.
+Tables with another set-up than the paper: only the order. Preview scale: nothing is compared.
 
 example:
   python -m flatfed verify fedsmoo2023_T1 --scale paper --strict
@@ -22,28 +19,25 @@ from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.plan import at_scale
-from flatfed.tables import cells, notes, verification
+from flatfed.tables import cells, compare, notes
 
-ARGUMENTS = [
-    *arguments.TABLES,
-    flag("--strict", "exit with 1 unless all numbers agree and no claim is clearly reversed"),
-]
+ARGUMENTS = [*arguments.TABLES, flag("--strict", "exit with 1 unless all numbers agree and none is missing")]
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the comparison; return the exit status; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     scale, requested = configuration.requested_tables(experiment, options)
-    agree, refused = True, []
+    all_agree, refused = True, []
     for name, columns in requested.items():
         try:
             table = cells.fill(at_scale.table(experiment, scale, name, columns))
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue
-        lines, agrees = verification.verify(table)
-        agree = agree and agrees
+        lines, agrees = compare.with_paper(table)
+        all_agree = all_agree and agrees
         print("\n".join([*lines, *(f"  {note}" for note in notes.outdated(table.cells))]))
     if refused:
         raise DataError("\n".join(refused))
-    return int(options.strict and not agree)
+    return int(options.strict and not all_agree)

@@ -6,14 +6,14 @@ A block is a part of the paper's table, or a piece of a part that is too wide fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
 
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, each_seed, signed, written
-from flatfed.tables import cells, claims, compare
+from flatfed.tables import cells, compare
 from flatfed.tables.cells import Cell, FilledTable
 from flatfed.tables.image_counts import doubts, with_counts
 from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision, warnings
@@ -36,24 +36,24 @@ COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 class CellText:
     """A cell with the text of each of ``PARTS``.
 
-    ``marks``: errata of the paper's number. ``rank``: "best", "second" or "".
+    ``marks``: errata of the paper's number. ``best``: whether its mean is the best of its column.
     """
 
     cell: Cell
     texts: dict[str, str]
     marks: tuple[str, ...]
-    rank: str
+    best: bool
 
     @property
     def seeds(self) -> str:
         """The number of each seed."""
         return each_seed(self.cell.values, self.cell.seeds, self.cell.printed_unit, self.cell.paper_decimals)
 
-    def formatted(self, part: str, escape: Callable[[str], str], ranks: Mapping[str, str], raised: str) -> str:
-        """Return the text of ``part``, escaped; ``ranks``, ``raised``: templates of marked numbers and errata."""
+    def formatted(self, part: str, escape: Callable[[str], str], bold: str, raised: str) -> str:
+        """Return the text of ``part``, escaped; ``bold``, ``raised``: templates of the best mean and of errata."""
         text = escape(self.texts[part])
-        if part == "ours" and self.rank:
-            return ranks[self.rank].format(text)
+        if part == "ours" and self.best:
+            return bold.format(text)
         return text + raised.format(",".join(self.marks)) if part == "paper" and self.marks else text
 
 
@@ -117,7 +117,6 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
     :raises DataError: runs are refused, with a line for each; a dataset.json is damaged.
     """
     filled = cells.fill(table, so_far=so_far)
-    ranks = dict(zip(filled.by_column, claims.marks(filled.by_column.values()), strict=True))
     setting = with_counts(table.setting, table.datasets, [cell.images for cell in filled.cells])
     sources = (("Paper", table.document.paper), ("Trained here", setting))
     unknown = doubts(table.datasets, [cell.contents for cell in filled.cells])
@@ -126,8 +125,8 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
         filled.by_column,
         title=table.title,
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
-        blocks=[_block(filled, columns, ranks) for columns in split(list(table.columns.values()))],
-        notes=[*gather(filled, any(ranks.values())), *unknown],
+        blocks=[_block(filled, columns) for columns in split(list(table.columns.values()))],
+        notes=[*gather(filled), *unknown],
         warnings=list(warnings(filled)),
     )
 
@@ -153,16 +152,16 @@ def _by_metric(columns: list[Column]) -> list[list[Column]]:
     return blocks
 
 
-def _block(table: FilledTable, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]) -> TableBlock:
+def _block(table: FilledTable, columns: list[Column]) -> TableBlock:
     levels = list(zip_longest(*(column.headers for column in columns), fillvalue=""))
     shared = [names[0] for names in takewhile(lambda names: len({*names}) == 1, levels[:-1])]
-    cells = [(column, table.by_column[column.id], ranks[column.id]) for column in columns]
+    cells = [(column, by_row := table.by_column[column.id], compare.best_rows(by_row)) for column in columns]
     return TableBlock(
         heading=", ".join(filter(None, (columns[0].part, *shared))),
         headers=list(zip(*levels[len(shared) :], strict=True)),
         under=[_under(table, column) for column in columns],
         rows=[
-            (row.label, [_text(table, column, by_row[row.id], rank.get(row.id, "")) for column, by_row, rank in cells])
+            (row.label, [_text(table, column, by_row[row.id], row.id in best) for column, by_row, best in cells])
             for row in table.shown.rows.values()
         ],
     )
@@ -180,7 +179,7 @@ def _under(table: FilledTable, column: Column) -> dict[str, str]:
     return {part: texts[part] for part in PARTS if part in texts}
 
 
-def _text(table: FilledTable, column: Column, cell: Cell, rank: str) -> CellText:
+def _text(table: FilledTable, column: Column, cell: Cell, best: bool) -> CellText:
     unit, decimals, estimate = cell.printed_unit, cell.paper_decimals, cell.beside
     paper = as_printed(cell.paper_value, compare.spread_over_seeds(cell), unit, decimals)
     if not paper and compare.not_reached(cell):
@@ -192,7 +191,7 @@ def _text(table: FilledTable, column: Column, cell: Cell, rank: str) -> CellText
         "paper": paper,
         "difference": "" if cell.difference is None else signed(cell.difference, unit, decimals),
     }
-    return CellText(cell, texts, flags(cell) if paper else (), rank)
+    return CellText(cell, texts, flags(cell) if paper else (), best)
 
 
 def _ours(table: FilledTable, cell: Cell) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from flatfed.plan.metrics import METRICS
-from flatfed.plan.units import RELATIVES
-from flatfed.tables.cells import Cell
+from flatfed.plan.units import RELATIVES, as_printed, signed, written
+from flatfed.tables.cells import Cell, FilledTable
 
 #: Tolerances: a percentage point for fractions, else a share of the printed number.
 POINT, PART = 0.01, 0.1
@@ -40,6 +42,28 @@ def indefinite(cell: Cell) -> bool:
     """Return whether the Hessian of a seed has a negative trace or top eigenvalue: it does not measure flatness."""
     signed = cell.relative != "difference" and METRICS[cell.metric].source == "analysis"
     return signed and any(value is not None and value < 0 for value in (*cell.values, *cell.base_values))
+
+
+def best_rows(cells: Mapping[str, Cell]) -> set[str]:
+    """Return the rows of a column with the best mean over seeds; none for times, or if one row alone has a mean."""
+    means = {row: cell for row, cell in cells.items() if cell.status == "ok" and cell.n and not indefinite(cell)}
+    if len(means) < 2 or len({(cell.metric, cell.relative) for cell in means.values()}) > 1:
+        return set()
+    example = next(iter(means.values()))
+    higher = higher_is_better(example)
+    if higher is None or is_time(example):
+        return set()
+    best = (max if higher else min)(cell.value for cell in means.values())
+    return {row for row, cell in means.items() if cell.value == best}
+
+
+def order(columns: Iterable[Mapping[str, Cell]]) -> str:
+    """Return the mean of :func:`rank_correlation` over ``columns``, in words, or ""."""
+    correlations = [number for column in columns if (number := rank_correlation(column)) is not None]
+    if not correlations:
+        return ""
+    over = "" if len(correlations) == 1 else f", mean of {len(correlations)} columns"
+    return f"rank correlation with the paper's order {statistics.fmean(correlations):.2f}{over}"
 
 
 def tolerances(cell: Cell) -> tuple[float, float]:
@@ -108,3 +132,44 @@ def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
 def printed_order(cell: Cell) -> float | None:
     """Return the printed number, infinity for "not reached", None without one."""
     return math.inf if not_reached(cell) else cell.paper_value
+
+
+def with_paper(table: FilledTable) -> tuple[list[str], bool]:
+    """Return the lines of a comparison, and whether all printed numbers agree.
+
+    Preview scale does not agree; a table without printed numbers does.
+    """
+    shown = table.shown
+    name = f"{shown.id}, {shown.scale} scale"
+    if shown.scale == "preview" and shown.document.reference != "none":
+        return [f"{name}: a preview is not compared with the paper"], False
+    printed = {(number.column, number.row) for number in shown.numbers if number.paper}  # including "-"
+    if not printed:
+        return [f"{name}: no printed numbers"], True
+    states = {(cell.column, cell.row): agreement(cell) for cell in table.cells if (cell.column, cell.row) in printed}
+    counts = Counter(states.values())
+    judged = sum(counts[state] for state in JUDGED)
+    texts = [f"{counts['agrees']} of {judged} cells agree, {counts['near']} near, {counts['differs']} differ"]
+    if not judged and counts["missing"] < len(printed):
+        texts = ["values are not compared (another set-up)"]
+    texts += [f"{counts['missing']} missing", *filter(None, [order(table.by_column.values())])]
+    lines, causes = [f"{name}: {'; '.join(texts)}"], {}
+    for cell in table.cells:
+        state = states.get((cell.column, cell.row))
+        if state in ("near", "differs"):
+            lines.append(f"  {state:8} {cell.column}, {cell.row}: {_difference(cell)}")
+        elif state == "missing":
+            causes |= dict.fromkeys(cell.problems or ["no run"])
+    lines += [f"  missing  {cause}" for cause in causes]
+    return lines, counts["agrees"] == judged and not counts["missing"]
+
+
+def _difference(cell: Cell) -> str:
+    unit, decimals = cell.printed_unit, cell.paper_decimals
+    ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
+    paper = as_printed(cell.paper_value, spread_over_seeds(cell), unit, decimals) or "–"
+    reason = "only one of them is a number"
+    if cell.difference is not None:
+        ours += "" if cell.n is None else f" (n = {cell.n})"
+        reason = f"{signed(cell.difference, unit, decimals)}, allowed {written(tolerances(cell)[0], None, unit)}"
+    return f"ours {ours}, paper {paper}: {reason}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, evaluations
@@ -12,7 +12,7 @@ from flatfed.plan.number import Number
 from flatfed.plan.reference import FLAG
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
-from flatfed.tables import claims, compare
+from flatfed.tables import compare
 from flatfed.tables.cells import Cell, FilledTable
 
 #: Mark of an estimate with :func:`is_warned`.
@@ -22,8 +22,8 @@ WARNED = "⚠"
 OTHER_PRECISION = "†"
 
 
-def gather(table: FilledTable, has_marks: bool) -> list[str]:
-    """Return the notes of a table, in reading order; ``has_marks``: a row is marked as best."""
+def gather(table: FilledTable) -> list[str]:
+    """Return the notes of a table, in reading order."""
     shown, cells = table.shown, table.cells
     notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cells), *_times(cells), *_errors(cells)]
     settings = {run: parts for cell in cells for run, parts in cell.roundings.items()}
@@ -33,7 +33,7 @@ def gather(table: FilledTable, has_marks: bool) -> list[str]:
     ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
     errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [*shown.notes, *(f"{flag}: {shown.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
-    return [*notes, *_beside(cells), *marks(table.by_column.values(), has_marks)]
+    return [*notes, *_beside(cells), *_bold(table)]
 
 
 def _reading(table: FilledTable) -> str:
@@ -131,24 +131,10 @@ def _cautioned(cells: list[Cell]) -> str:
     return f"{cautioned} of {len(cells)}" if cautioned else ""
 
 
-def marks(columns: Collection[dict[str, Cell]], has_marks: bool) -> Iterator[str]:
-    """Yield the note on best and second rows; ``columns``: cells by row."""
-    level = f"{100 * claims.LEVEL:g} %"
-    if few := claims.too_few_seeds(columns):
-        yield (
-            f"No best row is marked: with {plural(few, 'seed')} nothing in this table can be significant at "
-            f"{level}; that takes {claims.least_seeds()} (exact sign flips, paired by seed)."
-        )
-    elif has_marks:
-        yield (
-            "Bold: best of its column; underlined or italic: second. Marked only if the lead over the next row is "
-            f"significant at {level}: exact sign flips, paired by seed, corrected for all columns (Holm)."
-        )
-    elif any(cell.n and cell.n > 1 and cell.status != "unfinished" for column in columns for cell in column.values()):
-        yield (
-            f"No best row is marked: no lead over the next row is significant at {level} (exact sign flips, paired by "
-            "seed, corrected for all columns)."
-        )
+def _bold(table: FilledTable) -> Iterator[str]:
+    """Yield the note on the best rows."""
+    if any(map(compare.best_rows, table.by_column.values())):
+        yield f"Bold: best mean of its column, over {plural(table.usual_n, 'seed')}."
 
 
 def _beside(cells: list[Cell]) -> Iterator[str]:
@@ -203,14 +189,13 @@ def warnings(table: FilledTable) -> Iterator[str]:
 
 
 def _compared(table: FilledTable) -> list[str]:
-    agreements = Counter(map(compare.agreement, table.cells))
-    texts = []
+    """Return the note on the agreement with the paper: of cells, and of the order of the rows."""
+    agreements, texts = Counter(map(compare.agreement, table.cells)), []
     if total := sum(agreements[state] for state in compare.JUDGED):
         near = f", {agreements['near']} near" if agreements["near"] else ""
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
-    results = claims.results(table.by_column.values())
-    if any(result.outcome != "untested" for result in results):
-        texts.append(f"{claims.summary(results)}. A claim is the printed order of two rows")
+    if order := compare.order(table.by_column.values()):
+        texts.append(order)
     return [f"{'; '.join(texts)} (flatfed verify)."] if texts else []
 
 

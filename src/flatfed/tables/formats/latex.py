@@ -31,8 +31,8 @@ SPECIAL |= dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX", strict=Tru
 #: An opening straight quote: at the start, or after a space, a bracket or another quote.
 OPENS = re.compile(r"""(^|[\s(\[{"'])(["'])(?=\S)""")
 
-#: Templates of marked numbers, and of the errata of a printed number.
-RANKS, RAISED = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}, r"\textsuperscript{{{}}}"
+#: Templates of the best mean of a column, and of the errata of a printed number.
+BOLD, RAISED = r"\textbf{{{}}}", r"\textsuperscript{{{}}}"
 
 #: Space between the paper's columns, and between the numbers of one column.
 GAP = "1.6em"
@@ -70,8 +70,8 @@ def _block(block: TableBlock, table: TypesetTable, parts: list[str], width: int)
     under = [escape(texts.get(part, "")) for texts in block.under for part in parts]
     lines += [" & ".join([escape(table.shown.document.row_header), *under, *fill]) + r" \\", r"\midrule"]
     for label, cells in block.rows:
-        texts = [cell.formatted(part, escape, RANKS, RAISED) for cell in cells for part in parts]
-        name = RANKS["best"].format(escape(label)) if label == table.highlighted else escape(label)
+        texts = [cell.formatted(part, escape, BOLD, RAISED) for cell in cells for part in parts]
+        name = BOLD.format(escape(label)) if label == table.highlighted else escape(label)
         lines.append(" & ".join([name, *texts, *fill]) + r" \\")
     return lines
 

@@ -9,8 +9,8 @@ from flatfed.tables.blocks import TableBlock, TypesetTable
 #: Characters that start markup in a table cell.
 SPECIAL = re.compile(r"([\\`*_|<\[\]~])")
 
-#: Templates of marked numbers, and of the errata of a printed number.
-RANKS, RAISED = {"best": "**{}**", "second": "*{}*"}, " <sup>{}</sup>"
+#: Templates of the best mean of a column, and of the errata of a printed number.
+BOLD, RAISED = "**{}**", " <sup>{}</sup>"
 
 
 def render(table: TypesetTable) -> str:
@@ -43,7 +43,7 @@ def _grid(row_header: str, block: TableBlock, highlighted: str | None) -> str:
     for label, cells in block.rows:
         parts = [(cell, part) for cell, under in zip(cells, block.under, strict=True) for part in under]
         name = f"**{escape(label)}**" if label == highlighted else escape(label)
-        lines.append([name, *[cell.formatted(part, escape, RANKS, RAISED) for cell, part in parts]])
+        lines.append([name, *[cell.formatted(part, escape, BOLD, RAISED) for cell, part in parts]])
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
     aligned = [
