@@ -1,5 +1,6 @@
 """Folders of runs for tests, as the trainer leaves them: the record is written by the code that writes records."""
 
+import dataclasses
 import json
 import shutil
 import statistics
@@ -15,6 +16,7 @@ from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.reference import Printed
+from flatfed.plan.units import UNITS
 from flatfed.runs import curvature, landscape_file
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
@@ -24,6 +26,7 @@ from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
 from flatfed.tables.cells import Cell
+from flatfed.tables.measure import Measured
 from repository import ROOT
 
 DIGEST = "0" * 64
@@ -297,21 +300,21 @@ def so_far(folder, columns, *, settings, **record):
 
 
 def cell(values, paper=None, spread=None, note="", **changes):
-    """A cell of test accuracies by seed; ``paper`` as a fraction."""
+    """A cell of test accuracies by seed; ``paper`` as a fraction. ``changes``: of the cell or its number."""
     value = None if None in values else sum(values) / len(values)
     own = None if value is None or len(values) < 2 else statistics.stdev(values)
-    found = {
-        "table": "t", "column": "c", "row": "r", "runs": [], "target": None, "reached": None,
-        "metric": "test_accuracy", "unit": "fraction", "printed_unit": "percent", "relative": None, "scale": "paper",
-        "status": "ok" if value is not None else "not_reached", "value": value, "values": values, "n": len(values),
-        "spread": own, "seeds": list(range(1, len(values) + 1)), "paper_value": paper, "paper_spread": spread,
-        "paper_decimals": None, "paper_note": note, "compare": "values",
-        "difference": None if value is None or paper is None else value - paper,
-    }  # fmt: skip
-    return Cell(**{**found, **changes})
+    about = {"table": "t", "column": "c", "row": "r", "scale": "paper", "metric": "test_accuracy", "unit": "percent"}
+    of_number = {part.name for part in dataclasses.fields(Number)} - {"value", "rounds"}
+    about |= {key: changes.pop(key) for key in of_number & {*changes}}
+    factor = UNITS[about["unit"]].factor
+    about["paper"] = Printed(paper and paper * factor, spread and spread * factor, note)
+    measured = [Measured(Number(**about, seed=seed), number) for seed, number in enumerate(values, 1)]
+    summary = {"status": "ok" if value is not None else "not_reached", "value": value, "spread": own, "n": len(values)}
+    summary |= {"reached": None, "rounds": 0, **changes}
+    return Cell(number=measured[0].number, measured=measured, **summary)
 
 
 def rounds_cell(values, paper=None, note="", **changes):
     """A cell of rounds to a target by seed, None where it was not reached."""
-    unit = {"metric": "rounds_to_target", "unit": "rounds", "printed_unit": "rounds"}
+    unit = {"metric": "rounds_to_target", "unit": "rounds"}
     return cell(values, paper, note=note, **{**unit, **changes})

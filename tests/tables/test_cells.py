@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def test_final_round_mean_spread_and_difference(two):
     assert cell.spread == pytest.approx(0.04 / math.sqrt(2))  # (0.04 / 2)^2 * 2 / (2 - 1), rooted
     assert cell.values == [0.8, 0.84]
     assert cell.best == [0.9, 0.84], "the best round is an extra, the final one is the value"
-    assert (cell.paper_value, cell.paper_spread, cell.difference) == pytest.approx((0.8, 0.0014, 0.02))
+    assert (*cell.paper, cell.difference) == pytest.approx((0.8, 0.0014, 0.02))
     assert make(two, window=2).values == pytest.approx([0.85, 0.78]), "the mean of the last evaluated rounds"
     one = make(two[:1])
     assert (one.value, one.spread, one.n) == (0.8, None, 1)
@@ -202,14 +201,10 @@ def test_estimates_agree_within_their_errors(hessians, metric, ours, theirs, wit
     assert hessians(metric, [(ours, number) for number in theirs]).beside.within is within
 
 
-def test_a_negative_trace_has_no_rank(hessians):
+def test_a_negative_trace_has_no_rank():
     """Its model is at no minimum: a smaller number is not flatter."""
-    rows = {
-        row: replace(hessians("trace", [(trace, trace)] * 6, row), paper_value=printed)
-        for row, trace, printed in (("a", -90, 90.0), ("b", 100, 100.0))
-    }
-    assert compare.best_rows(rows) == set()
-    positive = {**rows, "a": replace(rows["a"], value=90.0, values=[90.0] * 6)}
-    assert compare.best_rows(positive) == {"a"}
-    four = {f"{row}{n}": replace(rows[row], value=90.0 + n, paper_value=90.0 + n) for n in (0, 1) for row in "ab"}
-    assert compare.rank_correlation(four) is None, "of the four, two have a rank"
+    traces = {"metric": "hessian_trace", "unit": "number"}
+    rows = {row: made.cell([x] * 6, abs(x), **traces) for row, x in (("a", -90.0), ("b", 100.0), ("c", 110.0))}
+    assert compare.best_rows(rows) == {"b"} and compare.rank_correlation(rows) is None, "of the three, two have a rank"
+    positive = {**rows, "a": made.cell([90.0] * 6, 90.0, **traces)}
+    assert compare.best_rows(positive) == {"a"} and compare.rank_correlation(positive) == pytest.approx(1)

@@ -114,7 +114,7 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
     one, other = "1" * 64, "2" * 64
 
     def notes(*digests: str) -> list[str]:
-        return doubts(specs, [{"cifar10": list(digests)}, {"cifar10": list(digests), "mine": ["3" * 64]}])
+        return doubts(specs, {*(("cifar10", digest) for digest in digests), ("mine", "3" * 64)})
 
     assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
     for source, expected in (("npz", [one, other]), ("torchvision", [other])):

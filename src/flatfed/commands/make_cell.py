@@ -9,7 +9,6 @@ example:
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration
 from flatfed.files import write_json
@@ -24,4 +23,4 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale
     of_cell = numbers(experiment, scale, options.table, [options.column], options.row)
-    write_json(options.out, asdict(cells.summarise(of_cell)))
+    write_json(options.out, cells.content(cells.summarise(of_cell)))

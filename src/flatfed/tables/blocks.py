@@ -47,7 +47,7 @@ class CellText:
     @property
     def seeds(self) -> str:
         """The number of each seed."""
-        return each_seed(self.cell.values, self.cell.seeds, self.cell.printed_unit, self.cell.paper_decimals)
+        return each_seed(self.cell.values, self.cell.seeds, self.cell.number.unit, self.cell.decimals)
 
     def formatted(self, part: str, escape: Callable[[str], str], bold: str, raised: str) -> str:
         """Return the text of ``part``, escaped; ``bold``, ``raised``: templates of the best mean and of errata."""
@@ -117,9 +117,10 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
     :raises DataError: runs are refused, with a line for each; a dataset.json is damaged.
     """
     filled = cells.fill(table, so_far=so_far)
-    setting = with_counts(table.setting, table.datasets, [cell.images for cell in filled.cells])
+    records = [record for cell in filled.cells for record in cell.records]
+    setting = with_counts(table.setting, table.datasets, [record.image_counts for record in records])
     sources = (("Paper", table.document.paper), ("Trained here", setting))
-    unknown = doubts(table.datasets, [cell.contents for cell in filled.cells])
+    unknown = doubts(table.datasets, {(record.config.dataset.name, record.dataset_digest) for record in records})
     return TypesetTable(
         table,
         filled.by_column,
@@ -180,8 +181,8 @@ def _under(table: FilledTable, column: Column) -> dict[str, str]:
 
 
 def _text(table: FilledTable, column: Column, cell: Cell, best: bool) -> CellText:
-    unit, decimals, estimate = cell.printed_unit, cell.paper_decimals, cell.beside
-    paper = as_printed(cell.paper_value, compare.spread_over_seeds(cell), unit, decimals)
+    unit, decimals, estimate = cell.number.unit, cell.decimals, cell.beside
+    paper = as_printed(cell.paper[0], compare.spread_over_seeds(cell), unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
     beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
@@ -198,11 +199,11 @@ def _ours(table: FilledTable, cell: Cell) -> str:
     """Return our number, or the text in its place."""
     if cell.status == "ok":
         seeds = "" if cell.n in (table.usual_n, None) else f" ({cell.n})"
-        return written(cell.value, cell.spread, cell.printed_unit, cell.paper_decimals) + seeds
+        return written(cell.value, cell.spread, cell.number.unit, cell.decimals) + seeds
     if cell.status == "unfinished" and cell.reached is None:
         return f"round {cell.rounds}"
     if cell.status in ("not_reached", "unfinished"):
         yet = " yet" * (cell.status == "unfinished")
-        late = f">{cell.rounds}" if cell.printed_unit == "rounds" else f"not reached{yet}"
+        late = f">{cell.rounds}" if cell.number.unit == "rounds" else f"not reached{yet}"
         return late if cell.reached.startswith("0/") else f"{late} ({cell.reached})"
     return {"diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")

@@ -1,4 +1,4 @@
-"""The cells of a table: values of its numbers, measured from runs, their summary over seeds, the filled table."""
+"""The cells of a table: the summary of its numbers over seeds, and the filled table."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownTable
-from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Metric, unit_of
+from flatfed.plan.metrics import METRICS, Metric, unit_of
 from flatfed.plan.number import Number, by_cell
-from flatfed.plan.reference import Printed
 from flatfed.plan.tables import Column, Row
-from flatfed.plan.units import RELATIVES
 from flatfed.runs import curvature
-from flatfed.runs.curvature import OtherEstimate, RelativeErrors
-from flatfed.tables.readings import RunReading, read_all, read_source, rounding
+from flatfed.runs.curvature import Hessian, OtherEstimate, RelativeErrors
+from flatfed.runs.record import RunRecord
+from flatfed.tables import measure
+from flatfed.tables.measure import Measured
+from flatfed.tables.readings import RunReading, read_all
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell, computed from its runs, as ``results/<scale>/cells`` stores it.
+    """A cell: the summary of its ``measured`` numbers, one per seed, in the stored ``unit``.
 
-    Numbers are in the stored ``unit`` ("fraction" where ``printed_unit`` is "percent"), ``base_values`` in that of the
-    metric. ``values``: one per seed, or None. ``absent``: the ``seeds`` without a finished run. ``n``: the number of
-    seeds, None if the number does not depend on them. ``best``: each seed's best ``accuracy`` over all rounds, a
-    fraction. ``reached``: seeds that reached the target, "1/2". ``status``:
+    ``number``: that of the first seed, with ids, metric, target and printed number. ``n``: the number of seeds, None if
+    the number does not depend on them. ``reached``: seeds that reached the target, "1/2". ``status``:
 
     ``ok``
         every seed has a number: only then a mean ``value`` and a sample deviation ``spread`` (None for one seed)
@@ -44,70 +44,148 @@ class Cell:
         a run is absent or unfinished; ``problems`` names it
     ``not_applicable``
         the cell has no sources
-
-    ``difference``: our value minus the paper's; a preview has no number of a paper. ``beside``: PyHessian's estimate
-    (:func:`flatfed.runs.curvature.pyhessian_mean`). ``errors``: relative errors of one seed's estimate. ``timed``:
-    machine and executor of measured seconds. ``images``: {dataset: {"train": images, "test": images}}. ``contents``:
-    {dataset: digests of the runs' data}. ``roundings``: run -> :func:`flatfed.tables.readings.rounding`. ``outdated``:
-    run -> how its code differs from the present; ``warnings`` has these, too. ``lines``: run -> digest of its lines.
     """
 
-    table: str
-    column: str
-    row: str
-    scale: str
-    metric: str
-    unit: str
-    printed_unit: str
-    relative: str | None
-    base: str | None = None
+    number: Number
+    measured: list[Measured]
     status: str
     value: float | None
     spread: float | None
-    spread_kind: str = "seeds"
     n: int | None
-    values: list[float | None]
-    base_values: list[float | None] = field(default_factory=list)
-    best: list[float | None] = field(default_factory=list)
-    accuracy: str = DEFAULT_ACCURACY
-    reached: str | None = None
-    target: float | None
-    window: int = 1
-    smoothing: int = 1
-    rounds: int = 0
-    seeds: list[int]
-    absent: list[int] = field(default_factory=list)
-    runs: list[str]
-    base_runs: list[str] = field(default_factory=list)
-    paper_value: float | None
-    paper_spread: float | None
-    paper_decimals: int | None
-    paper_note: str
-    difference: float | None
-    compare: str
-    tolerance: tuple[float, float] | None = None
-    judged: bool = True
-    problems: list[str] = field(default_factory=list)
-    beside: OtherEstimate | None = None
-    errors: RelativeErrors | None = None
-    warnings: list[str] = field(default_factory=list)
-    timed: list[str] = field(default_factory=list)
-    images: dict[str, dict[str, int]] = field(default_factory=dict)
-    contents: dict[str, list[str]] = field(default_factory=dict)
-    roundings: dict[str, list[str | None]] = field(default_factory=dict)
-    outdated: dict[str, str] = field(default_factory=dict)
-    lines: dict[str, str] = field(default_factory=dict)
+    reached: str | None
+    rounds: int
 
+    @property
+    def column(self) -> str:
+        """The id of the column."""
+        return self.number.column
 
-@dataclass(frozen=True)
-class Measured:
-    """A number with its ``value`` and that of its base row, None without one, and the readings of their runs."""
+    @property
+    def row(self) -> str:
+        """The id of the row."""
+        return self.number.row
 
-    number: Number
-    value: float | None
-    base_value: float | None
-    runs: list[RunReading]
-    base_runs: list[RunReading]
+    @property
+    def metric(self) -> Metric:
+        """The metric."""
+        return METRICS[self.number.metric]
+
+    @property
+    def unit(self) -> str:
+        """The stored unit: "fraction" where the printed unit is "percent"."""
+        return unit_of(self.number.metric, self.number.relative)
+
+    @property
+    def decimals(self) -> int | None:
+        """The decimals of the printed number."""
+        return self.number.paper and self.number.paper.decimals
+
+    @property
+    def values(self) -> list[float | None]:
+        """The number of each seed."""
+        return [entry.value for entry in self.measured]
+
+    @property
+    def base_values(self) -> list[float | None]:
+        """The number of the base row for each seed, in the unit of the metric."""
+        return [entry.base_value for entry in self.measured] if self.number.relative else []
+
+    @property
+    def best(self) -> list[float | None]:
+        """The best accuracy of each seed over all rounds, a fraction."""
+        return [measure.mean([*map(measure.best, entry.runs)]) for entry in self.measured]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds."""
+        return [entry.number.seed for entry in self.measured if entry.number.seed is not None]
+
+    @property
+    def absent(self) -> list[int]:
+        """The seeds without a finished run."""
+        return [entry.number.seed for entry in self.measured if entry.absent]
+
+    @property
+    def runs(self) -> list[str]:
+        """The folders of the runs in results/."""
+        return [run.in_results.path for entry in self.measured for run in entry.number.runs]
+
+    @property
+    def base_runs(self) -> list[str]:
+        """The folders of the runs of the base row in results/."""
+        return [run.in_results.path for entry in self.measured for run in entry.number.base_runs]
+
+    @cached_property
+    def readings(self) -> list[RunReading]:
+        """The readings of all runs, those of the base row last."""
+        rows = [run for entry in self.measured for run in entry.runs]
+        return rows + [run for entry in self.measured for run in entry.base_runs]
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """The records of all runs."""
+        return [run.record for run in self.readings if run.record]
+
+    @property
+    def hessians(self) -> list[Hessian]:
+        """The Hessians behind the value."""
+        analysed = self.status == "ok" and self.number.analysed
+        return [run.reading.analysis for run in self.readings] if analysed else []
+
+    @property
+    def paper(self) -> tuple[float | None, float | None]:
+        """The printed value and spread, in the stored unit."""
+        return self.number.paper.stored(self.number.unit) if self.number.paper else (None, None)
+
+    @property
+    def paper_note(self) -> str:
+        """The note at the printed number."""
+        return (self.number.paper and self.number.paper.note) or ""
+
+    @property
+    def difference(self) -> float | None:
+        """Our value minus the paper's, without floating-point noise; None if the table does not compare values."""
+        paper_value, _ = self.paper
+        comparable = self.number.compare == "values" and None not in (self.value, paper_value)
+        return round(self.value - paper_value, 10) if comparable else None
+
+    @property
+    def beside(self) -> OtherEstimate | None:
+        """PyHessian's estimate (:func:`flatfed.runs.curvature.pyhessian_mean`)."""
+        return None if self.number.relative else curvature.pyhessian_mean(self.hessians, self.number.metric)
+
+    @property
+    def errors(self) -> RelativeErrors | None:
+        """The largest relative errors of one seed's estimate."""
+        return curvature.largest_errors(self.hessians, self.number.metric)
+
+    @property
+    def problems(self) -> list[str]:
+        """The reasons why numbers are absent."""
+        return list(dict.fromkeys(run.problem for run in self.readings if run.problem))
+
+    @cached_property
+    def outdated(self) -> dict[str, str]:
+        """Run -> how its code differs from the present."""
+        timings = [run.timing for run in self.readings if run.timing]
+        remarks = [(timing.config.ids.name, versions.changes(timing.config, timing.versions)) for timing in timings]
+        remarks += [(record.name, versions.remarks(record)) for record in self.records]
+        return {name: text for name, text in remarks if text}
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of analyses and timings, and of the runs of other code."""
+        metric = self.number.metric
+        return [
+            *(f"{hessian.about.run}: {text}" for hessian in self.hessians for text in hessian.warnings_about(metric)),
+            *dict.fromkeys(run.warning for run in self.readings if run.warning),
+            *(f"{name}: {text}" for name, text in self.outdated.items()),
+        ]
+
+    @property
+    def timed(self) -> list[str]:
+        """The machines and executors of measured seconds."""
+        return sorted({f"{run.timing.machine}, {run.timing.executor} executor" for run in self.readings if run.timing})
 
 
 @dataclass(frozen=True)
@@ -156,145 +234,56 @@ def fill(table: ShownTable, *, so_far: bool = False) -> FilledTable:
     return FilledTable(table, by_column)
 
 
-def measure(number: Number, so_far: bool = False) -> Measured:
-    """Return ``number`` with its value; ``so_far``: also read unfinished runs, for targets that they reached.
-
-    :raises DataError: a file is damaged, changed, or of another run. The message has a line per refused run.
-    """
-    metric = METRICS[number.metric]
-    runs = read_source(number, number.runs, number.timed, so_far)
-    base_runs = read_source(number, number.base_runs, number.base_timed, so_far)
-    value = _mean([of_run(metric, run) for run in runs]) if runs else number.value
-    base = _mean([of_run(metric, run) for run in base_runs]) if base_runs else number.base_value
-    _check_paired(number, runs, base_runs)
-    if number.relative:
-        try:
-            value = None if None in (value, base) else RELATIVES[number.relative].function(value, base)
-        except ZeroDivisionError:
-            problem = f"{number.relative} divides by 0: value {value}, base row {base}"
-            raise DataError(f"{_where(number)}: {problem}") from None
-    return Measured(number, value, base, runs, base_runs)
-
-
 def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     """Return the cell of ``numbers``, one per seed; ``so_far`` as in :func:`measure`.
 
     :raises DataError: as :func:`measure`, or seeds were trained by different code.
     """
-    measured = read_all(partial(measure, so_far=so_far), numbers)
+    measured = read_all(partial(measure.measure, so_far=so_far), numbers)
     number = measured[0].number
-    metric, where = METRICS[number.metric], _where(number)
+    metric, where = METRICS[number.metric], measure.where(number)
     measured = [entry for entry in measured if entry.runs or entry.number.value is not None]
-    readings = [run for entry in measured for run in entry.runs]
-    readings += [run for entry in measured for run in entry.base_runs]
-    records = [run.record for run in readings if run.record]
-    timings = [run.timing for run in readings if run.timing]
-    if len(machines := sorted({timing.machine for timing in timings})) > 1:
+    readings = [run for entry in measured for run in (*entry.runs, *entry.base_runs)]
+    if len(machines := sorted({run.timing.machine for run in readings if run.timing})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
     values = [entry.value for entry in measured]
-    begun = [run for run in readings if run.unfinished and run.reading and of_run(metric, run) is None]
-    status = _status(values, readings, bool(begun))
-    value, spread, hessians = None, None, []
+    status = measure.status(values, readings, metric)
+    value = spread = None
     if status == "ok":
-        versions.check_same(records, where)
+        versions.check_same([run.record for run in readings if run.record], where)
         value = statistics.fmean(values)
         spread = statistics.stdev(values) if len(values) > 1 else None
-        hessians = [run.reading.analysis for run in readings if number.analysed]
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
-    remarks = [(timing.config.ids.name, versions.changes(timing.config, timing.versions)) for timing in timings]
-    remarks += [(record.name, versions.remarks(record)) for record in records]
-    outdated = {name: text for name, text in remarks if text}
-    complete = all(run.reading is not None for run in readings)
-    seeds_read = sum(all(run.reading is not None for run in entry.runs) for entry in measured)
+    complete = bool(values) and all(run.reading is not None for run in readings)
     reached = f"{len(values) - values.count(None)}/{len(values)}"
-    datasets = (run.dataset for entry in measured for run in entry.number.all_runs)
-    printed = number.paper or Printed(None)
-    paper_value, paper_spread = printed.stored(number.unit)
-    comparable = number.compare == "values" and None not in (value, paper_value)
-    results = dict(
-        unit=unit_of(number.metric, number.relative),
-        printed_unit=number.unit,
+    rounds = number.rounds
+    if status == "unfinished":
+        rounds = min(run.record.rounds_done for run in measure.waiting(readings, metric))
+    return Cell(
+        number=number,
+        measured=measured,
         status=status,
         value=value,
         spread=spread,
-        n=None if metric.source in ("declared", "config") else seeds_read,
-        values=values,
-        base_values=[entry.base_value for entry in measured] if number.relative else [],
-        best=[_mean([*map(_best, entry.runs)]) for entry in measured],
-        reached=reached if metric.needs_target and complete and values else None,
-        rounds=min(run.record.rounds_done for run in begun) if status == "unfinished" else number.rounds,
-        seeds=[entry.number.seed for entry in measured if entry.number.seed is not None],
-        absent=[entry.number.seed for entry in measured if any(run.reading is None for run in entry.runs)],
-        runs=[run.in_results.path for entry in measured for run in entry.number.runs],
-        base_runs=[run.in_results.path for entry in measured for run in entry.number.base_runs],
-        paper_value=paper_value,
-        paper_spread=paper_spread,
-        paper_decimals=printed.decimals,
-        paper_note=printed.note or "",
-        # Ten decimals drop only floating-point noise.
-        difference=round(value - paper_value, 10) if comparable else None,
-        problems=list(dict.fromkeys(run.problem for run in readings if run.problem)),
-        beside=None if number.relative else curvature.pyhessian_mean(hessians, number.metric),
-        errors=curvature.largest_errors(hessians, number.metric),
-        warnings=[
-            *(f"{hessian.about.run}: {text}" for hessian in hessians for text in hessian.warnings_about(number.metric)),
-            *dict.fromkeys(run.warning for run in readings if run.warning),
-            *(f"{name}: {text}" for name, text in outdated.items()),
-        ],
-        timed=sorted({f"{timing.machine}, {timing.executor} executor" for timing in timings}),
-        images={name: counts for record in records for name, counts in record.image_counts.items()},
-        contents=dict.fromkeys(datasets, sorted({record.dataset_digest for record in records})),
-        roundings={record.name: rounding(record) for record in records},
-        outdated=outdated,
-        lines={run.record.name: run.lines for entry in measured for run in entry.runs if run.lines},
+        n=None if metric.source == "declared" else sum(not entry.absent for entry in measured),
+        reached=reached if metric.needs_target and complete else None,
+        rounds=rounds,
     )
-    requested = {name: value for name, value in vars(number).items() if name in Cell.__dataclass_fields__}
-    return Cell(**requested | results)
 
 
-def _where(number: Number) -> str:
-    return f"cell {number.table}/{number.column}/{number.row}"
-
-
-def of_run(metric: Metric, run: RunReading) -> float | None:
-    """Return the number of one run, or None."""
-    without_number = run.reading is None or run.diverged or (run.unfinished and not metric.needs_target)
-    without_rounds = not without_number and metric.needs_runs and not run.reading.history["round"]
-    return None if without_number or without_rounds else metric.function(run.reading)
-
-
-def _best(run: RunReading) -> float | None:
-    """Return the best finite accuracy of one run, or None."""
-    accuracies = run.reading.history.get(run.reading.accuracy, ()) if run.reading else ()
-    return max(filter(math.isfinite, accuracies), default=None)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Return a seed's number, the mean over its runs, None if one of them has none."""
-    if not values or None in values:
-        return None
-    return values[0] if len(values) == 1 else statistics.fmean(values)
-
-
-def _check_paired(number: Number, runs: list[RunReading], base_runs: list[RunReading]) -> None:
-    pairs = ((run.record, base_run.record) for run, base_run in zip(runs, base_runs, strict=False))
-    for record, base in (pair for pair in pairs if None not in pair):
-        same_data = record.dataset_digest == base.dataset_digest
-        same_partition = record.config.split != base.config.split or record.partition_digest == base.partition_digest
-        if not (same_data and same_partition):
-            different = f"the run and its base run have different {'partitions' if same_data else 'data'}"
-            raise DataError(f"{_where(number)}: seed {number.seed}: {different}; rerun both")
-
-
-def _status(values: list[float | None], readings: list[RunReading], waiting: bool) -> str:
-    """Return the status of a cell; ``waiting``: an unfinished run may still get a number."""
-    if not values:
-        return "not_applicable"
-    if any(run.reading is None for run in readings):
-        return "missing"
-    if any(run.diverged for run in readings):
-        return "diverged"
-    if all(value is not None for value in values):
-        return "ok"
-    return "unfinished" if waiting else "not_reached"
+def content(cell: Cell) -> dict[str, Any]:
+    """Return the content of a cell's file, and of its line in a table's .csv, in stored units."""
+    number, (paper_value, paper_spread) = cell.number, cell.paper
+    names = ("table", "column", "row", "scale", "metric", "relative", "base", "target", "window", "accuracy", "compare")
+    own = ("unit", "status", "value", "spread", "n", "values", "base_values", "best", "reached", "rounds", "seeds")
+    own += ("absent", "runs", "base_runs", "difference", "problems", "warnings", "timed")
+    return {
+        **{name: getattr(number, name) for name in names},
+        **{name: getattr(cell, name) for name in own},
+        "printed_unit": number.unit,
+        "spread_kind": "seeds",
+        "paper_value": paper_value,
+        "paper_spread": paper_spread,
+        "paper_note": cell.paper_note,
+    }

@@ -7,7 +7,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from flatfed.plan.metrics import METRICS
 from flatfed.plan.units import RELATIVES, as_printed, signed, written
 from flatfed.tables.cells import Cell, FilledTable
 
@@ -20,8 +19,8 @@ JUDGED = ("agrees", "near", "differs")
 
 def higher_is_better(cell: Cell) -> bool | None:
     """Return whether larger numbers are better in a cell's column; None: neither."""
-    direction = METRICS[cell.metric].higher
-    reversed_ = cell.relative and RELATIVES[cell.relative].reverses
+    direction = cell.metric.higher
+    reversed_ = cell.number.relative and RELATIVES[cell.number.relative].reverses
     return not direction if direction is not None and reversed_ else direction
 
 
@@ -30,24 +29,24 @@ def same_quantity(cells: Mapping[str, Cell]) -> bool:
 
     Their metrics may differ (DFedSAM, Table 1, "Train").
     """
-    return len({(METRICS[cell.metric].printed_as, cell.relative) for cell in cells.values()}) == 1
+    return len({(cell.metric.printed_as, cell.number.relative) for cell in cells.values()}) == 1
 
 
 def is_time(cell: Cell) -> bool:
     """Return whether a cell depends on timed rounds: timed once for all seeds, so seeds do not show their error."""
-    return METRICS[cell.metric].source == "timing"
+    return cell.metric.source == "timing"
 
 
 def indefinite(cell: Cell) -> bool:
     """Return whether the Hessian of a seed has a negative trace or top eigenvalue: it does not measure flatness."""
-    signed = cell.relative != "difference" and METRICS[cell.metric].source == "analysis"
+    signed = cell.number.relative != "difference" and cell.metric.source == "analysis"
     return signed and any(value is not None and value < 0 for value in (*cell.values, *cell.base_values))
 
 
 def best_rows(cells: Mapping[str, Cell]) -> set[str]:
     """Return the rows of a column with the best mean over seeds; none for times, or if one row alone has a mean."""
     means = {row: cell for row, cell in cells.items() if cell.status == "ok" and cell.n and not indefinite(cell)}
-    if len(means) < 2 or len({(cell.metric, cell.relative) for cell in means.values()}) > 1:
+    if len(means) < 2 or len({(cell.metric, cell.number.relative) for cell in means.values()}) > 1:
         return set()
     example = next(iter(means.values()))
     higher = higher_is_better(example)
@@ -73,9 +72,9 @@ def tolerances(cell: Cell) -> tuple[float, float]:
     max(``POINT``, 2 s / sqrt(n)) for both, s our deviation; ``PART`` of the printed number replaces the point for other
     units; numbers without seeds are exact.
     """
-    scale = 1.0 if cell.unit == "fraction" else abs(cell.paper_value)
-    if cell.tolerance:
-        agrees, near = cell.tolerance
+    scale = 1.0 if cell.unit == "fraction" else abs(cell.paper[0])
+    if cell.number.tolerance:
+        agrees, near = cell.number.tolerance
         return agrees * scale / 100, near * scale / 100
     if cell.n is None:
         return 1e-9, 1e-9
@@ -86,24 +85,24 @@ def tolerances(cell: Cell) -> tuple[float, float]:
 
 def spread_over_seeds(cell: Cell) -> float | None:
     """Return the paper's spread, None if it is over clients."""
-    return None if "std_kind=clients" in cell.paper_note else cell.paper_spread
+    return None if "std_kind=clients" in cell.paper_note else cell.paper[1]
 
 
 def not_reached(cell: Cell) -> bool:
     """Return whether the paper prints "not reached"."""
-    return cell.paper_value is None and "not reached" in cell.paper_note
+    return cell.paper[0] is None and "not reached" in cell.paper_note
 
 
 def agreement(cell: Cell) -> str:
     """Return "agrees", "near", "differs", "missing", or "" if nothing is printed or compared."""
     if cell.status in ("missing", "unfinished"):
         return "missing"
-    own_base = cell.relative and cell.row == cell.base  # its ratio is 1 by construction
-    if cell.compare != "values" or not cell.judged or own_base:
+    own_base = cell.number.relative and cell.row == cell.number.base  # its ratio is 1 by construction
+    if cell.number.compare != "values" or not cell.number.judged or own_base:
         return ""
     if not_reached(cell):
         return "agrees" if cell.status == "not_reached" else "differs"
-    if cell.paper_value is None or cell.status == "not_applicable":
+    if cell.paper[0] is None or cell.status == "not_applicable":
         return ""
     if cell.status != "ok" or cell.difference is None:
         return "differs"
@@ -131,7 +130,7 @@ def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
 
 def printed_order(cell: Cell) -> float | None:
     """Return the printed number, infinity for "not reached", None without one."""
-    return math.inf if not_reached(cell) else cell.paper_value
+    return math.inf if not_reached(cell) else cell.paper[0]
 
 
 def with_paper(table: FilledTable) -> tuple[list[str], bool]:
@@ -165,9 +164,9 @@ def with_paper(table: FilledTable) -> tuple[list[str], bool]:
 
 
 def _difference(cell: Cell) -> str:
-    unit, decimals = cell.printed_unit, cell.paper_decimals
+    unit, decimals = cell.number.unit, cell.decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
-    paper = as_printed(cell.paper_value, spread_over_seeds(cell), unit, decimals) or "–"
+    paper = as_printed(cell.paper[0], spread_over_seeds(cell), unit, decimals) or "–"
     reason = "only one of them is a number"
     if cell.difference is not None:
         ours += "" if cell.n is None else f" (n = {cell.n})"

@@ -26,10 +26,10 @@ def with_counts(setting: str, datasets: Mapping[str, DatasetSpec], counts: Itera
     return setting
 
 
-def doubts(datasets: Mapping[str, DatasetSpec], contents: Iterable[Mapping[str, list[str]]]) -> list[str]:
-    """Return :func:`flatfed.data.manifest.doubt` of ``contents``: {dataset: digests of the data of runs}."""
-    notes, pairs = [], {(name, digest) for of_cell in contents for name in of_cell for digest in of_cell[name]}
-    for name, digest in sorted(pairs):
+def doubts(datasets: Mapping[str, DatasetSpec], contents: Iterable[tuple[str, str]]) -> list[str]:
+    """Return :func:`flatfed.data.manifest.doubt` of ``contents``: dataset and digest of the data of runs."""
+    notes = []
+    for name, digest in sorted(contents):
         path, manifest = datasets[name].manifest if name in datasets else None, None
         with contextlib.suppress(FileNotFoundError, DataError):  # an unreadable one proves nothing
             manifest = manifests.read(path) if path else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, evaluations
@@ -12,8 +12,10 @@ from flatfed.plan.number import Number
 from flatfed.plan.reference import FLAG
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
+from flatfed.runs.curvature import RelativeErrors
 from flatfed.tables import compare
 from flatfed.tables.cells import Cell, FilledTable
+from flatfed.tables.readings import rounding
 
 #: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"
@@ -25,8 +27,9 @@ OTHER_PRECISION = "†"
 def gather(table: FilledTable) -> list[str]:
     """Return the notes of a table, in reading order."""
     shown, cells = table.shown, table.cells
-    notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cells), *_times(cells), *_errors(cells)]
-    settings = {run: parts for cell in cells for run, parts in cell.roundings.items()}
+    notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cell.number for cell in cells)]
+    notes += [*_times(cells), *_errors(cells)]
+    settings = {record.name: rounding(record) for cell in cells for record in cell.records}
     notes += [*_negative(table), *_compared(table), *_absences(table), *_seeds(table), *_precisions(table)]
     notes += equal_rows(table)
     notes += [*roundings(settings), *outdated(cells)]
@@ -47,9 +50,9 @@ def _reading(table: FilledTable) -> str:
         return note
     note += " Paper: as printed."
     if table.has_differences:
-        points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
+        points = {cell.number.unit for cell in cells} <= {"percent", "pp"}
         return note + " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
-    if any(cell.compare == "ordering" for cell in cells):
+    if any(cell.number.compare == "ordering" for cell in cells):
         note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
     return note
 
@@ -59,7 +62,7 @@ def _windows(table: FilledTable) -> str:
     columns: dict[str, dict[str, None]] = defaultdict(dict)
     for column, _, cell in table.labelled_cells:
         if cell.unit == "fraction":
-            columns[evaluations(cell.window)][_column(column)] = None
+            columns[evaluations(cell.number.window)][_column(column)] = None
     if len(columns) < 2:
         return "".join(f", {words}" for words in columns)
     return ": " + "; ".join(f"{words} in {' and '.join(names)}" for words, names in columns.items())
@@ -70,8 +73,8 @@ def _column(column: Column) -> str:
 
 
 def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
-    quantity = shown.document.quantity or METRICS[cells[0].metric].words
-    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells))
+    quantity = shown.document.quantity or cells[0].metric.words
+    units = list(dict.fromkeys(UNITS[cell.number.unit].words for cell in cells))
     if len(units) == 1:
         return quantity + units[0]
     return f"{quantity} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
@@ -80,12 +83,12 @@ def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
 def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
     if late := [cell for cell in cells if cell.status == "not_reached"]:
         rounds = "/".join(map(str, sorted({cell.rounds for cell in late})))
-        symbols = {f">{rounds}" if cell.printed_unit == "rounds" else "not reached" for cell in late}
-        base = " of the row or of its base row" if any(cell.relative for cell in late) else ""
+        symbols = {f">{rounds}" if cell.number.unit == "rounds" else "not reached" for cell in late}
+        base = " of the row or of its base row" if any(cell.number.relative for cell in late) else ""
         some = any(not cell.reached.startswith("0/") for cell in late)
         note = f"{' or '.join(sorted(symbols))}: the target was not reached by every seed{base} within {rounds} rounds"
         yield note + ("; the number of seeds that did is in brackets." if some else ".")
-    unfinished = {METRICS[cell.metric].needs_target for cell in cells if cell.status == "unfinished"}
+    unfinished = {cell.metric.needs_target for cell in cells if cell.status == "unfinished"}
     if True in unfinished:
         yield (
             "Some runs are unfinished. Targets that they reached count; > precedes the rounds of a run that has not "
@@ -95,22 +98,23 @@ def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
         yield "Round N: the run has completed N rounds; the number is of the final round."
     if printed and any(map(compare.not_reached, cells)):
         yield "–: printed by the paper for a target not reached."
-    if relative := [cell for cell in cells if cell.relative]:
-        bases = ", ".join(dict.fromkeys(cell.base for cell in relative if cell.base))
+    if relative := [cell for cell in cells if cell.number.relative]:
+        bases = ", ".join(dict.fromkeys(cell.number.base for cell in relative if cell.number.base))
         seeds = ": compared seed by seed, then averaged" if any(cell.n for cell in relative) else ""
         yield f"Relative to a base row ({bases}){seeds}."
-    if printed and any(compare.spread_over_seeds(cell) != cell.paper_spread for cell in cells):
+    if printed and any(compare.spread_over_seeds(cell) != cell.paper[1] for cell in cells):
         yield "The paper's deviations are over clients and omitted: ours are over seeds."
 
 
-def definitions(cells: Sequence[Cell | Number]) -> Iterator[str]:
-    """Yield the definitions of the metrics of ``cells``, and of reaching a target."""
-    yield from filter(None, dict.fromkeys(METRICS[cell.metric].defined for cell in cells))
-    targeted = [cell for cell in cells if METRICS[cell.metric].needs_target]
-    accuracies = dict.fromkeys(cell.accuracy for cell in targeted)
+def definitions(numbers: Iterable[Number]) -> Iterator[str]:
+    """Yield the definitions of the metrics of ``numbers``, and of reaching a target."""
+    metrics = [(number, METRICS[number.metric]) for number in numbers]
+    yield from filter(None, dict.fromkeys(metric.defined for _, metric in metrics))
+    targeted = [number for number, metric in metrics if metric.needs_target]
+    accuracies = dict.fromkeys(number.accuracy for number in targeted)
     if unusual := ", ".join(METRICS[name].words for name in accuracies if name != DEFAULT_ACCURACY):
         yield f"The accuracy of targets: {unusual.lower()}."
-    for width in dict.fromkeys(cell.smoothing for cell in targeted):
+    for width in dict.fromkeys(number.smoothing for number in targeted):
         accuracy = "accuracy, unsmoothed," if width == 1 else f"centred mean accuracy of {width} evaluated rounds"
         yield f"A target counts as reached in the first round whose {accuracy} is at or above it."
 
@@ -156,8 +160,10 @@ def _beside(cells: list[Cell]) -> Iterator[str]:
 
 def _errors(cells: list[Cell]) -> Iterator[str]:
     texts = []
-    for metric in dict.fromkeys(cell.metric for cell in cells if cell.errors):
-        errors = [cell.errors for cell in cells if cell.errors and cell.metric == metric]
+    errors_of: dict[str, list[RelativeErrors]] = defaultdict(list)
+    for cell in cells:
+        errors_of[cell.number.metric] += filter(None, [cell.errors])
+    for metric, errors in ((metric, errors) for metric, errors in errors_of.items() if errors):
         source = "standard error of the random vectors" if metric.endswith("trace") else "residual"
         estimate, images = 100 * max(error.estimate for error in errors), 100 * max(error.images for error in errors)
         texts.append(f"{METRICS[metric].words}: {source} {estimate:.2g} %, choice of images {images:.2g} %")
@@ -181,7 +187,7 @@ def warnings(table: FilledTable) -> Iterator[str]:
     """Yield a sentence per warned cell."""
     for column, row, cell in table.labelled_cells:
         if is_warned(cell):
-            estimate, factor = cell.beside, UNITS[cell.printed_unit].factor
+            estimate, factor = cell.beside, UNITS[cell.number.unit].factor
             # With the paper's decimals both could look equal.
             ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, estimate.value, estimate.error))
             numbers = f"{ours} here, {theirs} by {estimate.by}: further apart than their errors allow ({error})."
@@ -202,10 +208,11 @@ def _compared(table: FilledTable) -> list[str]:
 def _tolerance(cells: list[Cell]) -> str:
     """Return the tolerance that the table sets, and the errata whose numbers it does not judge."""
     texts = []
-    for (agrees, near), points in dict.fromkeys((c.tolerance, c.unit == "fraction") for c in cells if c.tolerance):
+    tolerances = dict.fromkeys((c.number.tolerance, c.unit == "fraction") for c in cells if c.number.tolerance)
+    for (agrees, near), points in tolerances:
         unit = ("point" if agrees == 1 else "points") if points else "% of the printed number"
         texts.append(f"agrees: within {agrees:g} {unit}, near: within {near:g}")
-    if ids := sorted({flag for cell in cells if not cell.judged for flag in flags(cell)}):
+    if ids := sorted({flag for cell in cells if not cell.number.judged for flag in flags(cell)}):
         texts.append(f"not judged: numbers with {' or '.join(ids)}")
     return f" ({'; '.join(texts)})" if texts else " within the tolerance"
 
@@ -233,8 +240,8 @@ def _seeds(table: FilledTable) -> Iterator[str]:
 
 def other_precision(column: Column, cell: Cell) -> str:
     """Return the precision and device, "bfloat16 on cpu", of runs of a variant of the column's protocol, or ""."""
-    variants = [parts for run, parts in cell.roundings.items() if run.partition("/")[0] != column.protocol]
-    return " and ".join(sorted({f"{precision} on {device}" for _, precision, _, device, *_ in variants}))
+    variants = [record for record in cell.records if record.config.protocol != column.protocol]
+    return " and ".join(sorted({f"{record.precision} on {record.device}" for record in variants}))
 
 
 def _precisions(table: FilledTable) -> Iterator[str]:
@@ -251,9 +258,9 @@ def equal_rows(table: FilledTable) -> Iterator[str]:
     """Yield the note on rows that measured the same in all rounds of a seed."""
     rows: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for _, row, cell in table.labelled_cells:
-        for run, lines in cell.lines.items():
-            _, split, _, seed = run.split("/")
-            rows[split, seed, lines].setdefault(run, row.label)
+        for run in (run for run in cell.readings[: len(cell.runs)] if run.lines):
+            ids = run.record.config.ids
+            rows[ids.split, f"seed{ids.seed}", run.lines].setdefault(ids.name, row.label)
     seeds: dict[str, dict[str, None]] = defaultdict(dict)
     for (_, seed, _), runs in rows.items():
         if len(labels := dict.fromkeys(runs.values())) > 1:

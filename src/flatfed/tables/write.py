@@ -12,6 +12,7 @@ from pathlib import Path
 
 from flatfed.files import write_whole
 from flatfed.tables.blocks import TypesetTable
+from flatfed.tables.cells import content
 from flatfed.tables.compare import agreement
 from flatfed.tables.formats import html, latex, markdown
 
@@ -51,7 +52,7 @@ def _csv(table: TypesetTable) -> str:
     writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for column, row, cell in table.labelled_cells:
-        line = {**vars(cell), "label": row.label, "headers": " / ".join(column.headers), "part": column.part}
+        line = {**content(cell), "label": row.label, "headers": " / ".join(column.headers), "part": column.part}
         line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
         line["agreement"] = agreement(cell)
         writer.writerow({name: _field(value) for name, value in line.items()})
