@@ -26,7 +26,7 @@ from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
 from flatfed.tables.cells import Cell
-from flatfed.tables.measure import Measured
+from flatfed.tables.measurement import Measured
 from repository import ROOT
 
 DIGEST = "0" * 64

@@ -1,3 +1,58 @@
-"""FlatFed reproduces the tables and figures of four papers on sharpness-aware federated learning."""
+"""FlatFed reproduces the tables and figures of four papers on sharpness-aware federated learning.
 
+For notebooks: :func:`numbers` and :func:`curves` return the results as pandas frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["__version__", "curves", "numbers"]
 __version__ = "0.1.0"
+
+
+def numbers(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
+    """Return the numbers of a table, one row per cell and seed (:func:`flatfed.tables.measurement.frame`).
+
+    The columns are those of config.yaml.
+
+    ``scale``: "preview" or "paper", else that of config.yaml. ``config``: as after ``--config`` of commands.
+
+    :raises ConfigError: an id is unknown.
+    :raises DataError: a run is damaged or of other settings.
+    """
+    from flatfed.commands import configuration
+    from flatfed.plan import at_scale
+    from flatfed.tables import cells, measurement
+
+    experiment = configuration.load(config)
+    columns = experiment.requested.tables.get(table)
+    filled = cells.fill(at_scale.table(experiment, scale or experiment.scale_of([table]), table, columns))
+    return measurement.frame(number for cell in filled.cells for number in cell.measured)
+
+
+def curves(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
+    """Return the lines of metrics.csv of a table's finished runs, after columns with the ids of each run.
+
+    The columns of the table are those of config.yaml. Parameters and errors as of :func:`numbers`.
+    """
+    from pathlib import Path
+
+    import pandas as pd
+
+    from flatfed.commands import configuration
+    from flatfed.plan.number import runs_of
+    from flatfed.plan.numbers import numbers
+    from flatfed.tables.readings import read_history
+
+    experiment, parts = configuration.load(config), []
+    columns = experiment.requested.tables.get(table)
+    of_table = numbers(experiment, scale or experiment.scale_of([table]), table, columns)
+    for run in runs_of(of_table).values():
+        if record := run.read_record():
+            lines = pd.DataFrame(read_history(Path(run.path), record, ("round",), every=True))
+            parts.append(pd.DataFrame(vars(run.ids), lines.index).join(lines))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

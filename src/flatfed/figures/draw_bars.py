@@ -15,7 +15,7 @@ from flatfed.figures.style import WHISKER, caption, count_text, gridded, legend,
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
 from flatfed.plan.metrics import evaluations
-from flatfed.tables.measure import measure
+from flatfed.tables.measurement import measure
 
 #: The share of a group's width that its bars fill.
 FILLED = 0.84

@@ -20,8 +20,8 @@ from flatfed.plan.tables import Column, Row
 from flatfed.runs import curvature
 from flatfed.runs.curvature import Hessian, OtherEstimate, RelativeErrors
 from flatfed.runs.record import RunRecord
-from flatfed.tables import measure
-from flatfed.tables.measure import Measured
+from flatfed.tables import measurement
+from flatfed.tables.measurement import Measured
 from flatfed.tables.readings import RunReading, read_all
 
 
@@ -93,7 +93,7 @@ class Cell:
     @property
     def best(self) -> list[float | None]:
         """The best accuracy of each seed over all rounds, a fraction."""
-        return [measure.mean([*map(measure.best, entry.runs)]) for entry in self.measured]
+        return [measurement.mean([*map(measurement.best, entry.runs)]) for entry in self.measured]
 
     @property
     def seeds(self) -> list[int]:
@@ -239,15 +239,15 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
 
     :raises DataError: as :func:`measure`, or seeds were trained by different code.
     """
-    measured = read_all(partial(measure.measure, so_far=so_far), numbers)
+    measured = read_all(partial(measurement.measure, so_far=so_far), numbers)
     number = measured[0].number
-    metric, where = METRICS[number.metric], measure.where(number)
+    metric, where = METRICS[number.metric], measurement.where(number)
     measured = [entry for entry in measured if entry.runs or entry.number.value is not None]
     readings = [run for entry in measured for run in (*entry.runs, *entry.base_runs)]
     if len(machines := sorted({run.timing.machine for run in readings if run.timing})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(machines)} do not compare; time both on one machine")
     values = [entry.value for entry in measured]
-    status = measure.status(values, readings, metric)
+    status = measurement.status(values, readings, metric)
     value = spread = None
     if status == "ok":
         versions.check_same([run.record for run in readings if run.record], where)
@@ -259,7 +259,7 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
     reached = f"{len(values) - values.count(None)}/{len(values)}"
     rounds = number.rounds
     if status == "unfinished":
-        rounds = min(run.record.rounds_done for run in measure.waiting(readings, metric))
+        rounds = min(run.record.rounds_done for run in measurement.waiting(readings, metric))
     return Cell(
         number=number,
         measured=measured,

@@ -12,7 +12,7 @@ import pandas as pd
 from flatfed.plan.metrics import METRICS, Reading
 from flatfed.plan.number import Number
 from flatfed.plan.units import signed, written
-from flatfed.tables.measure import measure, of_run
+from flatfed.tables.measurement import measure, of_run
 from flatfed.tables.readings import RunReading
 
 #: The least number of seeds with an interval, and its confidence.
