@@ -31,7 +31,7 @@ function look() {
     images: all("img").map(image => [image.closest("figure").id, image.naturalWidth > 800 && image.width > 400]),
     broken: all("a[href^='#']").filter(a => !document.getElementById(decodeURIComponent(a.hash.slice(1)))).length,
     beyond: page.scrollWidth - page.clientWidth,
-    links: all("figure.table td.ours a").map(link => [link.hash, link.parentElement.title]),
+    links: all("figure.table td.ours a").map(link => [link.hash, link.title]),
     text: document.body.innerText,
   };
 }

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile, zip_longest
 
+import pandas as pd
+
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.tables import Column
-from flatfed.plan.units import as_printed, each_seed, signed, written
+from flatfed.plan.units import as_printed, signed, written
 from flatfed.tables import cells, compare
 from flatfed.tables.cells import Cell, FilledTable
 from flatfed.tables.image_counts import doubts, with_counts
@@ -33,53 +35,32 @@ COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 
 
 @dataclass(frozen=True)
-class CellText:
-    """A cell with the text of each of ``PARTS``.
-
-    ``marks``: errata of the paper's number. ``best``: whether its mean is the best of its column.
-    """
-
-    cell: Cell
-    texts: dict[str, str]
-    marks: tuple[str, ...]
-    best: bool
-
-    @property
-    def seeds(self) -> str:
-        """The number of each seed."""
-        return each_seed(self.cell.values, self.cell.seeds, self.cell.number.unit, self.cell.decimals)
-
-    def formatted(self, part: str, escape: Callable[[str], str], bold: str, raised: str) -> str:
-        """Return the text of ``part``, escaped; ``bold``, ``raised``: templates of the best mean and of errata."""
-        text = escape(self.texts[part])
-        if part == "ours" and self.best:
-            return bold.format(text)
-        return text + raised.format(",".join(self.marks)) if part == "paper" and self.marks else text
-
-
-@dataclass(frozen=True)
 class TableBlock:
-    """Columns side by side.
+    """Columns side by side, as frames with a row per row of the table and a column per printed number.
 
-    ``heading``: what they share; ``headers``: the other header levels of each column, outermost first; ``under``:
-    {part: text above its numbers} per column.
+    ``heading``: what the columns share. ``texts``: its columns have the other header levels, outermost first, and what
+    the numbers are. Of the same shape: ``cells``; ``best``, whether the mean is the best of its column; ``errata`` of
+    the paper's number. ``parts``: which of ``PARTS`` each column is.
     """
 
     heading: str
-    headers: list[tuple[str, ...]]
-    under: list[dict[str, str]]
-    rows: list[tuple[str, list[CellText]]]
+    texts: pd.DataFrame
+    cells: pd.DataFrame
+    best: pd.DataFrame
+    errata: pd.DataFrame
+    parts: list[str]
 
-    def merged(self, widths: Sequence[int]) -> list[list[tuple[str, int]]]:
-        """Return (header, width) for each level; neighbours merge if they and all levels above are equal.
+    def formatted(self, escape: Callable[[str], str], bold: str, raised: str, highlighted: str | None) -> pd.DataFrame:
+        """Return the texts, escaped; ``bold``, ``raised``: templates of the best mean and of errata.
 
-        ``widths``: printed columns of each column.
+        The label of the row ``highlighted`` is bold, too.
         """
-        levels = []
-        for depth in range(1, len(self.headers[0]) + 1):
-            columns = groupby(zip(self.headers, widths, strict=True), key=lambda column: column[0][:depth])
-            levels.append([(above[-1], sum(width for _, width in below)) for above, below in columns])
-        return levels
+        texts = self.texts.map(escape)
+        texts = texts.mask(self.best, texts.map(bold.format)) + self.errata.map(lambda ids: ids and raised.format(ids))
+        names = {label: escape(label) for label in texts.index}
+        names |= {highlighted: bold.format(names[highlighted])} if highlighted else {}
+        texts.columns = texts.columns.map(lambda levels: tuple(map(escape, levels)))
+        return texts.rename(index=names)
 
 
 @dataclass(frozen=True)
@@ -156,16 +137,24 @@ def _by_metric(columns: list[Column]) -> list[list[Column]]:
 def _block(table: FilledTable, columns: list[Column]) -> TableBlock:
     levels = list(zip_longest(*(column.headers for column in columns), fillvalue=""))
     shared = [names[0] for names in takewhile(lambda names: len({*names}) == 1, levels[:-1])]
-    cells = [(column, by_row := table.by_column[column.id], compare.best_rows(by_row)) for column in columns]
-    return TableBlock(
-        heading=", ".join(filter(None, (columns[0].part, *shared))),
-        headers=list(zip(*levels[len(shared) :], strict=True)),
-        under=[_under(table, column) for column in columns],
-        rows=[
-            (row.label, [_text(table, column, by_row[row.id], row.id in best) for column, by_row, best in cells])
-            for row in table.shown.rows.values()
-        ],
-    )
+    headers = zip(*levels[len(shared) :], strict=True)
+    labels, heads, parts = [row.label for row in table.shown.rows.values()], [], []
+    texts, of_cells, best, errata = [], [], [], []
+    for column, names in zip(columns, headers, strict=True):
+        cells = table.by_column[column.id]
+        best_rows = compare.best_rows(cells)
+        written = [_texts(table, column, cell) for cell in cells.values()]
+        for part, head in _under(table, column).items():
+            heads.append((*names, head))
+            parts.append(part)
+            texts.append([of_cell[part] for of_cell in written])
+            of_cells.append(list(cells.values()))
+            best.append([part == "ours" and row in best_rows for row in cells])
+            errata.append([",".join(flags(cell)) if part == "paper" and of_cell[part] else ""
+                           for cell, of_cell in zip(cells.values(), written, strict=True)])  # fmt: skip
+    index = pd.MultiIndex.from_tuples(heads)
+    frames = [pd.DataFrame(zip(*part, strict=True), labels, index) for part in (texts, of_cells, best, errata)]
+    return TableBlock(", ".join(filter(None, (columns[0].part, *shared))), *frames, parts)
 
 
 def _under(table: FilledTable, column: Column) -> dict[str, str]:
@@ -180,19 +169,19 @@ def _under(table: FilledTable, column: Column) -> dict[str, str]:
     return {part: texts[part] for part in PARTS if part in texts}
 
 
-def _text(table: FilledTable, column: Column, cell: Cell, best: bool) -> CellText:
+def _texts(table: FilledTable, column: Column, cell: Cell) -> dict[str, str]:
+    """Return the text of each of ``PARTS``."""
     unit, decimals, estimate = cell.number.unit, cell.decimals, cell.beside
     paper = as_printed(cell.paper[0], compare.spread_over_seeds(cell), unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
     beside = written(estimate.value, estimate.spread, unit, decimals) if estimate else ""
-    texts = {
+    return {
         "ours": _ours(table, cell) + f" {OTHER_PRECISION}" * bool(other_precision(column, cell)),
         "beside": f"{beside} {WARNED}" if is_warned(cell) else beside,
         "paper": paper,
         "difference": "" if cell.difference is None else signed(cell.difference, unit, decimals),
     }
-    return CellText(cell, texts, flags(cell) if paper else (), best)
 
 
 def _ours(table: FilledTable, cell: Cell) -> str:

@@ -23,7 +23,7 @@ from flatfed.runs import source_code
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables import blocks
-from flatfed.tables.blocks import CellText
+from flatfed.tables.cells import Cell
 from flatfed.tables.formats import html
 from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import chip, read_history
@@ -79,8 +79,8 @@ def make(spec: ShownReport, out: str | Path) -> None:
     def address(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
-    def link(shown: CellText) -> str | None:
-        return next((anchors[folder] for folder in shown.cell.runs if folder in anchors), None)
+    def link(cell: Cell) -> str | None:
+        return next((anchors[folder] for folder in cell.runs if folder in anchors), None)
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         addresses = {Path(path).suffix: address(path) for path in paths}

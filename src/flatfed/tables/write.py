@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
+
+import pandas as pd
 
 from flatfed.files import write_whole
 from flatfed.tables.blocks import TypesetTable
@@ -48,15 +48,12 @@ def _csv(table: TypesetTable) -> str:
     """Return the table as CSV."""
     columns = [*FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
     columns = [name for name in columns if table.shown.document.reference != "none" or name not in PAPER]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
+    lines = []
     for column, row, cell in table.labelled_cells:
         line = {**content(cell), "label": row.label, "headers": " / ".join(column.headers), "part": column.part}
         line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
-        line["agreement"] = agreement(cell)
-        writer.writerow({name: _field(value) for name, value in line.items()})
-    return out.getvalue()
+        lines.append(line | {"agreement": agreement(cell)})
+    return pd.DataFrame(lines, columns=columns, dtype=object).map(_field).to_csv(index=False, lineterminator="\n")
 
 
 def _field(value: object) -> object:

@@ -21,7 +21,7 @@ def render(table: TypesetTable) -> str:
     for block in table.blocks:
         if block.heading:
             paragraphs.append(f"**{escape(block.heading)}**")
-        paragraphs.append(_grid(table.shown.document.row_header, block, table.highlighted))
+        paragraphs.append(_grid(block, table))
     if table.warnings:
         paragraphs.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
     paragraphs.append("\n".join(f"- {escape(note)}" for note in table.notes))
@@ -33,20 +33,12 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", text)
 
 
-def _grid(row_header: str, block: TableBlock, highlighted: str | None) -> str:
-    """Return a block as an aligned table, with one row ``highlighted``."""
-    head = [escape(row_header)]
-    for names, under in zip(block.headers, block.under, strict=True):
-        ours, *more = under.values()
-        head += ["<br>".join(filter(None, map(escape, (", ".join(filter(None, names)), ours)))), *map(escape, more)]
-    lines = [head]
-    for label, cells in block.rows:
-        parts = [(cell, part) for cell, under in zip(cells, block.under, strict=True) for part in under]
-        name = f"**{escape(label)}**" if label == highlighted else escape(label)
-        lines.append([name, *[cell.formatted(part, escape, BOLD, RAISED) for cell, part in parts]])
-    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
-    aligned = [
-        [line[0].ljust(widths[0]), *[t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True)]] for line in lines
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [aligned[0], rule, *aligned[1:]])
+def _grid(block: TableBlock, table: TypesetTable) -> str:
+    """Return a block as an aligned table; the head of our number has all header levels."""
+    texts = block.formatted(escape, BOLD, RAISED, table.highlighted)
+    names = zip(block.parts, texts.columns, strict=True)
+    heads = [(", ".join(filter(None, levels)) if part == "ours" else "", head) for part, (*levels, head) in names]
+    texts.columns = ["<br>".join(filter(None, head)) for head in heads]
+    texts.index.name = escape(table.shown.document.row_header)
+    align = ("left", *["right"] * len(texts.columns))
+    return texts.to_markdown(colalign=align, disable_numparse=True)
