@@ -62,7 +62,6 @@ def test_imports_are_light():
     code = """if True:
         import sys
         from flatfed import cli, gpus, models, plan
-        from flatfed.tables import cells
         models.check_options("cnn", {})
         sys.exit(not sys.modules.keys().isdisjoint({"torch", "pandas", "snakemake"}))"""
     environment = {**os.environ, "PYTHONPATH": str(SRC)}

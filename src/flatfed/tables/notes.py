@@ -202,7 +202,8 @@ def _compared(table: FilledTable) -> list[str]:
         texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
     if order := compare.order(table.by_column.values()):
         texts.append(order)
-    return [f"{'; '.join(texts)} (flatfed verify)."] if texts else []
+    text = "; ".join(texts)
+    return [f"{text[0].upper()}{text[1:]} (flatfed verify)."] if texts else []
 
 
 def _tolerance(cells: list[Cell]) -> str:
