@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import made
+from flatfed import plan
 from flatfed.engine import versions
 from flatfed.errors import DataError
+from flatfed.plan.numbers import numbers
 from flatfed.runs.curvature import OtherEstimate
 from flatfed.tables import cells, compare, notes
 
@@ -184,6 +187,16 @@ def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(hessians
     top = hessians("top_eigenvalue", [(10.0, 10.02), (12, 12)]).beside
     assert (top.difference, top.error, top.within) == (pytest.approx(0.01), pytest.approx(0.03), True)
     assert hessians("trace", [(2, None), (2, 2)]).beside is None, "PyHessian's estimate is absent for one seed"
+
+
+def test_a_table_can_leave_out_pyhessians_estimates(hessians, tmp_path):
+    trace = hessians("trace", [(100, 120)])
+    assert trace.beside and replace(trace, number=replace(trace.number, pyhessian=False)).beside is None
+    file = "tables/cifar10_cnn_hessian.yaml"
+    root = made.edited(tmp_path / "project", file, lambda table: table.update(pyhessian=False))
+    experiment = plan.load(root, {"scale": "paper", "tables": [], "figures": []})
+    for table, shown in (("cifar10_cnn_hessian", False), ("fedsmoo2023_T2", True)):
+        assert {number.pyhessian for number in numbers(experiment, "paper", table)} == {shown}
 
 
 @pytest.mark.parametrize(

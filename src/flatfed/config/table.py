@@ -139,6 +139,7 @@ class TableDocument(Declarations):
         "the printed number"
     )
     not_judged: Names = optional("errata; numbers with one of them are printed, and not compared", ())
+    pyhessian: bool = optional("whether Hessian metrics also show PyHessian's estimates; true by default", True)
     metric: str = optional(METRIC)
     quantity: Line = optional("name of the numbers, in words")
     unit: str = optional(UNIT)

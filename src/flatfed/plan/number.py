@@ -24,7 +24,7 @@ class Number:
     evaluated rounds that are averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing``
     evaluated rounds reaches targets. ``tolerance``: the largest differences from the paper that agree and that are near
     (:func:`flatfed.tables.compare.agreement`), None for the default. ``judged``: whether the table compares the cell
-    with the ``paper``.
+    with the ``paper``. ``pyhessian``: whether it shows PyHessian's estimate, too.
     """
 
     table: str
@@ -51,6 +51,7 @@ class Number:
     compare: str = "values"
     tolerance: tuple[float, float] | None = None
     judged: bool = True
+    pyhessian: bool = True
 
     @property
     def all_runs(self) -> tuple[Run, ...]:

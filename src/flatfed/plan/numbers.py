@@ -50,6 +50,7 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         paper=paper,
         compare=document.compare,
         tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
+        pyhessian=document.pyhessian,
         judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
     )
     if column.relative and base is None:

@@ -151,8 +151,9 @@ class Cell:
 
     @property
     def beside(self) -> OtherEstimate | None:
-        """PyHessian's estimate (:func:`flatfed.runs.curvature.pyhessian_mean`)."""
-        return None if self.number.relative else curvature.pyhessian_mean(self.hessians, self.number.metric)
+        """PyHessian's estimate (:func:`flatfed.runs.curvature.pyhessian_mean`), if the table shows it."""
+        shown = self.number.pyhessian and not self.number.relative
+        return curvature.pyhessian_mean(self.hessians, self.number.metric) if shown else None
 
     @property
     def errors(self) -> RelativeErrors | None:
