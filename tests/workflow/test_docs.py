@@ -101,7 +101,7 @@ RECIPES = {
 }
 
 #: Of any two pages, each is followed before the other in one of the orders. `make test` follows three pages.
-ORDERS = {"basic": ["add-an-algorithm.md", "add-a-dataset.md", "compare-your-method.md"]}
+ORDERS = {"basic": ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md"]}
 ORDERS |= {"forward": list(RECIPES), "reverse": list(reversed(RECIPES))}
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy
 from project import COLUMN, NO_GPU, RUNS, SPLIT, TABLE, jobs_of
 
+from samples import full
+
 SHOWN = "dir0.1-100"  # a split of config.yaml
 CELL = f"cells/{TABLE}/{COLUMN}/fedsmoo.json"
 
@@ -52,6 +54,7 @@ def test_a_target_decides_its_scale_and_a_call_columns_seeds_threads_data_and_th
     assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16, "all columns, where none is named"
 
 
+@full
 def test_a_table_has_the_same_content_under_every_target(untouched):
     """The digest of its job is that of its columns."""
     targets = f"results/preview/tables/{TABLE}.csv", "everything"

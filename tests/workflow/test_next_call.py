@@ -13,6 +13,7 @@ from project import RUNS, SNAKEMAKE, SPLIT, TABLE, clean, jobs_of, log_of, wait_
 
 from flatfed.engine.job.checkpoint import NAME
 from flatfed.runs import lock
+from samples import full
 
 ROW = "fedsam"
 RUN = f"{RUNS}/{ROW}/seed1"
@@ -99,6 +100,7 @@ def test_sigterm_in_a_retraining(project):
     assert project.planned() == {}
 
 
+@full
 def test_ctrl_c(project):
     """A terminal sends SIGINT to all processes."""
     lasting(project)

@@ -4,6 +4,8 @@ import shutil
 
 from project import ROWS, RUNS, TABLE, contents
 
+from samples import full
+
 REFUSED = "learning_rate is 0.1, here 0.05; remove the run's folder, and the next call trains the run again"
 
 
@@ -23,6 +25,7 @@ def test_a_changed_label_and_a_changed_file_of_the_user_rebuild_their_tables(pro
     assert project.planned(*here) == again
 
 
+@full
 def test_results_without_records_are_left_alone_and_checked_when_they_are_forced(project):
     table, runs = project.root / f"results/preview/tables/{TABLE}.md", contents(project.root / RUNS)
     text = table.read_text()

@@ -4,6 +4,8 @@ import re
 
 from project import RUNS, log_of
 
+from samples import full
+
 ROWS = ("fedavg", "fedsam")
 NAMED = [f"{RUNS}/{row}/seed1/run.json" for row in ROWS]
 CHOICE = '    if name == "cuda" and not torch'
@@ -14,6 +16,7 @@ PICKED = """    import sys
 """
 
 
+@full
 def test_two_trainings_at_once_have_a_gpu_each(project):
     """The two GPUs do not exist: a training writes down what it asks torch for, and takes the CPU instead."""
     project.edit("src/flatfed/engine/job/machine.py", (CHOICE, PICKED + CHOICE))
