@@ -9,9 +9,9 @@ import torch
 
 from flatfed import models, plan
 from flatfed.commands import describe
-from flatfed.engine import versions
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
+from flatfed.runs import versions
 from flatfed.user_files import syntax_digest
 from repository import ROOT
 

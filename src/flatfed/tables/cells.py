@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Metric, unit_of
@@ -18,7 +17,7 @@ from flatfed.plan.number import Number, by_cell
 from flatfed.plan.reference import Printed
 from flatfed.plan.tables import Column, Row
 from flatfed.plan.units import RELATIVES
-from flatfed.runs import curvature
+from flatfed.runs import curvature, versions
 from flatfed.runs.curvature import OtherEstimate, RelativeErrors
 from flatfed.tables.readings import RunReading, read_all, read_source, rounding
 
