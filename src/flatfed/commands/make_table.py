@@ -80,9 +80,9 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     experiment = replace(requested, request=request, store=store)
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
     protocols = {without_label(protocol) for protocol in table.protocols}
-    configs = [record.config for record in records.values()]
-    scales = [config.scale for config in configs if without_label(config.protocol) in protocols]
-    scale = options.scale or next(iter(scales), (table.document.scales or plan.SCALES)[0])
+    of_table = (record.config for record in records.values() if without_label(record.config.protocol) in protocols)
+    scales = table.document.scales or plan.SCALES
+    scale = options.scale or next((config.scale for config in of_table if config.scale in scales), scales[0])
     of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
     of_table = [number for number in of_table if number.column not in timed]
