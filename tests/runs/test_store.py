@@ -27,8 +27,7 @@ def here(tmp_path, monkeypatch):
 
 def run(folder, *, so_far=False, label="", rounds=800, record=None, **changes) -> str:
     """Write a run with ``changes`` of the requested settings; return its folder."""
-    precision = "bfloat16" if label else "float32"
-    settings = {**REQUESTED.config.as_json(), "precision": precision, **changes}
+    settings = {**REQUESTED.config.as_json(), "precision": "bfloat16" if label else "float32", **changes}
     settings["protocol"] += label
     about = {"versions": versions.of_run(REQUESTED.config), "dataset_digest": DIGEST, **(record or {})}
     write = made.so_far if so_far else made.run
@@ -88,11 +87,12 @@ def test_precision_and_label_may_differ_and_the_requested_precision_goes_first()
     ("changes", "reason"),
     [
         ({"batch_size": 7}, "batch_size is 7, here 50"),
+        ({"precision": "bfloat16"}, 'precision is "bfloat16", here "float32"'),
         ({"record": {"versions": {"engine": 0}}}, "engine is version 0, now 1"),
         ({"record": {"versions": None}}, ""),
         ({"executor": {"cpu": "stacked", "cuda": "stacked"}, "checkpoint_every": 3}, ""),
     ],
-    ids=["other settings", "another version", "unknown versions", "other execution"],
+    ids=["other settings", "precision without a label", "another version", "unknown versions", "other execution"],
 )
 def test_deciding_settings_and_versions_are_compared(capsys, changes, reason):
     run("a/x", **changes)

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pandas as pd
 
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, required
 from flatfed.commands.plan import PUBLISHED
-from flatfed.errors import ConfigError, DataError
+from flatfed.errors import DataError
 from flatfed.files import write_whole
-from flatfed.plan import Experiment, Run, lookup, protocols
+from flatfed.plan import Experiment, lookup, protocols
 from flatfed.plan.units import written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import ORDER
@@ -47,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         lookup.check_algorithm(name, experiment.catalog.algorithms, "compare")
     store = Store(options.runs, alone=True, so_far=True)
     lines, refused, states = [], [], {}
-    for mine, base in pairs(experiment, store, options.mine, options.baselines):
+    for mine, base in paired.pairs(experiment, store, options.mine, options.baselines):
         records = [store.records[run.path] for run in (mine, base)]
         if len({(record.dataset_digest, record.partition_digest) for record in records}) > 1:
             refused.append(f"{base.path}: trained on other data or another partition than {mine.path}")
@@ -81,25 +79,6 @@ def run(options: argparse.Namespace) -> None:
     print("".join(f"{line}\n" for line in unused), end="", file=sys.stderr)
     if refused:
         raise DataError("\n".join([*refused, ORDER]))
-
-
-def pairs(experiment: Experiment, store: Store, mine: str, baselines: Sequence[str]) -> Iterator[tuple[Run, Run]]:
-    """Yield the runs of ``mine`` and of each baseline of one protocol, split and seed, in any precision."""
-    ids = {record.config.ids: None for record in store.records.values() if record.config.algorithm == mine}
-    plain = {replace(run, protocol=without_label(run.protocol)): None for run in ids}
-    taken: set[str] = set()
-    for name in dict.fromkeys(baselines):
-        taken.clear()
-        for requested in sorted(plain | ids, key=lambda run: (run not in plain, run.row, run.seed)):
-            try:
-                both = [experiment.run(**vars(replace(requested, algorithm=algorithm))) for algorithm in (mine, name)]
-            except ConfigError as problem:
-                store.refused.setdefault(requested.name, str(problem))
-                continue
-            first, base = (store.find(run) for run in both)
-            if not first.absent and not base.absent and first.path not in taken:
-                taken.add(first.path)
-                yield first, base
 
 
 def noise(experiment: Experiment, baseline: str, store: Store) -> str:

@@ -173,11 +173,11 @@ class RunConfig(RunSettings):
         return difference_texts(self.deciding, requested.deciding)
 
     def in_form_of(self, recorded: Self) -> Self:
-        """Return the settings with the precision and the label of the protocol of a ``recorded`` run.
+        """Return the settings in the precision of a ``recorded`` run of a variant of the protocol, with its label.
 
-        A run that serves from another folder may differ by these two alone.
+        A run that serves from another folder may differ by these two alone; the label marks its numbers in tables.
         """
-        if without_label(recorded.protocol) != without_label(self.protocol):
+        if without_label(recorded.protocol) != without_label(self.protocol) or recorded.protocol == self.protocol:
             return self
         return self.model_copy(update={"precision": recorded.precision, "protocol": recorded.protocol})
 

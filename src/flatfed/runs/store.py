@@ -64,9 +64,9 @@ class Store:
     def find(self, run: Run, analysis: str = "", images: str | None = None, precision: str | None = None) -> Run:
         """Return ``run`` with the folders in which it is: in results/, else of the first run that serves.
 
-        A run serves if its deciding settings and versions are the requested ones; precision and label of the protocol
-        may differ. Of a folder, the first finished run serves; of several folders, one with a run in the requested
-        precision, then the first. Without such a run: in results/ or, in a store ``alone``, ``absent``.
+        A run serves if its deciding settings and versions are the requested ones; that of a variant of the protocol may
+        differ by precision and label. Of a folder, the first finished run serves; of several folders, one with a run in
+        the requested precision, then the first. Without such a run: in results/ or, in a store ``alone``, ``absent``.
         ``analysis``: the file of its analyses without which a published run does not serve. ``images``: digest of the
         images here. ``precision``: that of the runs that may serve.
 

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from flatfed.errors import ConfigError
+from flatfed.plan import Experiment, Run
 from flatfed.plan.metrics import Reading
 from flatfed.plan.units import signed, written
 from flatfed.runs import store
+from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord, read_again
+from flatfed.runs.store import Store
 from flatfed.tables.readings import read_history
 
 GROUP = ["scale", "protocol", "split", "baseline", "quantity", "unit"]
+
+
+def pairs(experiment: Experiment, store: Store, mine: str, baselines: Sequence[str]) -> Iterator[tuple[Run, Run]]:
+    """Yield the runs of ``mine`` and of each baseline of one protocol, split and seed, in any precision."""
+    ids = {record.config.ids: None for record in store.records.values() if record.config.algorithm == mine}
+    plain = {replace(run, protocol=without_label(run.protocol)): None for run in ids}
+    taken: set[str] = set()
+    for name in dict.fromkeys(baselines):
+        taken.clear()
+        for requested in sorted(plain | ids, key=lambda run: (run not in plain, run.row, run.seed)):
+            try:
+                both = [experiment.run(**vars(replace(requested, algorithm=algorithm))) for algorithm in (mine, name)]
+            except ConfigError as problem:
+                store.refused.setdefault(requested.name, str(problem))
+                continue
+            first, base = (store.find(run) for run in both)
+            if not first.absent and not base.absent and first.path not in taken:
+                taken.add(first.path)
+                yield first, base
 
 
 def accuracies(folder: str, column: str) -> pd.Series:
