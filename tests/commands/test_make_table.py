@@ -108,6 +108,15 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert absent in make("--config", "seeds=[1,3]")[1]
 
 
+def test_the_folder_alone_is_asked_and_not_published_ones(folder, make):
+    """They would be refused: their images are not here, and their order is not that of the source."""
+    shutil.move(folder / "fedavg", "published/fedavg")
+    Path("published/orders").mkdir()
+    Path("published/orders/cifar10.npz").touch()
+    found = make("--config", "published=[published]")[0]
+    assert {key for key, cell in found.items() if cell["status"] != "ok"} == {("fedavg", "dir0.6-100")}
+
+
 def edited(run: Path) -> None:
     path = run / records.METRICS
     path.write_text(path.read_text().replace("0.5", "0.9"))

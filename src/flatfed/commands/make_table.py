@@ -74,15 +74,15 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     """
     store = Store([options.runs], alone=True, so_far=options.so_far)
     records = store.records
-    seeds = sorted({record.config.seed for record in store.records.values()})
-    requested = plan.load(configuration.HOME, configuration.read(options.config))
+    seeds = sorted({record.config.seed for record in records.values()})
+    requested = replace(plan.load(configuration.HOME, configuration.read(options.config)), store=Store())
     request = requested.request.model_copy(update={"seeds": seeds or [1]})
     experiment = replace(requested, request=request, store=store)
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
     protocols = {without_label(protocol) for protocol in table.protocols}
-    of_table = (record.config for record in records.values() if without_label(record.config.protocol) in protocols)
+    configs = (record.config for record in records.values() if without_label(record.config.protocol) in protocols)
     scales = table.document.scales or plan.SCALES
-    scale = options.scale or next((config.scale for config in of_table if config.scale in scales), scales[0])
+    scale = options.scale or next((config.scale for config in configs if config.scale in scales), scales[0])
     of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
     of_table = [number for number in of_table if number.column not in timed]
