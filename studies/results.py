@@ -15,13 +15,14 @@ import pandas as pd
 from jinja2 import Template
 from matplotlib import pyplot
 
-from flatfed.commands import configuration, make_table, run_folders
+from flatfed.commands import configuration, make_table
 from flatfed.plan import numbers
 from flatfed.plan.metrics import Reading
 from flatfed.plan.number import runs_of
 from flatfed.plan.units import UNITS, as_printed, written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
+from flatfed.runs.store import Store
 from flatfed.tables.cells import Cell
 from flatfed.tables.compare import agreement
 
@@ -109,12 +110,11 @@ class Results:
             NAMES.setdefault(name, catalog.label(name))
         shown = {run.split("/runs/")[1] for cell in self.cells.values() for run in cell.runs}
         self.runs, files = [], {}
-        for path in run_folders.find(folder, so_far=True):
-            record = run_folders.read_with_metrics(path)
+        for path, record in Store([folder], alone=True, so_far=True).records.items():
             if (other := files.setdefault(record.files[record.metrics], path)) != path:
                 raise ValueError(f"{path} and {other} have the same metrics: remove the copy")
-            accuracy = 100 * pd.read_csv(path / record.metrics, index_col="round").test_accuracy
-            self.runs.append(Run(record, path, accuracy))
+            accuracy = 100 * pd.read_csv(Path(path, record.metrics), index_col="round").test_accuracy
+            self.runs.append(Run(record, Path(path), accuracy))
         order = [*ROWS, *NAMES]
         self.runs.sort(key=lambda run: (order.index(without_label(run.algorithm)), run.changes, run.seed))
         self.shown = [run for run in self.runs if run.record.name in shown]
@@ -150,9 +150,9 @@ class Results:
     @property
     def finished_tables(self) -> list[str]:
         """The measured tables all of whose runs are published and finished."""
-        published = {run_folders.plain(run.record.config.ids) for run in self.runs if run.finished}
-        tables = {name: runs_of(numbers.numbers(self.experiment, "paper", name)) for name in self.measured_tables}
-        return [name for name, runs in tables.items() if runs and {run.ids for run in runs.values()} <= published]
+        experiment = replace(self.experiment, store=Store([PUBLISHED], alone=True))
+        tables = {name: runs_of(numbers.numbers(experiment, "paper", name)) for name in self.measured_tables}
+        return [name for name, runs in tables.items() if runs and not any(run.absent for run in runs.values())]
 
     def verdicts(self, *targets: int | None) -> list[str]:
         """Return the verdicts on the column's cells."""

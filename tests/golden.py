@@ -1,4 +1,4 @@
-"""Golden values guard the versions (:mod:`flatfed.engine.versions`): a run's numbers change only with a version.
+"""Golden values guard the versions (:mod:`flatfed.runs.versions`): a run's numbers change only with a version.
 
 A case is a run of three rounds in float64. Together the cases have all algorithms with their choices, and all partition
 schemes, topologies and evaluations of the preview. golden.json holds one entry for each case and its versions; entries
@@ -29,13 +29,13 @@ from flatfed import algorithms, plan
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.data import sources
-from flatfed.engine import versions
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.job import assembly
 from flatfed.engine.probe import Probe
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_json
 from flatfed.plan import Experiment, Run, at_scale
+from flatfed.runs import versions
 from flatfed.runs.run_config import RunConfig
 
 FILE = Path(__file__).with_name("golden.json")

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from flatfed import files
-from flatfed.engine import versions
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.reference import Printed
 from flatfed.plan.units import UNITS
-from flatfed.runs import curvature, landscape_file
+from flatfed.runs import curvature, landscape_file, versions
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.curvature import Converged, Estimates, Hessian, HessianSetUp, PyHessian, agreement

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from flatfed import algorithms, models, user_files
-from flatfed.engine import versions
 from flatfed.errors import ConfigError
+from flatfed.runs import versions
 from repository import ROOT
 
 AGGREGATE = 'return {"w": uploads["w"].median(dim=0, keepdim=True).values}'

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
-import drawn
 import made
 from flatfed import cli
+from flatfed.commands import compare_runs
 from repository import ROOT
 from shipped import EXP
 
@@ -19,8 +18,7 @@ PUBLISHED = ROOT / "results/published/fedsmoo-cifar10/runs"
 
 FEDSMOO = ("fedsmoo-cifar10", "path3-100")
 
-#: Student's 97.5 % quantile with two degrees of freedom.
-T2 = 4.302652729749464
+BFLOAT16 = ("fedsmoo-cifar10~bfloat16", "path3-100")
 
 
 def trained(
@@ -41,16 +39,15 @@ def here(tmp_path, monkeypatch):
 
 
 def compare(*words: str, status: int = 0) -> pd.DataFrame:
-    """Compare and return the lines of the CSV, by baseline, quantity, target and seeds."""
-    assert cli.main(["compare", *words, "--out", "out"]) == status
-    lines = pd.read_csv("out/compare.csv", dtype={"seeds": str}).fillna({"target": 0})
-    return lines.set_index(["baseline", "quantity", "target", "seeds"]).sort_index()
+    """Compare and return the lines of the CSV, by baseline, quantity (of the last rounds: "last") and seeds."""
+    assert cli.main(["compare", *words, "--out", "compare.csv"]) == status
+    lines = pd.read_csv("compare.csv", dtype={"seed": str})
+    lines["quantity"] = lines["quantity"].replace(r".*last.*", "last", regex=True)
+    return lines.set_index(["baseline", "quantity", "seed"]).sort_index()
 
 
-def test_differences_of_pairs_and_their_interval(capsys, monkeypatch):
+def test_differences_of_pairs_and_their_deviation(capsys):
     """Targets of this preview: 0.7 and 0.85, unsmoothed; the number of a table is that of the last round."""
-    shown = {}
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: shown.update(text=drawn.text_of(figure)))
     for seed, last in ((1, 0.80), (2, 0.84), (3, 0.85)):
         trained("fedsmoo", [0.25] * 10 + [0.75] * 9 + [last], seed)
         trained("fedavg", [0.5] * 15 + [0.7] * 5, seed)
@@ -58,26 +55,21 @@ def test_differences_of_pairs_and_their_interval(capsys, monkeypatch):
     trained("fedavg", [0.5] * 20, 4)
     trained("fedsam", [0.5] * 20, 5)  # no run of fedsmoo has this seed
     lines = compare("fedsmoo", "fedavg", "fedsam", "--runs", "runs")
-    seeds = ["1", "1;2;3", "2", "3", "4"]
-    last = lines.loc["fedavg", "last", 0]
-    assert list(last.index) == seeds and list(last["last_round"]) == [20, 20, 20, 20, 4]
+    last = lines.loc["fedavg", "last"]
+    assert list(last.index) == ["1", "1;2;3", "2", "3", "4"] and list(last["round"]) == [20, 20, 20, 20, 4]
     assert last["difference"].to_list() == pytest.approx([0.10, 0.13, 0.14, 0.15, -0.25])
-    half = T2 * (0.0007**0.5) / 3**0.5  # deviations -0.03, 0.01, 0.02
-    assert last.loc["1;2;3", ["low", "high"]].to_list() == pytest.approx([0.13 - half, 0.13 + half])
-    mean = lines.loc["fedavg", "mean", 0].loc["1"]
+    deviation = ((0.03**2 + 0.01**2 + 0.02**2) / 2) ** 0.5  # of 0.10, 0.14 and 0.15 from 0.13
+    assert last["deviation"].dropna().to_list() == pytest.approx([deviation])
+    mean = lines.loc["fedavg", "mean of all common rounds", "1"]
     assert (mean["mine_value"], mean["baseline_value"]) == pytest.approx(((2.5 + 6.75 + 0.8) / 20, (7.5 + 3.5) / 20))
-    first, second = (lines.loc["fedavg", "rounds_to_target", target] for target in (0.7, 0.85))
+    first, second = (lines.loc["fedavg", f"rounds to {target} %"] for target in (70, 85))
     assert first["difference"].dropna().to_list() == [-5] * 4 and first.loc["1", "mine_value"] == 11
     assert second["mine_value"].dropna().to_list() == [20] and second["difference"].isna().all()
-    assert lines["low"].notna().sum() == 3, "none of the second target, which not every seed reached"
-
-    output = capsys.readouterr()
-    grid = {re.sub(r"\s{2,}", "|", line.strip()) for line in output.out.splitlines()}
-    assert "last common round|FedAvg|3 seeds|20|83.00|70.00|+13.00|+6.43 to +19.57" in grid
-    assert {"rounds to 70 %|FedAvg|1|20|11|16|−5", "rounds to 85 %|FedAvg|4|4|>4|>20"} <= grid
-    assert "results/preview/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed4 has done 4 of 20 rounds." in grid
-    assert output.err == "no run of fedsam to compare with\n"
-    assert re.search(r"line #a3195b .*width 3", shown["text"]), "FedSMOO's colour"
+    grid = {re.sub(r"\s{2,}", "|", line.strip()) for line in capsys.readouterr().out.splitlines()}
+    assert f"last common round|FedAvg 3 seeds|20|83.00|70.00 +13.00 ± {100 * deviation:.2f}" in grid
+    assert "rounds to 70 %|FedAvg|1|20|11|16|−5" in grid and "rounds to 85 %|FedAvg|3|20|20|>20" in grid
+    assert "fedsmoo-cifar10/path3-100/fedsmoo/seed4: 4 of 20 rounds, float32 on None" in grid
+    assert not any("One seed" in line for line in grid)
 
 
 def test_the_published_rows_have_the_numbers_of_readme(capsys):
@@ -87,21 +79,34 @@ def test_the_published_rows_have_the_numbers_of_readme(capsys):
     lines = compare("fedsmoo", *rows, "--runs", str(PUBLISHED / "path3-200"))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, label in rows.items():
-        accuracy, rounds = (lines.loc[name].loc[key] for key in (("last", 0, "1"), ("rounds_to_target", 0.68, "1")))
+        accuracy, rounds = (lines.loc[name].loc[key] for key in (("last", "1"), ("rounds to 68 %", "1")))
         cells = re.search(rf"\| {label} \|.*", readme)[0].strip("| ").split(" | ")
         first = [cell.split("(")[-1].split(",")[0] for cell in cells]  # of several seeds
         assert f"{100 * accuracy.baseline_value:.2f}" == first[4]
         assert f"{rounds.baseline_value:.0f}" == first[6]
-    assert accuracy["mine_value"] == pytest.approx(0.7831, abs=5e-5) and accuracy["window"] == 50
-    output = capsys.readouterr()
-    assert "(family 6, model 167), torch" in output.out, "it names precisions and devices"
-    assert "fedavg/seed2: not used: its method has runs in another precision\n" in output.err
-    running = compare("fedlesam_d", "fedavg", "--runs", str(PUBLISHED)).loc["fedavg", "last", 0]
-    assert running["last_round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
+    assert accuracy["mine_value"] == pytest.approx(0.7831, abs=5e-5)
+    output = capsys.readouterr().out
+    assert "\nfedsmoo-cifar10/path3-200/fedcm/seed1: 800 of 800 rounds, float32 on cuda\n" in output
+    running = compare("fedlesam_d", "fedavg", "--runs", str(PUBLISHED)).loc["fedavg", "last"]
+    assert running["round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
 
 
-def test_a_run_in_a_linked_folder_is_compared_and_lacking_seeds_are_listed(capsys):
-    """Requested: seeds 1 and 2. A link that leads back is followed once, and a hidden one never."""
+def test_one_seed_says_how_far_two_published_seeds_lie_apart(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(compare_runs, "PUBLISHED", tmp_path / "published")
+    trained("fedsmoo", [0.5] * 20)
+    trained("fedavg", [0.4] * 20)
+    compare("fedsmoo", "fedavg", "--runs", "runs")
+    assert "One seed: no published row tells how far two seeds lie apart." in capsys.readouterr().out
+    for seed, last in ((1, 0.5), (2, 0.53)):
+        trained("fedcm", [0.1] * 19 + [last], seed, folder="published")
+        trained("fedsam", [0.1] * (18 + seed), seed, folder="published")  # both at round 19
+    compare("fedsmoo", "fedavg", "--runs", "runs")
+    note = "One seed: two seeds of FedCM, published, lie 3.00 points apart. Smaller differences are noise."
+    assert note in capsys.readouterr().out
+
+
+def test_a_run_in_a_linked_folder_is_compared(capsys):
+    """A link that leads back is followed once, and a hidden one never."""
     for seed, last in ((2, 0.4), (3, 0.5)):
         trained("fedsmoo", [0.25] * 19 + [last], seed)
         trained("fedavg", [0.2] * 20, seed, folder="elsewhere" if seed == 3 else "runs")
@@ -109,18 +114,19 @@ def test_a_run_in_a_linked_folder_is_compared_and_lacking_seeds_are_listed(capsy
     Path("runs/again").symlink_to(Path("runs").absolute())
     Path("runs/.hidden").symlink_to(trained("fedavg", [0.9] * 20, 4, folder="other").absolute())
     trained("fedsmoo", [0.9] * 20, 4)
-    last = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last", 0]
+    last = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last"]
     assert last["difference"].to_dict() == pytest.approx({"2": 0.2, "3": 0.3, "2;3": 0.25})
-    assert "fedsmoo-cifar10/path3-100, fedavg: seeds 2, 3; missing: 1, 4.\n" in capsys.readouterr().out
 
 
-def test_a_method_has_the_precision_of_most_seeds():
+def test_a_run_in_another_precision_is_paired_once():
     for seed in (1, 2):
         trained("fedsmoo", [0.5] * 20, seed)
-        trained("fedavg", [0.4] * 20, seed)
-    trained("fedavg", [0.3] * 20, ids=("fedsmoo-cifar10~bfloat16", "path3-100"), finished="2000-01-01")
-    lines = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last", 0]
-    assert lines.loc["1;2", "baseline_value"] == pytest.approx(0.4)
+    trained("fedsmoo", [0.9] * 20, ids=BFLOAT16, finished="2100-01-01")
+    trained("fedavg", [0.4] * 20)
+    trained("fedavg", [0.3] * 20, 2, ids=BFLOAT16)
+    lines = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last"]
+    assert lines["baseline_value"].to_dict() == pytest.approx({"1": 0.4, "2": 0.3, "1;2": 0.35})
+    assert lines["mine_value"].to_list() == pytest.approx([0.5] * 3)
 
 
 def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):
@@ -129,20 +135,16 @@ def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):
     trained("fedavg", [0.4] * 20, 1)
     other = trained("fedavg", [0.4] * 20, 2, partition_digest="1" * 64)
     lines = compare("fedsmoo", "fedavg", "--runs", "runs", status=2)
-    assert lines.loc["fedavg", "last", 0].index.to_list() == ["1"]
+    assert lines.loc["fedavg", "last"].index.to_list() == ["1"]
     error = capsys.readouterr().err
-    assert f"flatfed compare: {other}: trained on other data: partition_digest is 111111111111" in error
-    trained("fedavg", [0.3] * 20, 2, folder="more")
-    lines = compare("fedsmoo", "fedavg", "--runs", "runs", "more")
-    values = lines.loc["fedavg", "last", 0]
-    assert values["baseline_value"].to_dict() == pytest.approx({"1": 0.4, "2": 0.3, "1;2": 0.35})
-    assert values["low"].isna().all(), "two seeds have a mean, and no interval"
+    assert f"flatfed compare: {other}: trained on other data or another partition than runs/" in error
 
 
 def test_a_protocol_without_targets_has_no_rounds_to_them(capsys):
     for name in ("fedsam", "fedavg"):
         trained(name, [0.5] * 20, ids=("fedwmsam-cifar10", "path3-100"))
-    assert {*compare("fedsam", "fedavg", "--runs", "runs").index.unique("quantity")} == {"last", "mean"}
+    lines = compare("fedsam", "fedavg", "--runs", "runs")
+    assert {*lines.index.unique("quantity")} == {"last", "mean of all common rounds"}
 
 
 @pytest.mark.parametrize(

@@ -96,11 +96,12 @@ def test_a_map_of_the_table_its_columns_and_failed_jobs(call):
     with lock.held(run_of("fedcm").path):
         code, out, err = call("status", "--config", "config.yaml")
     assert (code, err) == (0, "")
-    counts = "1 done (#), 1 diverged (x), 4 waiting (.), 1 running (>), 1 failed (!)"
-    assert f"{TABLE}, paper scale: 8 cells: {counts}" in out and "\n6 of 8 runs to make" in out
-    assert [line.split()[-1] for line in out.splitlines() if line.startswith("  ")] == list("#x.>!...")
+    counts = "1 diverged (x), 5 waiting (.), 1 running (>), 1 failed (!)"
+    assert f"{TABLE}, paper scale: 8 cells: {counts}" in out and "\n7 of 8 runs to make" in out
+    assert [line.split()[-1] for line in out.splitlines() if line.startswith("  ")] == list(".x.>!...")
     assert "round 310/800" in out and f"diverged {run_of('fedadam').path}: in round 7\n" in out
-    assert f"done     {run_of('fedavg').path}: algorithm is version 0, now 1\n" in out
+    stale = f"waiting  {run_of('fedavg').path}: algorithm is version 0, now 1; it will be trained again\n"
+    assert stale in out
     assert [out.count(f"failed   {text}  ({log})\n") for log, text in logs.items()] == [1] * len(logs)
     columns = list(EXP.tables[TABLE].columns)
     lines = call("status", "--config", "config.yaml", "--config", f"tables=[{TABLE}]")[1].splitlines()

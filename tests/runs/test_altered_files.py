@@ -181,7 +181,7 @@ ALTERATIONS = {
     "the base's partition": (lambda: copied("partition4.npz", OF_BASE), OTHER_SEED, (base_row,)),
     "other data of a run": (other_data, "was trained on other data", (cell,)),
     "other data of a model": (other_data, "not the dataset of", (surface, hessian)),
-    "other data of a rerun": (other_data, "not the dataset that the run was trained", (rerun,)),
+    "other data of a rerun": (other_data, "data: is not the dataset of the run", (rerun,)),
     "data without partition": (lambda: copied("elsewhere/data", Path("data")), "made from other data", (train,)),
     "edited image": (lambda: flip(IMAGES), ARRAYS, (train, surface)),
     "cut images": (lambda: cut(IMAGES), UNREADABLE, (train,)),

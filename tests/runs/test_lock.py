@@ -22,10 +22,10 @@ from flatfed import algorithms, cli
 from flatfed.commands import train_run
 from flatfed.commands.train_run import check_versions
 from flatfed.engine.job.train import train as train_without_lock
-from flatfed.engine.versions import of_run
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
 from flatfed.runs.run_config import RunConfig
+from flatfed.runs.versions import of_run
 from harness import description, write_problem
 from repository import SRC
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed.engine import versions
 from flatfed.runs import record as records
-from flatfed.runs import source_code
+from flatfed.runs import source_code, versions
 from harness import job
 from repository import ROOT
 

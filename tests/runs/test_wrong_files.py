@@ -31,7 +31,6 @@ CALLS = {
     "figure": f"{FIGURE} --config config.yaml --out new",
     "report": "--config config.yaml --out new.html",
     "describe": "--config config.yaml results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1",
-    "import": "--config config.yaml run",
     "check": "--config config.yaml",
     "verify": "--config config.yaml",
     "time": "--run run.d.json --dataset data --partition dealt.npz --out new.json --rounds 1",

@@ -10,9 +10,9 @@ import pytest
 
 import made
 from flatfed import plan
-from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.numbers import numbers
+from flatfed.runs import versions
 from flatfed.runs.curvature import OtherEstimate
 from flatfed.tables import cells, compare, notes
 
@@ -116,9 +116,8 @@ def test_a_run_and_its_base_of_other_data_do_not_pair(run, two, data):
         ([{"versions": NOW}] * 2, []),
         ([{}, {"versions": NOW}], []),
         ([{"versions": {**NOW, "engine": 0}}] * 2, [1, 2]),
-        ([{"versions": NOW}, {"versions": {**NOW, "engine": 0}, "imported": "other code"}], [2]),
     ],
-    ids=["present", "unknown", "older", "imported"],
+    ids=["present", "unknown", "older"],
 )
 def test_runs_of_other_code_are_noted(run, records, outdated):
     runs = [run(f"p/s/a/seed{n}", [0.1, 0.2, 0.3, 0.4 * n], **record) for n, record in enumerate(records, 1)]
@@ -134,7 +133,7 @@ def test_a_mean_over_different_code_is_refused(run, tmp_path):
     changed = {**NOW, "algorithm": "0a1b" * 16}
     runs = [run(f"p/s/a/seed{seed}", [0.4] * 4, versions=code) for seed, code in enumerate((NOW, changed), 1)]
     words = r"p/s/a/seed1 \(the present code\) and p/s/a/seed2 \(algorithm is version 0a1b0a1b0a1b, now 1\); train them"
-    with pytest.raises(DataError, match=f"cell .*: {words} .* flatfed import --replace --other-code FOLDER"):
+    with pytest.raises(DataError, match=f"cell .*: {words}"):
         make(runs)
     gone = made.config({**COMPONENTS, "update": {"name": "fedgone"}})
     assert versions.changes(gone, NOW).startswith("versions unknown here (")

@@ -129,8 +129,8 @@ def test_recipes_in_one_clone(project, order):
 #: Beginning of a command -> what is run in its place.
 DRY = {"make ": "make --dry-run --always-make ", "snakemake ": "snakemake --dry-run --quiet all ", "sh ": "sh -n "}
 
-#: Commands for runs of a GPU host and for images that are not here.
-ELSEWHERE = ("flatfed import from-gpu-host/results/paper/runs", "flatfed rerun results/published/")
+#: Commands for images that are not here.
+ELSEWHERE = ("flatfed rerun results/published/",)
 
 
 PAGES = ("README.md", "docs/running.md", "docs/slurm.md", "docs/small-cnn.md")

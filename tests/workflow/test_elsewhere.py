@@ -1,4 +1,4 @@
-"""Runs made on a machine without Snakemake and brought back are as good as any: Snakemake makes nothing again."""
+"""Runs of another machine are as good as any: Snakemake makes nothing again."""
 
 import json
 import shutil
@@ -6,23 +6,23 @@ import sys
 
 from project import RUNS, TABLE, Project
 
-from samples import full
-
 RUN = f"{RUNS}/fedsam/seed1"
 
 
-def test_a_run_from_another_host_is_accepted(project, tmp_path):
+def test_a_run_from_another_host_is_a_folder_in_published(project, tmp_path):
+    """Without its model, so an analysis of it trains it. A run that is forced is trained."""
     record = json.loads((project.root / RUN / "run.json").read_text())
     assert json.loads(project.flatfed("describe", RUN).stdout) == record["description"], "it is what Snakemake passes"
-    host = Project.copied(tmp_path / "host", source=project.root)
-    (host.root / "script.sh").write_text(project.flatfed("describe", "--script", RUN).stdout)
-    host.by_hand("sh script.sh")
-    # Snakemake still knows how the old one was made, and that it was cut short.
-    shutil.rmtree(project.root / RUN)
-    done = project.flatfed("import", host.root / "results")
-    assert done.returncode == 0, done.text
-    assert (host.root / RUN / "run.json").exists(), "it is copied"
-    assert set(project.planned()) == {"table", "report"}
+    before = project.table()
+    shutil.move(project.root / RUN, tmp_path / "there")
+    (tmp_path / "there/model.safetensors").unlink()
+    published = ("--config", f"published=[{tmp_path / 'there'}]")
+    assert set(project.planned(*published)) == {"table", "report"}
+    surface = RUN.replace("/runs/", "/analysis/") + "/surface.npz"
+    assert project.planned(*published, "--", surface)["train"] == {RUN}
+    assert project.planned(*published, "-R", f"{RUN}/run.json")["train"] == {RUN}
+    project.make(*published)
+    assert project.table() == before and project.planned(*published) == {}
 
 
 def test_the_table_of_published_runs_is_snakemakes(project, tmp_path):
@@ -37,20 +37,3 @@ def test_the_table_of_published_runs_is_snakemakes(project, tmp_path):
         for ending in ("csv", "md", "tex", "html"):
             assert (place.root / "out" / f"{TABLE}.{ending}").read_text() == project.table(ending), ending
         assert "1,797 images of 8x8)" in project.table("md"), "as the records count"
-
-
-@full
-def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path):
-    """As runs are published: Snakemake makes tables of it, and trains only where an analysis reads the model."""
-    shutil.move(project.root / RUN, tmp_path / "run")
-    (tmp_path / "run/model.safetensors").unlink()
-    done = project.flatfed("import", tmp_path / "run")
-    assert done.returncode == 0, done.text
-    assert not {"train", "table"} & project.planned().keys()
-    before = project.table()
-    (project.root / f"results/preview/tables/{TABLE}.csv").unlink()
-    assert set(project.planned()) == {"table", "report"}
-    project.make()
-    assert project.table() == before and project.planned() == {}
-    surface = RUN.replace("/runs/", "/analysis/") + "/surface.npz"
-    assert project.planned(surface)["train"] == {RUN}

@@ -25,11 +25,16 @@ def test_only_the_own_algorithm_is_trained(tmp_path, column):
     project = Project.copied(tmp_path)
     (tmp_path / "results").mkdir()
     (tmp_path / "results/published").symlink_to(REPOSITORY / "results/published")
+    order = "results/published/orders/cifar10.npz"
     (tmp_path / "my").mkdir()
     (tmp_path / "my/mine.py").write_text(PLAIN)
     (tmp_path / "my/column.yaml").write_text(TABLE % tuple(column.split("/")))
     keys = {"tables": ["column"], "figures": [], "folders": ["my"]}
     keys |= {"scale": "paper", "published": ["results/published"], "device": "cpu"}
+    refused = {**keys, "data": {}}
+    keys["data"] = {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": order}}
+    project.edit_yaml("config/config.yaml", lambda config: config.update(refused))
+    assert f"add `order: {order}` to their source" in project.refused("--dry-run")
     project.edit_yaml("config/config.yaml", lambda config: config.update(keys))
     runs = f"results/paper/runs/{column}"
 

@@ -36,7 +36,7 @@ def test_a_version_a_hyper_parameter_and_a_seed_train_their_runs_alone(project):
     assert project.planned()["train"] == again | {f"{RUNS}/{row}/seed2" for row in ROWS}
 
 
-ENGINE = ("src/flatfed/engine/versions.py", ("ENGINE = 1", "ENGINE = 2"))
+ENGINE = ("src/flatfed/runs/versions.py", ("ENGINE = 1", "ENGINE = 2"))
 DATA = ("resources/digits/dataset.json", ('"digest": "', '"digest": "0'))
 
 

@@ -4,7 +4,7 @@ import json
 from snakemake.logging import logger
 
 from flatfed import data, files, gpus, user_files
-from flatfed.commands import closing, run_folders, train_run
+from flatfed.commands import closing, train_run
 from flatfed.commands.jobs import Jobs, request
 from flatfed.config.strict_yaml import as_in_a_file
 from flatfed.models import pretrained
@@ -30,7 +30,7 @@ def jobs():
     if workflow.is_main_process:
         forced = train_run.forced_by(settings, rules.train.rule.name)
         os.environ[train_run.FORCED] = json.dumps([CALL.began, *sorted(forced)])
-        experiment = run_folders.with_published(experiment, forced)
+        experiment = experiment.forcing(forced)
         configuration.write_copy(config, experiment)
     return Jobs(experiment)
 

@@ -12,7 +12,6 @@ FOR_YOU = {
     "describe": ("describe", "print the settings of runs, the input of `train`"),
     "new": ("new", "write a folder with an algorithm, a table and figures of your own"),
     "schema": ("schema", "write JSON schemas of the YAML files for editors"),
-    "import": ("import_runs", "accept runs that were trained on another machine"),
 }
 CALLED_BY_SNAKEMAKE = {
     "fetch": ("fetch_dataset", "write a dataset as memory-mappable arrays"),

@@ -6,14 +6,12 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from flatfed import plan
-from flatfed.commands import run_folders
 from flatfed.commands.arguments import is_value
 from flatfed.config import parsed_files, strict_yaml
 from flatfed.errors import ConfigError, os_error_message
@@ -39,9 +37,8 @@ def load(parts: Parts) -> plan.Experiment:
     if VARIABLE in os.environ and not parts:
         copy = read_json(os.environ[VARIABLE])
         parsed_files.use(copy["files"])
-        loaded = plan.load(HOME, copy["config"], Paths(**copy["paths"]))
-        return replace(loaded, published=copy["published"])
-    return run_folders.with_published(plan.load(HOME, read(parts)))
+        return plan.load(HOME, copy["config"], Paths(**copy["paths"]))
+    return plan.load(HOME, read(parts))
 
 
 def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> plan.Experiment:
@@ -52,13 +49,11 @@ def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> pla
 def write_copy(config: dict[str, Any], loaded: plan.Experiment) -> None:
     """Write a copy of the files of the configuration and of ``config`` for the jobs of this call of Snakemake.
 
-    Jobs read the published runs that the call chose, also if trainings of the call end before them.
-
     :raises ConfigError: the copy cannot be written, or the errata, which only jobs show, are malformed.
     """
     loaded.errata  # noqa: B018, reads its file
     files = parsed_files.contents
-    copy = {"config": config, "paths": vars(loaded.paths), "published": loaded.published, "files": files}
+    copy = {"config": config, "paths": vars(loaded.paths), "files": files}
     path = COPIES.absolute() / f"{digest_json(copy)[:16]}.json"
     os.environ[VARIABLE] = str(path)
     try:

@@ -11,8 +11,8 @@ from typing import Any
 from flatfed.config.datasets import Source
 from flatfed.data import schemes
 from flatfed.data.keys import PartitionSpecification
-from flatfed.engine import versions
 from flatfed.plan import Experiment, Run, at_scale, data_sources, number, numbers
+from flatfed.runs import versions
 
 #: Folder with the listings of the files of sources, one JSON file per dataset.
 LISTINGS = Path(".snakemake", "flatfed-data")

@@ -2,9 +2,10 @@
 
 Without --runs: makes the table from the runs in results/, with the columns of config.yaml.
 With --runs: makes the table from metrics.csv and run.json of the runs in a folder, with their columns and seeds.
-Needs no data, models, Snakemake or torch. The default scale is that of the longest run of the table. Of two equal runs
-it uses the finished or the longer one; a cell and its base row have the precision of their longest run. It lists the
-runs that it leaves out (damaged, other settings, other data) with reasons.
+Needs no data, models, Snakemake or torch, and does not compare data. The default scale is that of the longest run of
+the table. Of equal runs it uses the one that finished first, or the longest; a cell and its base row have one
+precision, that of their first run. It lists the runs that it leaves out (damaged, other settings or versions) with
+reasons.
 --so-far also reads unfinished runs. ">130": target not reached within 130 rounds. "round 130": number of an
 unfinished run after 130 rounds.
 
@@ -17,21 +18,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from flatfed import plan
-from flatfed.commands import arguments, configuration, run_folders
+from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
-from flatfed.plan import at_scale, lookup
+from flatfed.plan import Experiment, at_scale, lookup
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.plan.units import plural
-from flatfed.runs.paths import RunIds
+from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
+from flatfed.runs.store import Store, rank
 from flatfed.tables import blocks, write
 from flatfed.tables.formats import markdown
 
@@ -66,33 +68,34 @@ def run(options: argparse.Namespace) -> None:
 def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]]:
     """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
 
-    The runs of a cell and of its base row have the precision of the longest; of equally long ones, that of the run
-    which finished first. The default scale is that of the longest run.
+    The default scale is that of the first run of the table, by :func:`flatfed.runs.store.rank`.
 
     :raises DataError: the folder has no run of the table.
     """
-    records, refused = run_folders.records_in([options.runs], options.so_far)
+    store = Store([options.runs], alone=True, so_far=options.so_far)
+    records = store.records
     seeds = sorted({record.config.seed for record in records.values()})
-    requested = plan.load(configuration.HOME, configuration.read(options.config))
-    experiment = replace(requested, request=requested.request.model_copy(update={"seeds": seeds or [1]}))
+    requested = replace(plan.load(configuration.HOME, configuration.read(options.config)), store=Store())
+    request = requested.request.model_copy(update={"seeds": seeds or [1]})
+    experiment = replace(requested, request=request, store=store)
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
-    ids = [run_folders.plain(record.config.ids) for record in records.values()]
-    default = (table.document.scales or plan.SCALES)[0]
-    scale = options.scale or next((run.scale for run in ids if run.protocol in table.protocols), default)
+    protocols = {without_label(protocol) for protocol in table.protocols}
+    configs = (record.config for record in records.values() if without_label(record.config.protocol) in protocols)
+    scales = table.document.scales or plan.SCALES
+    scale = options.scale or next((config.scale for config in configs if config.scale in scales), scales[0])
     of_table = numbers(experiment, scale, table.id)
     timed = {number.column for number in of_table if number.all_timed}  # a folder of runs has no timings
     of_table = [number for number in of_table if number.column not in timed]
-    runs, left_out = run_folders.select(records, experiment, {run.config.ids for run in runs_of(of_table).values()})
-    cells = [_with_runs(cell, runs, records) for cell in by_cell(of_table).values()]
-    placed = runs_of(number for cell in cells for number in cell).values()
-    shown = {run.path: records[run.path] for run in placed if not run.absent}
-    unused = [run.path for run in runs.values() if run.path not in shown]
-    left_out |= dict.fromkeys(unused, "not used: its cell has another precision")
-    reasons = [f"not shown: {folder}: {reason}" for folder, reason in (refused | left_out).items()]
+    cells = [_in_one_precision(experiment, cell) for cell in by_cell(of_table).values()]
+    shown = {path: records[path] for cell in cells for path, run in runs_of(cell).items() if not run.absent}
+    unused = [path for path, run in runs_of(of_table).items() if not run.absent]
+    refused = dict.fromkeys(unused, "not used: its cell has another precision") | store.refused
+    reasons = {path: f"not shown: {path}: {reason}" for path, reason in refused.items() if path not in shown}
     with_runs = {number.column for cell in cells for number in cell if not all(run.absent for run in number.runs)}
     if not with_runs:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
-        raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(records)}{hint}", *reasons]))
+        problem = f"{options.runs}: no run of table {table.id} among {len(records)}{hint}"
+        raise DataError("\n".join([problem, *reasons.values()]))
     columns = [column for column in table.columns if column in with_runs]
     spec = at_scale.table(requested, scale, table.id, columns)
     # The records count the images, not the data of this machine.
@@ -103,31 +106,23 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     title = f"{spec.title} ({summary})" if options.so_far else spec.title
     cells = [_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs]
     spec = replace(spec, datasets=datasets, notes=notes, title=title, numbers=[n for cell in cells for n in cell])
-    counts = f"{plural(len(shown), 'run')}; {len(records) - len(shown) - len(left_out)} others are not of this table"
-    messages = [f"{table.id}, {scale} scale: {summary} ({counts})", *reasons]
-    return blocks.typeset(spec, so_far=options.so_far), messages
+    others = f"{len(records.keys() - shown.keys() - reasons.keys())} others are not of this table"
+    messages = [f"{table.id}, {scale} scale: {summary} ({plural(len(shown), 'run')}; {others}); data not compared"]
+    return blocks.typeset(spec, so_far=options.so_far), [*messages, *reasons.values()]
 
 
-def _with_runs(
-    cell: list[Number], runs: Mapping[RunIds, Run], records: Mapping[str, RunRecord]
-) -> list[Number]:
-    """Return the numbers of a ``cell`` with ``runs``, all in the precision of the first by rank, else absent."""
-    requested = {run.config.ids: run.config for run in runs_of(cell).values()}
+def _in_one_precision(experiment: Experiment, cell: list[Number]) -> list[Number]:
+    """Return the numbers of a ``cell`` with runs in the precision of the first of them, others are absent."""
+    store, runs = experiment.store, runs_of(cell).values()
+    ranks = {run.path: rank(store.records[run.path]) for run in runs if not run.absent}
+    if len({run.config.precision for run in runs if not run.absent}) < 2:
+        return cell
+    precision = store.records[min(ranks, key=ranks.get)].config.precision
 
-    def in_precision(label: str) -> dict[RunIds, Run]:
-        found = {ids: runs.get(replace(ids, protocol=ids.protocol + label)) for ids in requested}
-        same = {ids: run and requested[ids].in_form_of(run.config) for ids, run in found.items()}
-        return {ids: run for ids, run in found.items() if run and not run.config.deciding_differences(same[ids])}
+    def located(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        return tuple(store.find(experiment.resolved(run.ids), precision=precision) for run in runs)
 
-    def rank(variant: Mapping[RunIds, Run]) -> tuple[bool, int, str]:
-        return min((run_folders.rank(records[run.path]) for run in variant.values()), default=(True, 1, ""))
-
-    best = min(map(in_precision, ("", run_folders.BFLOAT16)), key=rank)
-
-    def placed(requested: Iterable[Run]) -> tuple[Run, ...]:
-        return tuple(best.get(run.config.ids) or replace(run, absent=True) for run in requested)
-
-    return [replace(number, runs=placed(number.runs), base_runs=placed(number.base_runs)) for number in cell]
+    return [replace(number, runs=located(number.runs), base_runs=located(number.base_runs)) for number in cell]
 
 
 def _of_seeds(cell: list[Number], shown: Mapping[str, RunRecord], so_far: bool) -> list[Number]:

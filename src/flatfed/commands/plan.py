@@ -3,10 +3,10 @@
 Prints a line for each table and figure (with the columns of config.yaml) and for their total: shared runs count once.
 Hours (sum) and memory (per job) are those of unfinished runs, measured for finished runs here, else for published runs.
   begun     has a checkpoint or an unfinished record; it will resume
-  stale     of other settings; it will be trained again
+  stale     of other settings or versions; it will be trained again
   damaged   run.json is not a record (see stderr); delete it to train the run again
   unknown   without a measurement of its protocol; not in the hours
-  disk      of all runs, with their models
+  disk      of the models of all runs
 
 example:
   python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
@@ -20,22 +20,20 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from flatfed import gpus
-from flatfed.commands import arguments, configuration, run_folders
+from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine.job.progress import in_units
-from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.lookup import Entries
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
-from flatfed.runs.record import RunRecord
 from flatfed.runs.run_config import RunConfig
+from flatfed.runs.store import Store, state
 from flatfed.tables.readings import chip
 
 PUBLISHED = configuration.HOME / "results/published"
@@ -44,8 +42,7 @@ PUBLISHED = configuration.HOME / "results/published"
 COUNTS = ("runs", "finished", "begun", "stale", "damaged", "missing", "unknown")
 COSTS = {**dict.fromkeys((*COUNTS, "hours", "disk"), "sum"), "memory": "max", "GPU memory": "max"}
 
-#: Bytes of a parameter, and typical bytes of a line of metrics.csv and of run.json.
-FLOAT, LINE, RECORD = 4, 160, 6000
+FLOAT = 4  # bytes
 
 ARGUMENTS = [
     argument("tables", str, "tables and figures (default: those of config.yaml)", nargs="*", metavar="TABLE|FIGURE"),
@@ -75,19 +72,18 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     lines = list(needs(experiment, scale, requested(experiment, scale, options)))
     runs = {path: run for *_, of_line, _ in lines for path, run in of_line.items()}
     analysed = {path for *_, of_line in lines for path in of_line}
-    measured, left_out = measurements(experiment, scale, device)
+    store = Store([f"{experiment.paths.results}/{scale}/runs", PUBLISHED], alone=True, so_far=True)
+    measured = measurements(store, scale, device)
+    near = {path: nearest(run, measured) for path, run in runs.items()}
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
-    for line in [*left_out, *absent]:
-        print(line, file=sys.stderr)
-    near = {run.row: nearest(run, measured) for run in runs.values()}
-    costs = [run_costs(run, path in analysed, near[run.row]) for path, run in runs.items()]
+    print("".join(f"{line}\n" for line in [*store.refused.values(), *absent]), end="", file=sys.stderr)
+    costs = [run_costs(run, path in analysed, near[path]) for path, run in runs.items()]
     by_run = pd.DataFrame(costs, list(runs), list(COSTS), dtype=float)
     lines.append(("total", sum(cells for _, cells, *_ in lines), runs, {}))
     rows = [{"cells": cells, **by_run.loc[list(of_line)].agg(COSTS)} for _, cells, of_line, _ in lines]
-    machines = sorted({machine for of_row in near.values() if len(of_row) for machine in of_row["machine"]})
-    plan = pd.DataFrame(rows, [name for name, *_ in lines]).fillna(0)
+    machines = sorted({machine for of_run in near.values() if len(of_run) for machine in of_run["machine"]})
     basis = f"by {', '.join(machines)}" if machines else "no finished run gives hours"
-    return plan, f"{scale} scale, {device}: {basis}"
+    return pd.DataFrame(rows, [name for name, *_ in lines]).fillna(0), f"{scale} scale, {device}: {basis}"
 
 
 def needs(
@@ -104,22 +100,15 @@ def needs(
 
 def run_costs(run: Run, analysed: bool, near: pd.DataFrame) -> dict[str, float]:
     """Return the ``COSTS`` of a ``run``, by the measurements ``near`` if it is unfinished."""
-    state = run_folders.state(run, analysed)
-    costs = {"runs": 1, state: 1, "disk": _disk(run)}
-    if state == "finished":
+    present, data, model = state(run, analysed), run.config.dataset, run.config.model
+    built = [model.name, data.shape, data.classes, model.options]
+    costs = {"runs": 1, present: 1, "disk": FLOAT * _parameters(json.dumps(built, sort_keys=True))}
+    if present == "finished":
         return costs
     if near.empty:
         return {**costs, "unknown": 1}
     hours = run.config.rounds * near["seconds"].mean() / 3600
     return {**costs, "hours": hours, **near[["memory", "GPU memory"]].max()}
-
-
-def _disk(run: Run) -> int:
-    """Return the bytes of a finished run's folder."""
-    config, data = run.config, run.config.dataset
-    built = [config.model.name, data.shape, data.classes, config.model.options]
-    parameters = _parameters(json.dumps(built, sort_keys=True))
-    return round(LINE * config.rounds / config.evaluation.every) + RECORD + FLOAT * parameters
 
 
 @functools.cache
@@ -147,45 +136,32 @@ def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -
     return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])
 
 
-def measurement(record: RunRecord, published: bool) -> dict[str, Any]:
-    """Return seconds per round, peak memory in bytes, and what :func:`nearest` compares."""
-    return {
-        "speed": _speed_settings(record.config),
-        "algorithm": record.config.update.name,
-        "split": record.config.split,
-        "here": not published,
-        "seconds": record.seconds / record.rounds_done,
-        "memory": record.peak_memory_bytes,
-        "GPU memory": record.peak_device_memory_bytes,
-        "machine": (chip(record) or "unnamed machine") + (" (published)" if published else ""),
-    }
-
-
-def measurements(experiment: Experiment, scale: str, device: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the measurements at a ``scale`` on a ``device``, and a line for each damaged record."""
-    rows, left_out = [], []
-    here = run_folders.find(Path(experiment.paths.results, scale, "runs"))
-    for folder in [*here, *run_folders.find(PUBLISHED, so_far=True)]:
-        published = PUBLISHED in folder.parents
-        try:
-            record = run_folders.read(folder, "seconds", "device", "host")
-        except DataError as problem:
-            left_out.append(f"{problem}; left out" + ("" if published else ". Delete it to train it again"))
-            continue
-        timed = record.diverged_at is None and record.rounds_done and record.seconds  # NaN may be slow
-        if timed and (record.device, record.config.scale) == (device, scale):
-            rows.append(measurement(record, published))
-    return pd.DataFrame(rows), left_out
+def measurements(store: Store, scale: str, device: str) -> pd.DataFrame:
+    """Return seconds per round and peak memory in bytes of the runs at a ``scale`` on a ``device``."""
+    rows = [
+        {
+            "speed": _speed_settings(record.config),
+            "algorithm": record.config.update.name,
+            "seconds": record.seconds / record.rounds_done,
+            "memory": record.peak_memory_bytes,
+            "GPU memory": record.peak_device_memory_bytes,
+            "published": (published := Path(folder).is_relative_to(PUBLISHED)),
+            "machine": (chip(record) or "unnamed machine") + (" (published)" if published else ""),
+        }
+        for folder, record in store.records.items()
+        # NaN may be slow
+        if record.diverged_at is None and record.rounds_done and record.seconds and record.host
+        if (record.device, record.config.scale) == (device, scale)
+    ]
+    return pd.DataFrame(rows, columns=["speed", "algorithm", "seconds", "memory", "GPU memory", "published", "machine"])
 
 
 def nearest(run: Run, measured: pd.DataFrame) -> pd.DataFrame:
-    """Return the measurements of the protocol of ``run``: of its algorithm, here, or of its split, in this order."""
-    if measured.empty:
-        return measured
-    of_protocol = measured[measured["speed"] == _speed_settings(run.config)]
-    same = (of_protocol["algorithm"] == run.config.update.name, of_protocol["here"], of_protocol["split"] == run.split)
-    similarity = 4 * same[0] + 2 * same[1] + same[2]
-    return of_protocol[similarity == similarity.max()]
+    """Return the measurements of the protocol of ``run``: if possible of its algorithm, and of runs here."""
+    near = measured[measured["speed"] == _speed_settings(run.config)]
+    for similar in (near["algorithm"] == run.config.update.name, ~near["published"]):
+        near = near[similar.loc[near.index]] if similar.loc[near.index].any() else near
+    return near
 
 
 def _speed_settings(config: RunConfig) -> str:

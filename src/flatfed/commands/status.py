@@ -2,8 +2,8 @@
 
 Prints a map of rows and columns for each table, also while Snakemake runs:
 failed !, running >, stopped =, waiting ., diverged x, done #.
-The next call of Snakemake resumes stopped runs. Runs of other code than the present follow, and failed jobs with the
-last lines of their logs.
+The next call of Snakemake resumes stopped runs. Runs of other settings, versions or sources follow, and failed jobs
+with the last lines of their logs.
 --watch shows a bar, the accuracy and the time left of each running training instead, until Ctrl-C.
 
 example:
@@ -22,14 +22,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from flatfed.commands import arguments, configuration, run_folders
-from flatfed.engine import versions
+from flatfed.commands import arguments, configuration
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.plan import Experiment, Run
 from flatfed.plan.number import Number, by_cell, runs_of
 from flatfed.plan.numbers import numbers
-from flatfed.runs import lock, record
+from flatfed.runs import lock, record, store, versions
 from flatfed.runs.paths import Paths
 
 #: State -> sign. A cell has the first state of any of its runs.
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
 def state(run: Run, failed: Mapping[str, str]) -> State:
     folder = Path(run.path)
     held = lock.is_held(folder)
-    state_on_disk = "" if held else run_folders.state(run)
+    state_on_disk = "" if held else store.state(run)
     if state_on_disk == "damaged":
         return State("failed", f"{run.record}: not the record of a run; delete it to train the run again")
     if state_on_disk == "finished":
@@ -99,7 +98,12 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
         begun, words = True, f"{run.path}: after round {rounds}"
     if (log := run.log("train")) in failed:
         return State("failed", failed[log])
-    return State("stopped", words) if begun else State("waiting")
+    if begun:
+        return State("stopped", words)
+    if state_on_disk == "stale":
+        reasons = store.differences(record.read(run.record), run.config)
+        return State("waiting", f"{run.path}: {'; '.join(reasons)}; it will be trained again")
+    return State("waiting")
 
 
 def failures(paths: Paths, scale: str) -> dict[str, str]:

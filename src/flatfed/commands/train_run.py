@@ -25,10 +25,9 @@ from typing import Any
 from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments
 from flatfed.commands.arguments import argument, required
-from flatfed.engine import versions
 from flatfed.engine.job import interruption
 from flatfed.errors import ConfigError
-from flatfed.runs import lock
+from flatfed.runs import lock, versions
 from flatfed.runs.record import FILES
 from flatfed.runs.run_config import RunConfig
 

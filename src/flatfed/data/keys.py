@@ -19,7 +19,7 @@ from flatfed.errors import DataError, unknown
 #: Keys that ``images_of`` takes from the partition around it, or that mean nothing in it.
 INHERITED = {"dataset", "classes", "seed", "client_test"}
 
-HELP = "`python -m flatfed {command} --help` shows a complete one, `describe --script RUN` that of a run"
+HELP = "`python -m flatfed {command} --help` shows a complete one"
 
 
 class DatasetSpecification(Document):

@@ -273,5 +273,5 @@ def _official_pools(
 #: Scheme -> function of the training labels (n,) and the specification -> the positions of each client.
 SCHEMES = {scheme.__name__: scheme for scheme in (central, iid, dirichlet, grouped_dirichlet, pathological, shards)}
 
-#: Versions (:mod:`flatfed.engine.versions`): increase one when its partitions change.
+#: Versions (:mod:`flatfed.runs.versions`): increase one when its partitions change.
 VERSIONS = dict.fromkeys((*SCHEMES, "domain"), 1)

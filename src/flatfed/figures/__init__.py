@@ -15,10 +15,10 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from flatfed.engine import versions
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
 from flatfed.plan.at_scale import ShownFigure
+from flatfed.runs import versions
 from flatfed.runs.run import Run
 from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import read_all

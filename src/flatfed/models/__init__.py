@@ -39,7 +39,7 @@ class Card:
     tile: str | None = None  # the option that must divide the sides
     file: str | None = None  # a file that builds several models
     as_built: bool = False  # the constructor draws the initial weights
-    version: int = 1  # increase it when the numbers change (flatfed.engine.versions)
+    version: int = 1  # increase it when the numbers change (flatfed.runs.versions)
 
 
 GROUPS = Choice(32, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm")

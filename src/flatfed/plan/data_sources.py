@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, LocalDataset, Source
+from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, Source
 from flatfed.data import VERSION, counting, manifest
 from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import ConfigError, DataError
@@ -211,40 +211,17 @@ def complete(name: str, entry: DatasetDocument, source: Source, where: str) -> D
     return entry.model_copy(update=values)
 
 
-def ordered(
-    folders: Iterable[str], paths: Paths, datasets: Mapping[str, LocalDataset], sources: Mapping[str, Source]
-) -> dict[str, Source]:
-    """Return ``sources`` with the order of the published runs in ``folders``.
-
-    It applies to sources without an order, of as many images, which are not on this machine in another order.
-    """
-    result = dict(sources)
-    for name, source in sources.items():
-        file = order_file(folders, name)
-        if file is None or source.order or source.source not in source.only["order"]:
-            continue
-        order, dataset = read_order(file), datasets[name]
-        same_size = [len(ranks) for ranks in order.ranks.values()] == [dataset.train, dataset.test]
-        if same_size and digest_here(paths, name) in (None, order.digest):
-            result[name] = source.model_copy(update={"order": file})
-    return result
-
-
-def order_file(folders: Iterable[str], dataset: str) -> str | None:
-    """Return the file orders/<dataset>.npz in one of ``folders`` or above it, or None."""
-    files = (up / "orders" / f"{dataset}.npz" for folder in map(Path, folders) for up in (folder, *folder.parents))
-    return next((str(file) for file in files if file.is_file()), None)
+def digest(source: Source, manifest_file: str) -> str | None:
+    """Return the digest of the images as runs read them, in the ``order`` of the source; None if they are not here."""
+    if source.order:
+        return _read_order(source.order).digest
+    with contextlib.suppress(OSError, DataError):
+        return manifest.read(manifest_file).digest
+    return None
 
 
 @functools.cache
-def read_order(file: str) -> Order:
+def _read_order(file: str) -> Order:
     from flatfed.data import order  # imports NumPy
 
-    return order.read(file, "published")
-
-
-def digest_here(paths: Paths, dataset: str) -> str | None:
-    """Return the digest of the images of ``dataset`` on this machine, None without them."""
-    with contextlib.suppress(OSError, DataError):
-        return manifest.read(paths.manifest(dataset)).digest
-    return None
+    return order.read(file, "order")

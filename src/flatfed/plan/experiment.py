@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
-import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +14,6 @@ from flatfed.config.request import Request
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
 from flatfed.data.keys import PartitionSpecification
-from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import data_sources, lookup
@@ -25,9 +22,9 @@ from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Entries
 from flatfed.plan.reference import Errata, Reference
 from flatfed.plan.tables import Table
-from flatfed.runs import record as records
-from flatfed.runs.paths import SCALES, Paths, RunIds, analyses_beside
+from flatfed.runs.paths import SCALES, Paths, RunIds
 from flatfed.runs.run import Run
+from flatfed.runs.store import Store
 
 
 class Requested(NamedTuple):
@@ -42,9 +39,8 @@ class Experiment:
     """The declarations of config/ and the requests of config.yaml.
 
     ``request``: config.yaml with command-line overrides. ``environment``: variables that pass the folders
-    of the user's files to jobs. ``published``: folder of a run in results/ -> folders of published runs that may serve
-    in its place, the preferred one first. A protocol without ``preview:`` has the paper scale alone, and so have its
-    tables and figures.
+    of the user's files to jobs. ``store``: the folders that may have its runs. A protocol without ``preview:`` has the
+    paper scale alone, and so have its tables and figures.
     """
 
     root: Path
@@ -56,7 +52,7 @@ class Experiment:
     figures: Entries[Figure]
     requested: Requested
     environment: Mapping[str, str]
-    published: Mapping[str, list[str]] = field(default_factory=dict)
+    store: Store
 
     @property
     def scale(self) -> str:
@@ -119,50 +115,23 @@ class Experiment:
 
     @functools.cache  # noqa: B019
     def shown(self, ids: RunIds, analysis: str = "") -> Run:
-        """Return the run of checked ``ids`` as tables and figures read it: its folder may be that of a published run.
+        """Return the run of checked ``ids`` as tables and figures read it, where the store finds it.
 
-        A published run serves if its deciding settings and versions are the requested ones; that of the variant in
-        bfloat16 may differ by precision and label. A run of the same ids that does not serve is named on stderr.
-        ``analysis``: the file of its analyses that they read, without which it does not serve.
+        ``analysis``: the file of its analyses that they read.
 
-        :raises ConfigError: the published run was trained on other images than those of this machine.
+        :raises DataError: as :meth:`Store.find`.
         """
         run = self.resolved(ids)
-        for folder in self.published.get(run.path, ()):
-            analysis_folder = analyses_beside(folder)
-            if analysis and not Path(analysis_folder, analysis).exists():
-                continue
-            record = records.read_finished(folder)
-            config = run.config.in_form_of(record.config)
-            other_settings = record.config.deciding_differences(config)
-            changes = other_settings or list(filter(None, [versions.changes(record.config, record.versions)]))
-            if analysis and not changes:
-                changes = [f"{analysis}: {text}" for text in run.analysis_differences(f"{analysis_folder}/{analysis}")]
-            if changes and (record.config.ids == ids or not other_settings):
-                print(f"published: {folder} is not the requested {run.path}: {'; '.join(changes)}", file=sys.stderr)
-            if changes:
-                continue
-            published = replace(run, path=folder, analysis_folder=analysis_folder, config=config)
-            self._check_images(published, record.dataset_digest)
-            return published
-        return run
+        return self.store.find(run, analysis, self._images(run.dataset))
 
-    def _check_images(self, run: Run, recorded: str) -> None:
-        """Raise ConfigError if the images of a published ``run``, with the digest ``recorded``, are not those here."""
-        name, source = run.dataset, self.catalog.sources[run.dataset]
-        digest, holder = data_sources.digest_here(self.paths, name), run.manifest
-        if source.order:
-            digest, holder = data_sources.read_order(source.order).digest, source.order
-        if digest is None:
-            unknown = f"the images of {name!r} are not here, so FlatFed cannot compare them with those of this run"
-            raise ConfigError(f"published: {run.path}: {unknown}; fetch them first: snakemake --cores 1 {run.manifest}")
-        if digest != recorded:
-            file = data_sources.order_file(self.request.published, name) or "FILE"
-            other = f"trained on other images of {name!r}, or in another order, than those of {holder}"
-            remedy = f"data: {json.dumps({name: {**source.as_written(), 'order': file}})}"
-            effect = "puts the images into the order of this run, and runs of another order in results/ are trained"
-            hint = f"In config.yaml, `{remedy}` {effect} again; or remove the folder"
-            raise ConfigError(f"published: {run.path}: {other}. {hint}")
+    @functools.cache  # noqa: B019
+    def _images(self, dataset: str) -> str | None:
+        """Return the digest of the images of a dataset, None if they are not here."""
+        return data_sources.digest(self.catalog.sources[dataset], self.paths.manifest(dataset))
+
+    def forcing(self, files: Collection[str]) -> Experiment:
+        """Return the experiment of a call of Snakemake that trains the runs of these ``files``, or "train", all."""
+        return replace(self, store=Store(self.store.folders, forced=files))
 
     def check(self) -> None:
         """Raise a ConfigError with the reasons of all entries whose data are missing."""

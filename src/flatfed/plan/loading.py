@@ -26,6 +26,7 @@ from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.lookup import Declared, Entries
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths, without_label
+from flatfed.runs.store import Store
 from flatfed.user_files import CALLBACKS, kind_of
 
 #: Locations of the configuration in messages.
@@ -70,9 +71,8 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
             **{**vars(entry), "declared_images": entry.train + entry.test, **here.get(name, {})}
         )
     )
-    sources = data_sources.ordered(request.published, paths, counted, catalog.sources)
-    catalog = replace(catalog, datasets=counted, sources=sources)
-    return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment)
+    catalog, store = replace(catalog, datasets=counted), Store(request.published)
+    return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment, store)
 
 
 def read(path: Path) -> Request:

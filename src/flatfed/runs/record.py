@@ -43,8 +43,7 @@ class RunRecord(JsonDocument):
     ``rows``: the most clients that trained at a time, if limited. ``row``: length of a trained row, without dead taps.
     Seconds are sums over all ``sessions``; ``device`` to ``callbacks`` describe the last one: ``commit`` and
     ``package_digest`` are of FlatFed's sources, ``callbacks`` are the user's files. ``also``: results of the
-    algorithm's other models. ``files``, ``callbacks``: SHA-256 by name. ``imported``: "other code", if
-    ``flatfed import --other-code`` accepted its versions.
+    algorithm's other models. ``files``, ``callbacks``: SHA-256 by name.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -87,7 +86,6 @@ class RunRecord(JsonDocument):
     finished: str | None = None
     written: str | None = None
     files: dict[str, str] = Field(default_factory=dict)
-    imported: str | None = None
 
     @property
     def name(self) -> str:

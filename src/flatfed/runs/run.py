@@ -62,8 +62,9 @@ class Run(RunIds):
 
     @property
     def in_results(self) -> Run:
-        """The run with its folders in results/: tables name a run and its files so, wherever it is."""
-        return replace(self, path=self.paths.run(self), analysis_folder=self.paths.analyses(self))
+        """The run with its own folders in results/: tables name a run and its files so, wherever it is."""
+        ids = self.config.ids
+        return replace(self, path=self.paths.run(ids), analysis_folder=self.paths.analyses(ids))
 
     @property
     def hessian(self) -> str:

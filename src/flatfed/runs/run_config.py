@@ -175,7 +175,7 @@ class RunConfig(RunSettings):
     def in_form_of(self, recorded: Self) -> Self:
         """Return the settings in the precision of a ``recorded`` run of a variant of the protocol, with its label.
 
-        A run that serves a table from another folder may differ by these two alone.
+        A run that serves from another folder may differ by these two alone; the label marks its numbers in tables.
         """
         if without_label(recorded.protocol) != without_label(self.protocol) or recorded.protocol == self.protocol:
             return self

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from flatfed.engine import versions
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import METRICS, Metric, unit_of
 from flatfed.plan.number import Number, by_cell
 from flatfed.plan.tables import Column, Row
-from flatfed.runs import curvature
+from flatfed.runs import curvature, versions
 from flatfed.runs.curvature import Hessian, OtherEstimate, RelativeErrors
 from flatfed.runs.record import RunRecord
 from flatfed.tables import measurement

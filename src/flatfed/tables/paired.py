@@ -2,103 +2,134 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from flatfed.plan.metrics import METRICS, Reading
-from flatfed.plan.number import Number
+from flatfed.errors import ConfigError
+from flatfed.plan import Experiment, Run
+from flatfed.plan.metrics import Reading
 from flatfed.plan.units import signed, written
-from flatfed.tables.measurement import measure, of_run
-from flatfed.tables.readings import RunReading
+from flatfed.runs import store
+from flatfed.runs.paths import without_label
+from flatfed.runs.record import RunRecord, read_again
+from flatfed.runs.store import Store
+from flatfed.tables.readings import read_history
 
-#: The least number of seeds with an interval, and its confidence.
-LEAST, CONFIDENCE = 3, 0.95
-
-#: The lines with one interval.
-GROUP = ["protocol", "split", "quantity", "target", "baseline"]
+GROUP = ["scale", "protocol", "split", "baseline", "quantity", "unit"]
 
 
-def of_pair(number: Number, targets: Iterable[float]) -> tuple[list[dict[str, Any]], list[RunReading]]:
-    """Return a line per quantity, none without a common round, and the readings of the run and the base run.
+def pairs(experiment: Experiment, store: Store, mine: str, baselines: Sequence[str]) -> Iterator[tuple[Run, Run]]:
+    """Yield the runs of ``mine`` and of each baseline of one protocol, split and seed, in any precision."""
+    ids = {record.config.ids: None for record in store.records.values() if record.config.algorithm == mine}
+    plain = {replace(run, protocol=without_label(run.protocol)): None for run in ids}
+    taken: set[str] = set()
+    for name in dict.fromkeys(baselines):
+        taken.clear()
+        for requested in sorted(plain | ids, key=lambda run: (run not in plain, run.row, run.seed)):
+            try:
+                both = [experiment.run(**vars(replace(requested, algorithm=algorithm))) for algorithm in (mine, name)]
+            except ConfigError as problem:
+                store.refused.setdefault(requested.name, str(problem))
+                continue
+            first, base = (store.find(run) for run in both)
+            if not first.absent and not base.absent and first.path not in taken:
+                taken.add(first.path)
+                yield first, base
 
-    ``number``: an accuracy of both runs, finished or not; its column is <protocol>/<split>. The quantities, in stored
-    units: the mean of the common rounds, the final number at the last of them, and the rounds to each of ``targets``,
-    None if it is not reached.
 
-    :raises DataError: a file is damaged or of another run, or the runs have different data or partitions.
+def accuracies(folder: str, column: str) -> pd.Series:
+    """Return the accuracies of a run, also of one that trains, by round."""
+
+    def read() -> pd.Series:
+        history = read_history(Path(folder), store.read(Path(folder)), ("round", column))
+        return pd.Series(history[column], history["round"])
+
+    return read_again(read, so_far=True)
+
+
+def of_pair(
+    mine: pd.Series, baseline: pd.Series, targets: Iterable[float], window: int, smoothing: int
+) -> list[dict[str, Any]]:
+    """Return a line per quantity of two runs' accuracies by round, none without a common round.
+
+    The mean of the common rounds, the mean of the last ``window`` of them, and the rounds until the centred mean of
+    ``smoothing`` accuracies reaches each of ``targets``: NaN in a run that does not reach it.
     """
-    measured = measure(number, so_far=True)
-    readings = [*measured.runs, *measured.base_runs]
-    rounds = set.intersection(*(set(run.reading.history["round"]) for run in readings))
-    if not rounds:
-        return [], readings
-    common, final = [_at(run.reading, rounds) for run in readings], METRICS[number.metric].function
-    values = {("mean", None): [final(replace(reading, window=len(rounds))) for reading in common]}
-    values["last", None] = [final(reading) for reading in common]
+    common = pd.concat([mine, baseline], axis=1, join="inner", keys=["mine", "baseline"])
+    if common.empty:
+        return []
+
+    def rounds_to(accuracies: pd.Series, target: float) -> float | None:
+        history = {"accuracy": list(accuracies), "round": list(accuracies.index)}
+        return Reading(1, smoothing, target, "accuracy", history).at_crossing("round")
+
+    last = f"mean of the last {window} common rounds" if window > 1 else "last common round"
+    means = {"mean of all common rounds": common.mean(), last: common.tail(window).mean()}
+    values = {(name, "percent"): tuple(both) for name, both in means.items()}
     for target in targets:
-        of_target = (replace(run, reading=replace(run.reading, target=target)) for run in readings)
-        values["rounds_to_target", target] = [of_run(METRICS["rounds_to_target"], run) for run in of_target]
-    protocol, split = number.column.split("/")
-    about = {"scale": number.scale, "protocol": protocol, "split": split, "seeds": str(number.seed)}
-    about |= {"mine": number.row, "baseline": number.base, "rounds": len(rounds), "last_round": max(rounds)}
-    about["window"] = min(number.window, len(rounds))
-    for name, run, reading in zip(("mine", "baseline"), number.all_runs, readings, strict=True):
-        about |= {f"{name}_run": run.path, f"{name}_rounds": reading.record.rounds_done}
-    lines = []
-    for (quantity, target), (mine, base) in values.items():
-        difference = None if None in (mine, base) else mine - base
-        numbers = {"mine_value": mine, "baseline_value": base, "difference": difference}
-        lines.append({**about, "quantity": quantity, "target": target, **numbers})
-    return lines, readings
+        both = rounds_to(mine, target), rounds_to(baseline, target)
+        if both != (None, None):
+            values[f"rounds to {100 * target:g} %", "rounds"] = both
+    about = {"round": common.index[-1], "mine_rounds": mine.index[-1], "baseline_rounds": baseline.index[-1]}
+    return [
+        {"quantity": quantity, "unit": unit, **about, "mine_value": mine_value, "baseline_value": baseline_value}
+        for (quantity, unit), (mine_value, baseline_value) in values.items()
+    ]
 
 
-def _at(reading: Reading, rounds: set[int]) -> Reading:
-    """Return the reading at some ``rounds``."""
-    at = [index for index, number in enumerate(reading.history["round"]) if number in rounds]
-    return replace(reading, history={name: [column[i] for i in at] for name, column in reading.history.items()})
+def with_means(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the ``lines`` of pairs with their difference, each group with its mean and sample deviation over seeds.
 
-
-def with_intervals(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the ``lines`` of pairs by quantity and baseline, each group with its mean and Student's interval.
-
-    The mean is of the seeds with the latest common round, if they are several and all have a difference. ``LEAST``
-    seeds or more have an interval.
+    The mean is of the pairs with the latest common round, if they are several and all have a difference.
     """
-    from scipy.stats import t
-
+    numbers = lines[["mine_value", "baseline_value"]].astype(float)
+    lines = lines.assign(**numbers, difference=numbers["mine_value"] - numbers["baseline_value"])
     parts = []
-    by_quantity = lines.sort_values(GROUP[:-1], kind="stable")
-    for _, part in by_quantity.groupby(GROUP, sort=False, dropna=False):
+    for _, part in lines.groupby(GROUP, sort=False):
+        latest = part[part["round"] == part["round"].max()]
         parts.append(part)
-        latest = part[part["last_round"] == part["last_round"].max()]
-        if (count := len(latest)) > 1 and latest["difference"].notna().all():
-            means = latest[["mine_value", "baseline_value", "difference"]].astype(float).mean()
-            quantile = t.ppf((1 + CONFIDENCE) / 2, count - 1) if count >= LEAST else math.nan
-            half = quantile * latest["difference"].std() / math.sqrt(count)
-            ends = {"low": means["difference"] - half, "high": means["difference"] + half}
-            runs = {"mine_run": "", "baseline_run": ""}
-            parts.append(latest.iloc[:1].assign(seeds=";".join(latest["seeds"]), **means, **ends, **runs))
-    return pd.concat(parts, ignore_index=True).reindex(columns=[*lines.columns, "low", "high"])
+        if len(latest) > 1 and latest["difference"].notna().all():
+            means = latest[["mine_value", "baseline_value", "difference"]].mean()
+            seeds, deviation = ";".join(latest["seed"]), latest["difference"].std()
+            parts.append(latest.iloc[:1].assign(seed=seeds, deviation=deviation, **means))
+    return pd.concat(parts, ignore_index=True).reindex(columns=[*lines.columns, "deviation"])
 
 
-def text(lines: pd.DataFrame, labels: Mapping[str, str]) -> str:
-    """Return the ``lines`` of one protocol and split as a grid; ``labels``: algorithm -> its name."""
-    interval = f"{100 * CONFIDENCE:g} % interval" if lines["low"].notna().any() else ""
-    grid = [("", "baseline", "seed", "round", labels[lines["mine"].iloc[0]], "baseline", "difference", interval)]
+def text(lines: pd.DataFrame, label: str) -> str:
+    """Return the ``lines`` of one protocol and split as a grid; ``label``: the name of the method."""
+    rows = []
     for line in lines.itertuples():
-        words = {"mean": "mean of all common rounds", "rounds_to_target": f"rounds to {100 * (line.target or 0):g} %"}
-        words["last"] = "last common round" if line.window == 1 else f"mean of the last {line.window} common rounds"
-        unit, of_difference = ("rounds",) * 2 if line.quantity == "rounds_to_target" else ("percent", "pp")
         values = (line.mine_value, line.mine_rounds), (line.baseline_value, line.baseline_rounds)
-        numbers = [f">{done}" if pd.isna(value) else written(value, None, unit) for value, done in values]
-        change, *ends = ("" if pd.isna(x) else signed(x, of_difference) for x in (line.difference, line.low, line.high))
-        seeds = f"{line.seeds.count(';') + 1} seeds" if ";" in line.seeds else line.seeds
-        about = (words[line.quantity], labels[line.baseline], seeds, str(line.last_round))
-        grid.append((*about, *numbers, change, " to ".join(filter(None, ends))))
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    form = "  ".join(f"{{:{'<' if index < 2 else '>'}{width}}}" for index, width in enumerate(widths))
-    return "\n".join(form.format(*row).rstrip() for row in grid)
+        numbers = (f">{done}" if pd.isna(value) else written(value, None, line.unit) for value, done in values)
+        unit = "pp" if line.unit == "percent" else line.unit
+        change = "" if pd.isna(line.difference) else signed(line.difference, unit)
+        change += "" if pd.isna(line.deviation) else f" ± {written(line.deviation, None, unit)}"
+        seeds = f"{line.seed.count(';') + 1} seeds" if ";" in line.seed else line.seed
+        rows.append((line.quantity, line.label, seeds, line.round, *numbers, change))
+    columns = ["", "baseline", "seed", "round", label, "baseline", "difference"]
+    return pd.DataFrame(rows, columns=columns).to_string(index=False)
+
+
+def seeds_apart(
+    published: Mapping[str, RunRecord], like: RunRecord, column: str, window: int
+) -> tuple[str, float] | None:
+    """Return the published algorithm whose first two seeds lie farthest apart at their last common round, and how far.
+
+    Its runs have the scale, split, dataset, model and rounds of ``like``; None without such a row.
+    """
+    keys = ("scale", "split", "dataset", "model", "rounds")
+    folders: dict[str, dict[int, str]] = {}
+    for folder, record in published.items():
+        if all(getattr(record.config, key) == getattr(like.config, key) for key in keys):
+            folders.setdefault(record.config.algorithm, {}).setdefault(record.config.seed, folder)
+    apart = {}
+    for algorithm, by_seed in folders.items():
+        if len(by_seed) > 1:
+            pair = [accuracies(by_seed[seed], column) for seed in sorted(by_seed)[:2]]
+            first, second = pd.concat(pair, axis=1, join="inner").tail(window).mean()
+            apart[algorithm] = abs(first - second)
+    return max(apart.items(), key=lambda item: item[1], default=None)

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from flatfed import algorithms, models
-from flatfed.engine import versions
 from flatfed.engine.job import checkpoint
 from flatfed.errors import DataError
+from flatfed.runs import versions
 from flatfed.runs.record import read_finished
 from harness import assert_same, description, interrupted_job, job, lines, sessions, write_problem
 from repository import SRC

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from flatfed import algorithms
-from flatfed.engine import versions
 from flatfed.engine.callbacks import Callback, digests, of_user
 from flatfed.engine.checks import contract, first_round, repeats
 from flatfed.engine.executors import EXECUTORS
@@ -36,6 +35,7 @@ from flatfed.engine.speed.live import LiveWeights
 from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
+from flatfed.runs import versions
 from flatfed.runs.run_config import RunConfig
 
 

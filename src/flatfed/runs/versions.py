@@ -67,15 +67,14 @@ def remarks(record: RunRecord) -> str:
 def check_same(records: Iterable[RunRecord], where: str) -> None:
     """Raise DataError if seeds of a run were trained by different versions of the code.
 
-    Runs without versions, and those that ``flatfed import --other-code`` accepted, are not compared.
+    Runs without versions are not compared.
     """
     first: dict[str, RunRecord] = {}
-    for record in (record for record in records if record.versions and not record.imported):
+    for record in (record for record in records if record.versions):
         other = first.setdefault(record.name.rpartition("/")[0], record)
         if record.versions == other.versions:
             continue
         texts = {run.name: changes(run.config, run.versions) for run in (other, record)}
         if any(texts.values()):
             runs = " and ".join(f"{name} ({text or 'the present code'})" for name, text in texts.items())
-            remedy = "train them again, or accept one: flatfed import --replace --other-code FOLDER"
-            raise DataError(f"{where}: no mean over different code: {runs}; {remedy}")
+            raise DataError(f"{where}: no mean over different code: {runs}; train them again")
