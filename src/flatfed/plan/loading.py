@@ -137,6 +137,9 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
         checks.check_id(name, "folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared(AlgorithmDocument(), "config/algorithms.yaml", name)
+    for name, entry in list(declared["figures"].items()):
+        with declared["figures"].refusing(name):
+            figures.declare_variants(entry, declared["algorithms"])
     return declared
 
 
