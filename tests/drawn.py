@@ -45,7 +45,7 @@ def _axes(axis: Axes) -> Iterator[str]:
         yield f"{name}: {_joined(line.get_label_text())}, limits {_numbers(getattr(axis, f'get_{name}lim')())}"
         if isinstance(line.get_major_locator(), FixedLocator):  # other ticks depend on the room for them
             ticks = line.get_major_formatter().format_ticks(line.get_majorticklocs())
-            yield f"{name} ticks: {', '.join(filter(None, ticks))}"
+            yield f"{name} ticks: {', '.join(filter(None, map(str, ticks)))}"
     for artist in [*axis.get_lines(), *axis.patches, *axis.collections]:
         yield from _artist(artist)
     yield from (f"text: {_joined(text.get_text())}" for text in axis.texts)

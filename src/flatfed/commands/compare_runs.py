@@ -181,7 +181,7 @@ def _figure(
         panels=panels,
         scale=scale,
         title=set_ups.prefix(catalog, scale, pairs) + title,
-        setting=set_ups.shared_setting(catalog, scale, pairs, True),
+        setting=set_ups.setting(catalog, scale, pairs),
         datasets=set_ups.datasets(experiment, scale, pairs),
         so_far=True,
         highlight=methods[0],

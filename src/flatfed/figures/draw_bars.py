@@ -31,7 +31,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     """
     frame, missing = frames.finals(spec)
     titles = [panel.title for panel in spec.panels]
-    figure, (axis,) = style.panels(spec, 1)
+    figure, (axis,) = style.panels(spec, [""])
     entries = bars(axis, spec, frame.assign(group=frame["panel"].map(dict(enumerate(titles)))), x="group", order=titles)
     label_bars(axis, ".1f")
     axis.set(xlabel="", ylabel=KINDS[spec.kind].quantities[spec.panels[0].metric].label)

@@ -32,19 +32,20 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
     frame, window = frames.curves(spec), getattr(spec.document.smooth, spec.scale, 0)
     lines = frame.groupby(["panel", "label", "run"])["value"]
     frame["smooth"] = lines.transform(lambda values: hanning(values.to_numpy(), window))
-    figure, axes = style.panels(spec, len(spec.panels))
+    figure, axes = style.panels(spec, [panel.title for panel in spec.panels])
     entries, looks = {}, [palette.lines(panel.marks, palette.highlighted(spec)) for panel in spec.panels]
     labels = [label for look in looks for label in look["palette"]]
     for index, (panel, axis, look) in enumerate(zip(spec.panels, axes, looks, strict=True)):
         of_panel = frame[frame["panel"] == index]
-        if window >= 3:
+        if window >= 3 and len(of_panel):
             means = of_panel.groupby(["label", "x"], as_index=False)["value"].mean()
             thin = {"hue": "label", "palette": look["palette"], "linewidth": 0.6, "alpha": 0.3, "legend": False}
             seaborn.lineplot(means, x="x", y="value", estimator=None, ax=axis, **thin)
         band = {"errorbar": "sd", "err_kws": {"alpha": 0.13, "linewidth": 0}}
-        seaborn.lineplot(of_panel, x="x", y="smooth", ax=axis, **band, **look)
+        if len(of_panel):
+            seaborn.lineplot(of_panel, x="x", y="smooth", ax=axis, **band, **look)
         across, quantity = ACROSS[spec.document.across or "rounds"], KINDS[spec.kind].quantities[panel.metric]
-        axis.set(title=panel.title, xlabel=across, ylabel=quantity.label)
+        axis.set(xlabel=across, ylabel=quantity.label)
         axis.xaxis.get_major_locator().set_params(integer=True)
         _limit(axis, of_panel)
         if len(axes) > 1 and len(set(labels)) == len(labels):  # panels without a common label

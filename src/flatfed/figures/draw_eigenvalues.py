@@ -32,7 +32,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
 
     :raises DataError: a hessian.json is damaged or of another model.
     """
-    figure, axes = style.panels(spec, len(TITLES))
+    figure, axes = style.panels(spec, list(TITLES.values()))
     hessians: dict[int, tuple[str, list[Hessian]]] = {}  # by the position of the bar
     titles: dict[float, str] = {}
     for index, panel in enumerate(spec.panels):
@@ -40,7 +40,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
         titles[start + (len(panel.marks) - 1) / 2] = panel.title
         hessians |= {position: (mark.label, _read(mark)) for position, mark in enumerate(panel.marks, start)}
     entries = {}
-    for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
+    for axis, metric in zip(axes, TITLES, strict=True):
         frame = _frame(hessians, metric)
         entries |= bars(axis, spec, frame, x="position", order=range(max(hessians) + 1), dodge=False)
         theirs = frame.dropna().groupby("position")["pyhessian"].mean()
@@ -49,7 +49,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
             entries["PyHessian"] = Line2D([], [], **DIAMOND)
         label_bars(axis, ".3g", 5)
         axis.set_xticks(list(titles), titles.values())
-        axis.set(title=title, xlabel="", ylabel="Largest eigenvalue (nats)")
+        axis.set(xlabel="", ylabel="Largest eigenvalue (nats)")
     style.legend(spec, figure, entries)
     return figure, _explanation(spec, [of_mark for _, of_mark in hessians.values()])
 

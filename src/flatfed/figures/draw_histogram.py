@@ -20,7 +20,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
 
     :raises DataError: a partition file is absent or damaged.
     """
-    figure, axes = style.panels(spec, len(spec.panels), across=1)
+    figure, axes = style.panels(spec, [panel.title for panel in spec.panels], across=1)
     entries, deviations = {}, []
     for axis, panel in zip(axes, spec.panels, strict=True):
         for (colour, dashes), mark in zip(OUTLINES, panel.marks, strict=False):
@@ -30,7 +30,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
             seaborn.histplot(frame, x="class", weights="images", discrete=True, ax=axis, **look)
             entries[mark.label] = Line2D([], [], color=colour, linestyle=dashes, linewidth=1.3)
             deviations.append(f"{f'{panel.title}, ' if len(axes) > 1 else ''}{mark.label}: {images.std():.2f}")
-        axis.set(title=panel.title, xlabel="Class", ylabel="Training images", xlim=(-0.5, len(images) - 0.5))
+        axis.set(xlabel="Class", ylabel="Training images", xlim=(-0.5, len(images) - 0.5))
         axis.set_ylim(bottom=0)
         axis.set_xticks(range(0, len(images), style.step(len(images))))
     style.legend(spec, figure, entries)

@@ -25,14 +25,14 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     counts = [partitions.load(panel.marks[0].files[0]).class_counts for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     height = min(3.4, 0.9 + 0.12 * max(count.shape[1] for count in counts))  # of a row, for ten labelled classes
-    figure, axes = style.panels(spec, len(counts), across=2, height=height)
-    for panel, axis, count in zip(spec.panels, axes, counts, strict=True):
+    figure, axes = style.panels(spec, [panel.title for panel in spec.panels], across=2, height=height)
+    for axis, count in zip(axes, counts, strict=True):
         clients, classes = (style.step(number) for number in count.shape)
         # A power norm: most counts of a Dirichlet partition are small, a few are large.
         look = {"cmap": COLOURS, "norm": PowerNorm(0.6, 0, most), "cbar": False, "rasterized": True}
         look |= {"linewidths": 0.4, "linecolor": "#e4e4e4"} if max(count.shape) <= FEW else {}
         seaborn.heatmap(count.T, mask=count.T == 0, xticklabels=clients, yticklabels=classes, ax=axis, **look)
-        axis.set(title=panel.title, xlabel="Client", ylabel="Class")
+        axis.set(xlabel="Client", ylabel="Class")
         axis.tick_params(rotation=0)
         seaborn.despine(ax=axis, top=False, right=False, left=False, bottom=False)
     bar = figure.colorbar(axes[0].collections[0], ax=axes, fraction=0.03, pad=0.015, aspect=30)

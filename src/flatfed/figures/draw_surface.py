@@ -67,12 +67,13 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
     values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     limits = low, high if high > low else low + 1.0
-    figure, axes = style.panels(spec, len(surfaces), height=2.3, layout="none", subplot_kw={"projection": "3d"})
+    titles = [panel.title for panel in spec.panels]
+    figure, axes = style.panels(spec, titles, height=2.3, layout="none", subplot_kw={"projection": "3d"})
     # matplotlib's layouts do not see the labels of three axes.
     figure.subplots_adjust(left=0, right=0.97, bottom=0.02, top=1 - 0.35 / figure.get_figheight(), wspace=0.08)
     for panel, axis, of_panel in zip(spec.panels, axes, surfaces, strict=True):
-        bold = {mark.label for mark in panel.marks} & palette.highlighted(spec)
-        axis.set_title(panel.title, fontweight="bold" if bold else None)
+        if palette.highlighted(spec) & {mark.label for mark in panel.marks}:
+            axis.title.set_fontweight("bold")
         if len(panel.marks) > 1:
             text = "surface: {.label}, mesh: {.label}".format(*panel.marks)
             axis.text2D(0.5, 0.98, text, transform=axis.transAxes, ha="center", va="top", fontsize=7)

@@ -21,7 +21,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     :raises DataError: a file of a run is damaged.
     """
     frame, missing = frames.finals(spec)
-    figure, axes = style.panels(spec, len(spec.panels))
+    figure, axes = style.panels(spec, [panel.title for panel in spec.panels])
     entries = {}
     for index, (panel, axis) in enumerate(zip(spec.panels, axes, strict=True)):
         look = palette.lines(panel.marks, palette.highlighted(spec))
@@ -32,7 +32,8 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         points = of_panel[~of_panel["label"].isin(levels)]
         points = points.assign(position=points["x"].map(values.index))
         whiskers = {"errorbar": "sd", "err_style": "bars", "err_kws": {"elinewidth": 0.8, "capsize": 2}}
-        seaborn.lineplot(points, x="position", y="value", marker="o", markersize=4, ax=axis, **whiskers, **look)
+        if len(points):
+            seaborn.lineplot(points, x="position", y="value", marker="o", markersize=4, ax=axis, **whiskers, **look)
         for label, level in of_panel[of_panel["label"].isin(levels)].groupby("label")["value"]:
             axis.axhline(level.mean(), **palette.stroke(look, label))
         axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
@@ -40,6 +41,6 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         if len(values) > 6:
             axis.tick_params(axis="x", rotation=45)
         quantity = KINDS[spec.kind].quantities[panel.metric]
-        axis.set(title=panel.title, xlabel=PARAMETERS[panel.parameter].axis, ylabel=quantity.label)
+        axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=quantity.label)
     style.legend(spec, figure, entries)
     return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *notes.counts(missing)]

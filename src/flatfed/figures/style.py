@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import seaborn
@@ -40,22 +41,29 @@ PANEL, SYMBOL, LETTER = 2.3, 0.5, 0.07
 
 
 def panels(
-    spec: ShownFigure, count: int, across: int = 3, height: float = 2.1, layout: str = "constrained", **options: Any
+    spec: ShownFigure,
+    titles: Sequence[str],
+    across: int = 3,
+    height: float = 2.1,
+    layout: str = "constrained",
+    **options: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure and the axes of its ``count`` panels.
+    """Return a figure and the axes of its panels, with their ``titles``.
 
     ``across``: the most per row; of two and four panels two, fewer if they were narrower than :data:`PANEL`.
     ``height``: of a row, inches. ``options``: of ``pyplot.subplots``.
     """
-    across = min(count, across, 2 if count == 4 else 3, max(1, int(spec.width / PANEL)))
-    down = math.ceil(count / across)
+    across = min(len(titles), across, 2 if len(titles) == 4 else 3, max(1, int(spec.width / PANEL)))
+    down = math.ceil(len(titles) / across)
     size = spec.width, height * down + 0.4
     figure, axes = pyplot.subplots(down, across, figsize=size, squeeze=False, layout=layout, **options)
     if layout == "constrained":
         figure.get_layout_engine().set(w_pad=0.06, h_pad=0.05)
-    for axis in axes.flat[count:]:
+    for axis in axes.flat[len(titles) :]:
         axis.remove()
-    return figure, list(axes.flat[:count])
+    for axis, title in zip(axes.flat, titles, strict=False):
+        axis.set_title(textwrap.fill(title, int(spec.width / across / LETTER - 5)))
+    return figure, list(axes.flat[: len(titles)])
 
 
 def legend(spec: ShownFigure, figure: Figure, entries: Mapping[str, Artist]) -> None:
