@@ -53,6 +53,12 @@ def test_values_by_scale(tmp_path):
     }
 
 
+def test_values_are_of_plain_rows(tmp_path):
+    """The variant of a variant would lose the settings of the first."""
+    with pytest.raises(ConfigError, match=r"panels\[0\]: values: unknown algorithm 'fedsmoo~paper-s~rho0\.3'"):
+        sweep(tmp_path, rows=["fedsmoo~paper-s"], values=[0.3])
+
+
 def test_an_id_with_other_settings_is_not_taken_for_a_value(tmp_path):
     """`fedsmoo~rho0.3` of a user may also change the epochs."""
     other = {"fedsmoo~rho0.3": {"set": {"rho": 0.3, "local_epochs": 2}}}

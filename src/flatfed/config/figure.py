@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Tag, model_validator
@@ -9,7 +10,6 @@ from pydantic import Field, Tag, model_validator
 from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.table import SeedsByScale
 from flatfed.config.values import Different, Inches, Line, NotEmpty, Number, Odd, Seed, by_type
-from flatfed.runs.paths import SCALES
 
 SPLIT = "an id of config/splits.yaml"
 ROW = "an id of config/algorithms.yaml"
@@ -86,10 +86,11 @@ class PanelDocument(Document):
     @property
     def scales_of_values(self) -> dict[float, tuple[str, ...]]:
         """Value of a sweep -> the scales that show it."""
-        by_scale = self.values if isinstance(self.values, ValuesByScale) else None
-        listed = {scale: getattr(by_scale, scale) if by_scale else self.values or [] for scale in SCALES}
-        values = dict.fromkeys(value for scale in reversed(SCALES) for value in listed[scale])
-        return {value: tuple(scale for scale in SCALES if value in listed[scale]) for value in values}
+        listed = dict.fromkeys(ValuesByScale.model_fields, self.values or [])
+        if isinstance(self.values, ValuesByScale):
+            listed = dict(self.values)
+        values = itertools.chain(*listed.values())
+        return {value: tuple(scale for scale in listed if value in listed[scale]) for value in values}
 
     @model_validator(mode="after")
     def _has_a_title(self) -> Self:

@@ -15,7 +15,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 from flatfed.engine import versions
-from flatfed.figures import notes
+from flatfed.figures import captions
 from flatfed.figures.style import DPI, STYLE
 from flatfed.files import write_whole
 from flatfed.plan.at_scale import ShownFigure
@@ -51,5 +51,5 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
         finally:
             pyplot.close(figure)
     with write_whole(paths[-1], "w") as file:
-        file.write(notes.text(spec, explanation))
+        file.write(captions.text(spec, explanation))
     return paths

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from flatfed.figures import frames, notes, palette, style
+from flatfed.figures import captions, frames, palette, style
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS
 from flatfed.plan.metrics import evaluations
@@ -36,7 +36,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
     label_bars(axis, ".1f")
     axis.set(xlabel="", ylabel=KINDS[spec.kind].quantities[spec.panels[0].metric].label)
     style.legend(spec, figure, entries)
-    return figure, [*explanation("Bar", spec, frame), *notes.counts(missing)]
+    return figure, [*explanation("Bar", spec, frame), *captions.counts(missing)]
 
 
 def bars(axis: Axes, spec: ShownFigure, frame: pd.DataFrame, **options: Any) -> dict[str, Patch]:
@@ -74,5 +74,5 @@ def explanation(mark: str, spec: ShownFigure, frame: pd.DataFrame) -> Iterator[s
     """Yield the sentence on a ``mark`` of final numbers."""
     numbers = frame.groupby(["panel", "label", "x"])["seed"].nunique()
     windows = sorted({number.window for part in spec.marks for number in part.numbers})
-    final = f"{mark}: {' or '.join(map(evaluations, windows))}, {notes.seeds(numbers)}"
-    yield final + notes.deviation("whisker", numbers)
+    final = f"{mark}: {' or '.join(map(evaluations, windows))}, {captions.seeds(numbers)}"
+    yield final + captions.deviation("whisker", numbers)

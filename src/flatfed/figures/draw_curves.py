@@ -13,7 +13,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.figures import frames, notes, palette, style
+from flatfed.figures import captions, frames, palette, style
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS
 
@@ -69,12 +69,12 @@ def _limit(axis: Axes, frame: pd.DataFrame) -> None:
 def _explanation(spec: ShownFigure, frame: pd.DataFrame, window: int) -> Iterator[str]:
     runs = frame.groupby(["panel", "label"])["run"].nunique()
     smooth = f", smoothed with a Hanning window of {window} evaluated rounds, narrower near the ends; thin: unsmoothed"
-    yield f"Line: {notes.seeds(runs)}{smooth if window >= 3 else ''}{notes.deviation('band', runs)}"
+    yield f"Line: {captions.seeds(runs)}{smooth if window >= 3 else ''}{captions.deviation('band', runs)}"
     if frame.groupby(["panel", "label"])["x"].max().groupby("panel").nunique().gt(1).any():
         yield "A line that ends early: a run diverged or is unfinished"
     if (frame.groupby("panel")["x"].nunique() >= LONG).any():
         yield "The frame may cut parts of the first eighth of the rounds"
-    yield from notes.counts({"runs are missing": sum(len(mark.runs) for mark in spec.marks) - runs.sum()})
+    yield from captions.counts({"runs are missing": sum(len(mark.runs) for mark in spec.marks) - runs.sum()})
 
 
 def hanning(values: np.ndarray, window: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flatfed.figures import notes, style
+from flatfed.figures import captions, style
 from flatfed.figures.draw_bars import bars, label_bars
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
@@ -80,8 +80,8 @@ def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[s
     numbers = [sum(hessian.about.diverged_at is None for hessian in of_mark) for of_mark in hessians]
     complete = [hessian for hessian in read if all(map(hessian.estimates, TITLES))]
     yield (
-        f"Bar: Hessian of the training loss at the final model, by Lanczos; {notes.seeds(numbers)}"
-        f"{notes.deviation('whisker', numbers)}"
+        f"Bar: Hessian of the training loss at the final model, by Lanczos; {captions.seeds(numbers)}"
+        f"{captions.deviation('whisker', numbers)}"
     )
     yield (
         "Scaled: of diag(|w|) H diag(|w|). Rescaled filters can change H but not the model; they do not change the "
@@ -92,7 +92,7 @@ def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[s
         shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
         yield f"Largest standard error of the choice of images, one seed: {shares} (left and right)"
     diverged = len(read) - sum(numbers)
-    yield from notes.counts({
+    yield from captions.counts({
         "Hessians are missing": sum(len(mark.files) for mark in spec.marks) - diverged - len(complete),
         "runs diverged and are left out": diverged,
         "Hessians have a warning, see hessian.json": sum(bool(hessian.warnings) for hessian in read),

@@ -10,21 +10,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import seaborn
 from matplotlib import pyplot
-from matplotlib.colors import Colormap, PowerNorm, to_rgba
+from matplotlib.colors import Colormap, LightSource, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from flatfed.errors import DataError
-from flatfed.figures import notes, palette, style
+from flatfed.figures import captions, palette, style
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS, Mark, Panel
-from flatfed.runs.landscape_file import Landscape, LandscapeSetUp, read
+from flatfed.runs.landscape_file import Landscape, read
 from flatfed.runs.paths import RunIds, without_label
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
@@ -36,10 +37,7 @@ MESH_LINES = 25
 #: Contours of a surface, and the room below it for them as a share of its height.
 CONTOURS, FLOOR = 8, 0.45
 
-#: Light from the upper left, towards the reader.
-LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
-
-#: Remedy for surfaces on different images.
+#: Remedy for surfaces that do not compare.
 REMEDY = "models of different splits compare on test images: `set: test` in the figure"
 
 
@@ -67,6 +65,8 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
     values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     limits = low, high if high > low else low + 1.0
+    # By the square root of the height: most faces of a bowl are near its floor.
+    norm = PowerNorm(0.5, *limits)
     titles = [panel.title for panel in spec.panels]
     figure, axes = style.panels(spec, titles, height=2.3, layout="none", subplot_kw={"projection": "3d"})
     # matplotlib's layouts do not see the labels of three axes.
@@ -85,10 +85,13 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
         ticks = np.linspace(first.x[0], first.x[-1], 3)  # at the ends and at the model
         axis.set(xticks=ticks, yticks=ticks, xlim=first.x[[0, -1]], ylim=first.y[[0, -1]])
         # One collection for both: matplotlib sorts faces by depth only within a collection.
-        parts = [_faces(first, limits), *map(_mesh, of_panel[1:])]
+        quads = _quads(first, 1)
+        colours = COLOURS(norm(quads[:, :, 2].mean(axis=1)))
+        parts = [(quads, colours, colours), *map(_mesh, of_panel[1:])]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
-        axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
-        looks = {"cmap": COLOURS, "norm": PowerNorm(0.5, *limits)}, {"colors": MESH, "linestyles": "dotted"}
+        look = {"facecolors": faces, "edgecolors": edges, "linewidths": 0.35}
+        axis.add_collection3d(Poly3DCollection(corners, shade=True, lightsource=LightSource(225, 45), **look))
+        looks = {"cmap": COLOURS, "norm": norm}, {"colors": MESH, "linestyles": "dotted"}
         for surface, look in zip(of_panel, looks, strict=False):
             levels = np.linspace(*limits, CONTOURS + 2)[1:-1]
             levels = levels[(levels > np.nanmin(surface.z)) & (levels < np.nanmax(surface.z))]
@@ -123,19 +126,8 @@ def _quads(surface: LossSurface, step: int) -> np.ndarray:
     return cells[np.isfinite(cells).all(axis=(1, 2))]
 
 
-def _faces(surface: LossSurface, limits: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return corners, face and edge colours of a surface, coloured by height and lit from the side."""
-    corners = _quads(surface, 1)
-    # By the square root of the height: most faces of a bowl are near its floor.
-    colours = COLOURS(PowerNorm(0.5, *limits)(corners[:, :, 2].mean(axis=1)))
-    spread = np.array([np.ptp(surface.x), np.ptp(surface.y), max(limits[1] - limits[0], 1e-12)])
-    normal = np.cross((corners[:, 2] - corners[:, 0]) / spread, (corners[:, 3] - corners[:, 1]) / spread)
-    lit = np.abs(normal @ LIGHT) / np.maximum(np.linalg.norm(normal, axis=1), 1e-12)
-    colours[:, :3] *= (0.72 + 0.28 * lit)[:, None]
-    return corners, colours, colours
-
-
 def _mesh(surface: LossSurface) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return corners, face and edge colours of a surface without faces."""
     corners = _quads(surface, max(1, math.ceil((len(surface.x) - 1) / MESH_LINES)))
     edges = np.tile(to_rgba(MESH, 0.85), (len(corners), 1))
     return corners, np.zeros_like(edges), edges
@@ -149,33 +141,21 @@ def _reason_empty(panel: list[LossSurface | None]) -> str:
 
 
 def _check_comparable(spec: ShownFigure, surfaces: list[list[LossSurface | None]]) -> None:
-    """Raise DataError if surfaces of one panel, or of one protocol, differ in :func:`_setup`."""
-    firsts: dict[str, tuple[str, LossSurface]] = {}
+    """Raise DataError if surfaces of one panel, or of one protocol, have other images, directions or grids."""
+    firsts: dict[str, tuple[str, dict[str, Any]]] = {}
     for panel, of_panel in zip(spec.panels, surfaces, strict=True):
         for surface in filter(None, of_panel):
-            model = surface.about.models[0]
+            about, model = surface.about, surface.about.models[0]
+            images = f"{about.set}, SHA-256 of their positions {about.images_sha256[:12]}"
+            set_up = {"dataset": model.digests.dataset[:12], "images": images, "draw of directions": about.seed}
+            set_up |= {"range": about.range, "grid": about.grid}
             protocol = without_label(RunIds.of_folder(model.scale, model.name).protocol)
             for group in (f"panel {panel.title}", protocol):
-                where, first = firsts.setdefault(group, (panel.title, surface))
-                for ours, theirs in zip(_setup(surface.about), _setup(first.about), strict=True):
-                    if ours != theirs:
-                        remedy = f"; {REMEDY}" if "other images" in ours else ""
-                        raise DataError(
-                            f"figure {spec.id}: {panel.title}: {surface.file} has {ours}, but {first.file} "
-                            f"({where}) {theirs}: they do not compare{remedy}"
-                        )
-
-
-def _setup(about: LandscapeSetUp) -> list[str]:
-    """Return the properties that comparable surfaces share, in words."""
-    return [
-        f"losses on another dataset (SHA-256 {about.models[0].digests.dataset[:12]})",
-        f"losses on {about.set} images",
-        f"losses on other images (SHA-256 of their positions {about.images_sha256[:12]})",
-        f"directions of draw {about.seed}",
-        f"a range of {about.range}",
-        f"{about.grid} points along a direction",
-    ]
+                first, expected = firsts.setdefault(group, (surface.file, set_up))
+                for key, value in set_up.items():
+                    if value != expected[key]:
+                        problem = f"{surface.file} has {key} {value}, but {first} {expected[key]}"
+                        raise DataError(f"figure {spec.id}: {group}: {problem}: they do not compare; {REMEDY}")
 
 
 def _explanation(surfaces: list[list[LossSurface | None]]) -> Iterator[str]:
@@ -193,8 +173,8 @@ def _explanation(surfaces: list[list[LossSurface | None]]) -> Iterator[str]:
         same = ", the same for all" if len(drawn) > 1 and len(images) == 1 else ""
         yield f"On {' or '.join(sorted({text for text, _ in images}))}{same}"
     infinite = sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn)
-    yield from notes.counts({"points without a finite value are left out": infinite})
-    yield from notes.counts({"surfaces are missing": all_surfaces.count(None)})
+    yield from captions.counts({"points without a finite value are left out": infinite})
+    yield from captions.counts({"surfaces are missing": all_surfaces.count(None)})
     if diverged := dict.fromkeys(surface.diverged for surface in all_surfaces if surface and surface.diverged):
         yield f"Without a surface: {', '.join(diverged)}"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import seaborn
 from matplotlib.figure import Figure
 
-from flatfed.figures import frames, notes, palette, style
+from flatfed.figures import captions, frames, palette, style
 from flatfed.figures.draw_bars import explanation
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import KINDS, PARAMETERS
+from flatfed.plan.figures import KINDS
+from flatfed.plan.sweeps import PARAMETERS
 
 
 def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
@@ -43,4 +44,4 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         quantity = KINDS[spec.kind].quantities[panel.metric]
         axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=quantity.label)
     style.legend(spec, figure, entries)
-    return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *notes.counts(missing)]
+    return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *captions.counts(missing)]

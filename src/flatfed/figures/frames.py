@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +81,11 @@ def _history(run: Run, record: RunRecord, metric: str) -> pd.Series:
 def _check_images(where: str, panel: Panel, records: dict[str, RunRecord]) -> None:
     """Raise DataError if the probes of one seed use different images."""
     firsts: dict[int, tuple[str, tuple[str, str]]] = {}
-    for path, record, probe in _first_probes(panel, records):
-        images = record.dataset_digest, probe["images_sha256"]
-        first, first_images = firsts.setdefault(record.config.seed, (path, images))
-        if images != first_images:
-            raise DataError(
-                f"{where}: the probes of {path} use other images (SHA-256 of their positions {images[1][:12]}) than "
-                f"those of {first} ({first_images[1][:12]}), so they do not compare. Runs of one partition have the "
-                "same images; `images_of` in config/splits.yaml gives a central split those of another"
-            )
-
-
-def _first_probes(panel: Panel, records: dict[str, RunRecord]) -> Iterator[tuple[str, RunRecord, dict[str, Any]]]:
-    paths = (run.path for mark in panel.marks for run in mark.runs if run.path in records)
-    return ((path, records[path], records[path].probes[0]) for path in paths if records[path].probes)
+    for path in (run.path for mark in panel.marks for run in mark.runs if run.path in records):
+        for probe in records[path].probes[:1]:
+            images = records[path].dataset_digest, probe["images_sha256"]
+            first, expected = firsts.setdefault(records[path].config.seed, (path, images))
+            if images != expected:
+                problem = f"the probes of {path} use other images ({images[1][:12]}) than those of {first}"
+                remedy = "`images_of` in config/splits.yaml gives a central split those of another"
+                raise DataError(f"{where}: {problem} ({expected[1][:12]}), so they do not compare; {remedy}")

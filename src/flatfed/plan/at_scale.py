@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from flatfed.config.request import TWO_COLUMNS
-from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, set_ups
+from flatfed.errors import ConfigError
+from flatfed.plan import footnotes, numbers, set_ups, sweeps
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
+from flatfed.plan.figures import KINDS, PROBED_LOSS, PROBES, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
@@ -104,7 +103,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     panels = [_at_scale(experiment, scale, layout, panel) for panel in layout.panels]
     layout = replace(layout, panels=panels)
     runs = [run for mark in layout.marks for run in mark.runs]
-    pairs = list(dict.fromkeys((mark.protocol, split) for mark in layout.marks for split in mark.splits))
+    pairs = list(dict.fromkeys(pair for mark in layout.marks for pair in mark.pairs))
     trained, printed = KINDS[layout.kind].reads != "partitions", scale == "paper"
     labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
     texts = [*filter(None, [layout.document.caption]), *_definitions(catalog, scale, layout)]
@@ -117,7 +116,7 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
         setting=set_ups.setting(catalog, scale, pairs, trained),
         caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if printed else [],
+        unstated=footnotes.unstated(experiment, runs) if printed else [],
         highlight=request.highlight,
         width=layout.document.width or request.width,
     )
@@ -166,12 +165,6 @@ def _definitions(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
     return list(dict.fromkeys([*definitions, *(PROBED_LOSS.format(**probe) for _, probe in probes)]))
 
 
-def _not_shown(figure: Figure) -> set[str]:
-    """Return the keys of ``unstated:`` that do not apply: swept keys, and seeds if the figure shows one seed."""
-    swept = {key for panel in figure.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
-    return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
-
-
 def _at_scale(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
     """Return a ``panel`` with the marks of a scale; those of a sweep line by line, from left to right, then levels."""
     shown = [mark for mark in panel.marks if scale in mark.scales]
@@ -205,7 +198,7 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
     shown = replace(mark, algorithm=row, numbers=numbers)
     others = {run.config.precision for run in shown.runs if run.config.protocol != run.protocol}
-    label = _label(mark.label, first) if mark.label else experiment.catalog.label(row)
+    label = sweeps.label(mark.label, first) if mark.label else experiment.catalog.label(row)
     return replace(
         shown,
         label=" ".join([label, *(f"({name})" for name in sorted(others))]),
@@ -222,27 +215,9 @@ def _plain(experiment: Experiment, ids: RunIds) -> RunIds:
 
 
 def _swept_value(parameter: str, mark: Mark) -> float:
-    value, *others = sorted({round(_value(parameter, run), 10) for run in mark.runs})
+    value, *others = sorted({round(sweeps.value(parameter, run), 10) for run in mark.runs})
     if others:
         where = f"config/figures: {parameter} of {mark.algorithm} in {mark.protocol} ({mark.numbers[0].scale} scale)"
         values = ", ".join(f"{number:g}" for number in (value, *others))
         raise ConfigError(f"{where}: the runs of one point have {values}; set one value with `values`")
     return value
-
-
-def _label(label: str, run: Run) -> str:
-    parameters = [name for _, name, _, _ in string.Formatter().parse(label) if name]
-    return label.format(**{name: _value(name, run) for name in parameters})
-
-
-def _value(parameter: str, run: Run) -> float:
-    keys = {"local_epochs", "learning_rate", "learning_rate_decay"}
-    training = run.config.model_dump(include=keys, exclude_none=True)
-    clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
-    values = {**run.config.update.params, **training, **clients}
-    compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
-    try:
-        return compute(values)
-    except KeyError:
-        where = f"config/figures: {run.algorithm} in {run.protocol}"
-        raise ConfigError(unknown("parameter", parameter, [n for n in PARAMETERS if n in values], where)) from None

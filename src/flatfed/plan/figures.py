@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
-from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
-from flatfed.plan import lookup
+from flatfed.plan import lookup, sweeps
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.lookup import Declared, Entries
+from flatfed.plan.lookup import Declared
 from flatfed.plan.number import Number
-from flatfed.runs.paths import SCALES, without_label
+from flatfed.plan.sweeps import PARAMETERS
+from flatfed.runs.paths import SCALES
 from flatfed.runs.run import Run
 
 
@@ -96,35 +95,6 @@ KINDS = {
 }
 
 
-class Parameter(NamedTuple):
-    """A parameter of a sweep: its axis label, and the ``keys`` of a row that set it; ``values:`` are of the first key.
-
-    ``compute``: its value from a run's training settings, hyper-parameters, clients and fraction of active clients;
-    None: the value of its name.
-    """
-
-    axis: str
-    keys: tuple[str, ...] = ()
-    compute: Callable[[dict[str, Any]], float] | None = None
-
-
-#: Name in panels and labels -> parameter.
-PARAMETERS = {
-    "active_clients": Parameter(
-        "Clients active in a round (expected)", compute=lambda values: values["clients"] * values["fraction"]
-    ),
-    "clients": Parameter("Clients"),
-    "local_epochs": Parameter("Local epochs $K$ of a round", ("local_epochs",)),
-    "learning_rate_decay": Parameter("Learning rate's decay per round", ("learning_rate_decay",)),
-    "rho": Parameter(r"Perturbation radius $\rho$", ("rho",)),
-    "alpha": Parameter(r"Weight $\beta$ of the fresh gradient", ("alpha",)),
-    "beta": Parameter(r"Penalised coefficient $\beta$", ("penalty",), lambda values: 1 / values["penalty"]),
-    "rho_per_learning_rate": Parameter(
-        r"$\rho / \eta_l$", ("rho", "learning_rate"), lambda values: values["rho"] / values["learning_rate"]
-    ),
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mark:
     """A line, bar, point, surface or partition of a panel: the runs of an ``algorithm``, averaged over ``splits``.
@@ -145,6 +115,11 @@ class Mark:
     files: Sequence[str] = ()
     x: float = 0.0
     steps: int = 1
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The (protocol, split)s of its trainings or partitions."""
+        return [(self.protocol, split) for split in self.splits]
 
     @property
     def runs(self) -> list[Run]:
@@ -199,30 +174,6 @@ class Figure:
         return replace(self, panels=panels, document=self.document.model_copy(update={"caption": caption}))
 
 
-def declare_variants(figure: Declared, algorithms: Entries[Declared]) -> None:
-    """Add the variants of the ``values:`` of a ``figure`` to the declared ``algorithms``.
-
-    :raises ConfigError: the id of a variant is declared with other settings.
-    """
-    document = figure.content
-    for index, panel in enumerate(document.panels or ()):
-        keys = PARAMETERS[panel.parameter].keys if panel.parameter in PARAMETERS else ()
-        rows = [row for row in panel.rows or document.rows or () if row in algorithms]
-        for row, key, value in itertools.product(rows, keys[:1], panel.scales_of_values):
-            added = Declared(AlgorithmDocument(set={key: value}), figure.file, f"panels[{index}].values")
-            name = _variant(row, key, value, {id_: entry.content for id_, entry in algorithms.items()})
-            earlier = algorithms.setdefault(name, added)
-            if earlier.content.set != added.content.set:
-                problem = f"{value:g} needs the id {name!r}, which has other settings in {earlier.where}"
-                raise ConfigError(f"{added.where}: {problem}; rename that one")
-
-
-def _variant(row: str, key: str, value: float, algorithms: Mapping[str, AlgorithmDocument]) -> str:
-    """Return the id of the declared variant of ``row`` that sets ``key`` alone, to ``value``; else one for it."""
-    same = (name for name, entry in algorithms.items() if entry.set == {key: value} and without_label(name) == row)
-    return next(same, f"{row}~{key}{value:.12g}".replace("+", ""))
-
-
 def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     """Return the figure ``name``; ConfigError for unknown ids."""
     document, where = declared.content, declared.file
@@ -259,7 +210,7 @@ def _of_values(panel: PanelDocument, marks: Sequence[Mark], catalog: Catalog, wh
     for mark, (value, scales) in itertools.product(marks, panel.scales_of_values.items()):
         if not keys:
             raise ConfigError(f"{where}: values: no key of a row sets {panel.parameter}; write `points`")
-        name = _variant(mark.algorithm, keys[0], value, catalog.algorithms)
+        name = sweeps.variant(mark.algorithm, keys[0], value, catalog.algorithms)
         lookup.check_algorithm(name, catalog.algorithms, f"{where}: values")
         points.append(replace(mark, algorithm=name, line=mark.algorithm, scales=scales))
     return points
@@ -287,7 +238,7 @@ def _marks(
     protocol = lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
     if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
-    _check_label(label, f"{where}: label")
+    sweeps.check_label(label, f"{where}: label")
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
         catalog.check_fit(protocol.id, split, where)
@@ -302,12 +253,3 @@ def _marks(
         trained_on = tuple(catalog.training_split(*pair, where) for pair in pairs)
         marks.append(replace(mark, algorithm=row, splits=trained_on))
     return marks
-
-
-def _check_label(label: str, where: str) -> None:
-    try:
-        label.format(**dict.fromkeys(PARAMETERS, 1.0))
-    except KeyError as error:
-        lookup.check("parameter", error.args[0], PARAMETERS, where)
-    except (AttributeError, IndexError, ValueError) as error:
-        raise ConfigError(f"{where}: {label!r}: {error}; write a parameter in braces, as in {{rho:g}}") from None
