@@ -93,6 +93,7 @@ FILES = {
     "values without a key": ("figures/fedsam2022_F3.yaml", "points: [{split: dir0.6-100-p10}, {}, {split: dir0.6-100-p40}]", "values: [3]", ["panels[0]: values", "active_clients", "write `points`"]),
     "value out of bounds": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "values: [-1]", ["panels[3].values", "rho"]),
     "sweep without values": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "", ["panels[3]", "'values' is missing"]),
+    "values of curves": ("figures/dfedsam2023_F6.yaml", "  - title: (a) Local epochs K\n", "  - title: (a)\n    values: [1]\n", ["panels[0].values", "only a sweep has it"]),
     "figure's width": ("figures/fedsmoo2023_F4.yaml", "kind: sweep", "kind: sweep\nwidth: 0.5", ["width", "0.5", "2"]),
     "base missing": ("tables/fedsmoo2023_T3.yaml", ", base: fedavg", "", ["columns[0]", "'base' is missing"]),
     "unit of another metric": ("tables/fedsmoo2023_T3.yaml", "unit: V", "unit: percent", ["columns[0]", "'percent' is not one of communication_cost", "V"]),

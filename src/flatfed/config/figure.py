@@ -169,9 +169,10 @@ class FigureDocument(Document):
             raise mistake([one], f"this kind of figure has {several}")
         for index, panel in enumerate(self.panels or ()):
             if self.kind == "sweep":
-                require(panel, ("parameter",), ["panels", index])
-                if not (panel.values or panel.points):
-                    require(panel, ("values",), ["panels", index])
+                require(panel, ("parameter", *(() if panel.points else ("values",))), ["panels", index])
+            for key in ("parameter", "values", "points", "levels") if self.kind != "sweep" else ():
+                if key in panel.model_fields_set:
+                    raise mistake(["panels", index, key], "only a sweep has it")
             for key in ("rows", "series") if self.kind == "surface" else ():
                 if len(getattr(panel, key) or ()) > 2:
                     raise mistake(["panels", index, key], "one model or two in a panel")

@@ -70,7 +70,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
     titles = [panel.title for panel in spec.panels]
     figure, axes = style.panels(spec, titles, height=2.3, layout="none", subplot_kw={"projection": "3d"})
     # matplotlib's layouts do not see the labels of three axes.
-    figure.subplots_adjust(left=0, right=0.97, bottom=0.02, top=1 - 0.35 / figure.get_figheight(), wspace=0.08)
+    figure.subplots_adjust(left=0, right=0.97, bottom=0.02, top=1 - 0.42 / figure.get_figheight(), wspace=0.08)
     for panel, axis, of_panel in zip(spec.panels, axes, surfaces, strict=True):
         if palette.highlighted(spec) & {mark.label for mark in panel.marks}:
             axis.title.set_fontweight("bold")

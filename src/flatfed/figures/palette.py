@@ -108,9 +108,9 @@ def stroke(options: Mapping[str, Any], label: str) -> dict[str, Any]:
     return {**look, "linestyle": (0, dashes) if dashes else "-"}
 
 
-def entries(options: Mapping[str, Any], **more: Any) -> dict[str, Line2D]:
-    """Return label -> the legend's line of ``options`` from :func:`lines`, with ``more`` properties."""
-    return {label: Line2D([], [], **stroke(options, label), **more) for label in options["palette"]}
+def entries(options: Mapping[str, Any]) -> dict[str, Line2D]:
+    """Return label -> the legend's line of ``options`` from :func:`lines`."""
+    return {label: Line2D([], [], **stroke(options, label)) for label in options["palette"]}
 
 
 def highlighted(spec: ShownFigure) -> set[str]:

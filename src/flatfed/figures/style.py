@@ -62,7 +62,7 @@ def panels(
     for axis in axes.flat[len(titles) :]:
         axis.remove()
     for axis, title in zip(axes.flat, titles, strict=False):
-        axis.set_title(textwrap.fill(title, int(spec.width / across / LETTER - 5)))
+        axis.set_title(textwrap.fill(title, int(spec.width / across / LETTER - 5), break_on_hyphens=False))
     return figure, list(axes.flat[: len(titles)])
 
 

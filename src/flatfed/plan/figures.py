@@ -141,7 +141,7 @@ class Panel:
         protocol, splits = self.marks[0].protocol, self.marks[0].splits
         if catalog.dataset("paper", protocol).label not in self.title:
             return self
-        return replace(self, title=f"{protocol}/{splits[0]}" if len(splits) == 1 else protocol)
+        return replace(self, title=f"{protocol}, {splits[0]}" if len(splits) == 1 else protocol)
 
 
 @dataclass(frozen=True, kw_only=True)
