@@ -68,6 +68,18 @@ def test_an_id_with_other_settings_is_not_taken_for_a_value(tmp_path):
         sweep(tmp_path, values=[0.3])
 
 
+def test_two_lines_of_one_name_are_refused(tmp_path):
+    """They would be drawn as the mean of both."""
+
+    def edit(content):
+        for series in content["panels"][1]["series"]:
+            del series["label"]
+
+    root = made.edited(tmp_path, "figures/dfedsam2023_F6.yaml", edit)
+    with pytest.raises(ConfigError, match=r"dfedsam2023_F6: \(b\) Clients m: 'DFedSAM' names two rows or series"):
+        at_scale.figure(plan.load(root), "preview", "dfedsam2023_F6")
+
+
 SEVERAL = {"parameter": "clients", "splits": ["dir0.6-100", "dir0.6-200"], "points": [{}]}
 
 

@@ -174,9 +174,14 @@ def _at_scale(experiment: Experiment, scale: str, figure: Figure, panel: Panel) 
         if points.setdefault((mark.line, mark.x), mark).runs != mark.runs:
             where = f"config/figures: {panel.parameter} of {mark.line} in {mark.protocol} ({scale} scale)"
             raise ConfigError(f"{where}: two points of {mark.line} have {mark.x:g}; give each value once")
+    levels = [mark for mark in marks if not mark.line]
+    names = [*{mark.line: mark.label for mark in points.values()}.values(), *(mark.label for mark in levels)]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        problem = f"{twice!r} names two rows or series at {scale} scale; give each its own `label`"
+        raise ConfigError(f"config/figures: {figure.id}: {panel.title}: {problem}")
     lines = list(dict.fromkeys(line for line, _ in points))
     ordered = sorted(points, key=lambda key: (lines.index(key[0]), key[1]))
-    return replace(panel, marks=[*map(points.get, ordered), *(mark for mark in marks if not mark.line)])
+    return replace(panel, marks=[*map(points.get, ordered), *levels])
 
 
 def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark: Mark) -> Mark:
