@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 
 import small_results
 from flatfed.data import partition
+from flatfed.runs import landscape_file
 from small_results import flatfed
 
 SEEDS = (1, 2)
+
+#: Of the second panel of the surfaces.
+ROWS = ("fedavg", "fedsam")
 
 
 @pytest.fixture
@@ -90,6 +95,18 @@ def test_a_heat_map_and_outlines_have_the_counts_of_the_partition(axes):
     np.testing.assert_array_equal(np.ma.filled(cells, 0), counts.T)
     outline = axes("histogram")[0].get_lines()[0].get_ydata()
     assert {*counts.sum(axis=0)} <= {*outline}
+
+
+def test_a_surface_has_contours_of_its_values_on_the_floor(axes):
+    """The contours of two models in one panel have the same levels."""
+    surfaces = [landscape_file.read(f"results/paper/analysis/small/iid/{row}/seed1/surface.npz") for row in ROWS]
+    contours = [part for part in axes("surface")[1].collections if isinstance(part, ContourSet)]
+    shared = {level for contour in contours for level in contour.levels}
+    assert len(contours) == 2 and len(shared) <= 8
+    for surface, contour in zip(surfaces, contours, strict=True):
+        losses = surface.loss[np.isfinite(surface.loss)]
+        expected = {level for level in shared if losses.min() < level < losses.max()}
+        assert {*contour.levels} == expected and len(expected) >= 2
 
 
 @pytest.mark.parametrize(
