@@ -29,8 +29,8 @@ FIGURES, REPORT = ROOT / "docs/figures.md", ROOT / "docs/report.png"
 WIDTH, THUMBNAIL, COLUMNS = 760, 260, 3
 
 #: Text above the thumbnails.
-HEAD = """All figures at {scale} scale, drawn at commit {commit}. Click a figure to see it in full. The text under a
-figure names its data, seeds and missing runs. `snakemake --cores all everything`, then `make figures-page`, redraws
+HEAD = """All figures at {scale} scale, drawn at commit {commit}. Click a figure to see it in full. The .txt next to
+a figure names its data, seeds and missing runs. `snakemake --cores all everything`, then `make figures-page`, redraws
 the page."""
 
 #: Pixels of the window in which the report is shown.

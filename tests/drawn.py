@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, StepPatch
@@ -46,8 +45,8 @@ def _axes(axis: Axes) -> Iterator[str]:
         yield f"{name}: {_joined(line.get_label_text())}, limits {_numbers(getattr(axis, f'get_{name}lim')())}"
         if isinstance(line.get_major_locator(), FixedLocator):  # other ticks depend on the room for them
             ticks = line.get_major_formatter().format_ticks(line.get_majorticklocs())
-            yield f"{name} ticks: {', '.join(filter(None, ticks))}"
-    for artist in [*axis.get_lines(), *axis.patches, *axis.collections, *axis.images]:
+            yield f"{name} ticks: {', '.join(filter(None, map(str, ticks)))}"
+    for artist in [*axis.get_lines(), *axis.patches, *axis.collections]:
         yield from _artist(artist)
     yield from (f"text: {_joined(text.get_text())}" for text in axis.texts)
     if axis.get_legend():
@@ -71,11 +70,12 @@ def _artist(artist: Artist) -> Iterator[str]:
         corners = np.asarray(artist._faces)
         yield f"surface of {filled} faces, mesh of {len(corners) - filled}, four corners each:"
         yield from (f"  {_numbers(face)}" for face in corners)
-    elif isinstance(artist, AxesImage):
-        yield "image, a line for each row:"
-        for row in artist.get_array():
-            yield "  " + " ".join("-" if number is np.ma.masked else f"{number:.6g}" for number in row)
-    elif not isinstance(artist, QuadMesh):  # that of a colour bar
+    elif isinstance(artist, QuadMesh):
+        if artist.axes.get_label() != "<colorbar>":
+            yield "cells, a line for each row:"
+            for row in np.ma.masked_array(artist.get_array()):
+                yield "  " + " ".join("-" if number is np.ma.masked else f"{number:.6g}" for number in row)
+    else:
         for path in artist.get_paths():
             colour = to_hex((*artist.get_facecolor(), *artist.get_edgecolor())[0])
             kind = "whisker" if isinstance(artist, LineCollection) else "area"

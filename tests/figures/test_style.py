@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
@@ -22,11 +21,13 @@ TOGETHER = {
 
 
 def test_hanning_by_hand():
-    # Three points, all of positive weight: 1/4, 1/2, 1/4 after normalising; two thirds and one third at the ends.
-    smooth = draw_curves.hanning(pd.Series([0.0, 4.0, 0.0, 0.0, 8.0]), 3)
-    np.testing.assert_allclose(smooth, [4 / 3, 2.0, 1.0, 2.0, 16 / 3])
-    for length, window in itertools.product((1, 2, 6), (0, 1, 5, 51)):
-        np.testing.assert_allclose(draw_curves.hanning(pd.Series(3.0, range(length)), window), np.full(length, 3.0))
+    """Three points have the weights 1/4, 1/2, 1/4; five have 1/12, 3/12, 4/12, 3/12, 1/12. Ends keep their values."""
+    values = np.array([0.0, 4.0, 0.0, 0.0, 8.0])
+    np.testing.assert_allclose(draw_curves.hanning(values, 3), [0.0, 2.0, 1.0, 2.0, 8.0])
+    np.testing.assert_allclose(draw_curves.hanning(values, 5), [0.0, 2.0, 20 / 12, 2.0, 8.0])
+    for length, window in itertools.product((1, 2, 3, 6), (0, 1, 5, 51)):
+        np.testing.assert_allclose(draw_curves.hanning(np.full(length, 3.0), window), np.full(length, 3.0))
+        assert draw_curves.hanning(np.arange(length) ** 2.0, window)[[0, -1]].tolist() == [0.0, (length - 1) ** 2]
 
 
 def test_every_algorithm_of_the_house_has_its_own_look():

@@ -81,7 +81,7 @@ SMALL = {"dataset": "photos", "model": {"name": "cnn"}, "rounds": 1}
     [
         ("datasets", "digits", {"source": {"source": "npz", "path": "x"}}, "config/datasets.yaml: digits"),
         ("splits", "dir0.6-100", {"scheme": "iid", "clients": 2, "participation": 1}, "config/splits.yaml: dir0.6-100"),
-        ("algorithms", "fedsam~rho0.2", {"set": {"rho": 3}}, "config/algorithms.yaml: fedsam~rho0.2"),
+        ("algorithms", "fedsmoo~rho0.02", {"set": {"rho": 3}}, "config/algorithms.yaml: fedsmoo~rho0.02"),
         ("protocols", "fedsmoo-cifar10", SMALL, "config/protocols/fedsmoo-cifar10.yaml"),
     ],
 )

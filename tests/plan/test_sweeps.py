@@ -16,9 +16,68 @@ ROWS = ("fedcm", "mimelite", "mofedsam")
 def test_a_point_with_the_value_of_the_plain_row_is_its_run():
     """alpha = 0.1 is the protocol's: nothing is trained twice."""
     marks = at_scale.figure(EXP, "preview", "fedsam2022_F3").panels[3].marks
+    assert {mark.line for mark in marks} == {*ROWS}
     assert [(mark.algorithm, mark.x) for mark in marks] == [(row, x) for row in ROWS for x in (0.1, 0.5, 1.0)]
     assert all(run.config.update.params["alpha"] == mark.x for mark in marks for run in mark.runs)
     assert marks[0].runs[0].algorithm == "fedcm"
+
+
+def sweep(tmp_path, **panel):
+    """Load the configuration with a sweep of FedSMOO's radius; return the experiment."""
+    panel = {"title": "r", "split": "dir0.1-100", "parameter": "rho", **panel}
+    content = {"kind": "sweep", "title": "t", "protocol": "fedsmoo-cifar10", "rows": ["fedsmoo"], "panels": [panel]}
+    root = made.edited(tmp_path, "figures/two_splits.yaml", lambda old: (old.clear(), old.update(content)))
+    return plan.load(root)
+
+
+def test_values_declare_variants_that_are_not_declared(tmp_path):
+    """0.05 and 0.01 are declared in algorithms.yaml or by another figure, 0.1 is the protocol's, 0.3 is new."""
+    experiment = sweep(tmp_path, values=[0.3, 0.05, 0.01, 0.1])
+    (panel,) = at_scale.figure(experiment, "paper", "two_splits").panels
+    assert [mark.x for mark in panel.marks] == [0.01, 0.05, 0.1, 0.3]
+    names = [f"fedsmoo{label}" for label in ("~rho0.01", "~rho0.05", "", "~rho0.3")]
+    assert [mark.runs[0].algorithm for mark in panel.marks] == names
+    assert [mark.runs[0].config.update.params["rho"] for mark in panel.marks] == [0.01, 0.05, 0.1, 0.3]
+    assert {(mark.algorithm, mark.label) for mark in panel.marks} == {("fedsmoo", "FedSMOO")}
+    new = experiment.run("paper", "fedsmoo-cifar10", "dir0.1-100", "fedsmoo~rho0.3", 1)
+    assert new.path == "results/paper/runs/fedsmoo-cifar10/dir0.1-100/fedsmoo~rho0.3/seed1"
+    assert experiment.catalog.label("fedsmoo~rho0.3") == "FedSMOO, rho = 0.3"
+
+
+def test_values_by_scale(tmp_path):
+    experiment = sweep(tmp_path, values={"preview": [0.3], "paper": [0.2, 0.3]})
+    shown = {scale: at_scale.figure(experiment, scale, "two_splits").marks for scale in ("preview", "paper")}
+    assert {scale: [mark.x for mark in marks] for scale, marks in shown.items()} == {
+        "preview": [0.1, 0.3],
+        "paper": [0.1, 0.2, 0.3],
+    }
+
+
+def test_values_are_of_plain_rows(tmp_path):
+    """The variant of a variant would lose the settings of the first."""
+    with pytest.raises(ConfigError, match=r"panels\[0\]: values: unknown algorithm 'fedsmoo~paper-s~rho0\.3'"):
+        sweep(tmp_path, rows=["fedsmoo~paper-s"], values=[0.3])
+
+
+def test_an_id_with_other_settings_is_not_taken_for_a_value(tmp_path):
+    """`fedsmoo~rho0.3` of a user may also change the epochs."""
+    other = {"fedsmoo~rho0.3": {"set": {"rho": 0.3, "local_epochs": 2}}}
+    made.edited(tmp_path, "algorithms.yaml", lambda content: content.update(other))
+    message = r"two_splits\.yaml: panels\[0\]\.values: 0\.3 needs the id 'fedsmoo~rho0\.3', which has other settings"
+    with pytest.raises(ConfigError, match=message):
+        sweep(tmp_path, values=[0.3])
+
+
+def test_two_lines_of_one_name_are_refused(tmp_path):
+    """They would be drawn as the mean of both."""
+
+    def edit(content):
+        for series in content["panels"][1]["series"]:
+            del series["label"]
+
+    root = made.edited(tmp_path, "figures/dfedsam2023_F6.yaml", edit)
+    with pytest.raises(ConfigError, match=r"dfedsam2023_F6: \(b\) Clients m: 'DFedSAM' names two rows or series"):
+        at_scale.figure(plan.load(root), "preview", "dfedsam2023_F6")
 
 
 SEVERAL = {"parameter": "clients", "splits": ["dir0.6-100", "dir0.6-200"], "points": [{}]}
@@ -28,14 +87,18 @@ SEVERAL = {"parameter": "clients", "splits": ["dir0.6-100", "dir0.6-200"], "poin
     ("figure", "panel", "change", "words"),
     [
         (
-            *("fedsam2022_F3", 2, {"points": [{"variant": "rho0.1"}, {}, {"variant": "rho0.1"}]}),
-            r"rho of fedsam~rho0\.1 in fedsam-cifar10 \(preview scale\): two points of fedsam have 0\.1",
+            *("fedsam2022_F3", 2, {"points": [{"split": "dir0.6-100-p10"}, {}]}),
+            r"rho of fedsam in fedsam-cifar10 \(preview scale\): two points of fedsam have 0\.05",
         ),
         ("fedlesam2024_F4", 0, SEVERAL, "clients of fedlesam_s .*: the runs of one point have 30, 60; set one value"),
-        ("fedsmoo2023_F4", 3, {"rows": ["fedadam"], "points": [{}]}, "fedadam in .*unknown parameter 'rho'"),
+        ("fedsmoo2023_F4", 3, {"rows": ["fedadam"], "values": [1]}, "panels.3.*unknown key 'rho'"),
     ],
 )
 def test_points_that_are_no_sweep_are_refused(tmp_path, figure, panel, change, words):
-    root = made.edited(tmp_path, f"figures/{figure}.yaml", lambda content: content["panels"][panel].update(change))
+    def edit(content):
+        content["panels"][panel].pop("values")
+        content["panels"][panel].update(change)
+
+    root = made.edited(tmp_path, f"figures/{figure}.yaml", edit)
     with pytest.raises(ConfigError, match=words):
         at_scale.figure(plan.load(root), "preview", figure)

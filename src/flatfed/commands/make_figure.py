@@ -1,6 +1,6 @@
 """``flatfed figure``.
 
-Draws the figure from the runs, partitions and analyses in results/. Its footer counts missing ones.
+Draws the figure from the runs, partitions and analyses in results/. The .txt next to it counts missing ones.
 
 example:
   python -m flatfed figure fedsmoo2023_F7 --out out

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import itertools
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, Tag, model_validator
 
 from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.table import SeedsByScale
-from flatfed.config.values import Different, Line, NotEmpty, Odd, Seed
+from flatfed.config.values import Different, Inches, Line, NotEmpty, Number, Odd, Seed, by_type
 
 SPLIT = "an id of config/splits.yaml"
 ROW = "an id of config/algorithms.yaml"
@@ -22,16 +23,23 @@ QUANTITY = (
 
 SplitIds = Annotated[list[Annotated[str, Field(description=SPLIT)]], NotEmpty, Different]
 Rows = Annotated[list[Annotated[str, Field(description=ROW)]], NotEmpty, Different]
-Width = Annotated[int, Field(ge=0, le=1_000_000_000), Odd]
+Window = Annotated[int, Field(ge=0, le=1_000_000_000), Odd]
+Values = Annotated[list[Annotated[Number, Field(description="a number")]], NotEmpty, Different]
 
 
 class PointDocument(Document):
     """The runs of a value; absent keys are taken from the panel."""
 
+    removed: ClassVar = {"variant": (None, "write its value into `values` of the panel, which declares the variant")}
+
     protocol: str = optional(PROTOCOL)
     split: str = optional(SPLIT)
-    variant: str = optional("the label of the rows' variants, as in fedsam~label")
     preview: bool = optional(PREVIEW, True)
+
+
+class ValuesByScale(Document):
+    preview: Values = required("values")
+    paper: Values = required("values")
 
 
 class Series(Document):
@@ -63,11 +71,26 @@ class PanelDocument(Document):
     rows: Rows = optional("ids of config/algorithms.yaml")
     parameter: str = optional("sweep only, what varies along the axis")
     levels: Rows = optional("sweep only, rows without the parameter, drawn as horizontal lines")
-    points: Annotated[list[PointDocument], NotEmpty] = optional("sweep only, one per value")
+    values: Annotated[Annotated[Values, Tag("list")] | Annotated[ValuesByScale, Tag("mapping")], by_type] = optional(
+        "sweep only, values of the parameter next to the rows' own, for both scales or by scale; of `penalty` for beta"
+        " and of `rho` for rho_per_learning_rate"
+    )
+    points: Annotated[list[PointDocument], NotEmpty] = optional(
+        "sweep only, one per value, for parameters that a split or a protocol sets"
+    )
     series: Annotated[list[Series], NotEmpty] = optional(
         "curves and surface only, one line or model each, instead of rows"
     )
     partitions: Annotated[list[DrawnPartition], NotEmpty] = optional("histogram only, one outline each")
+
+    @property
+    def scales_of_values(self) -> dict[float, tuple[str, ...]]:
+        """Value of a sweep -> the scales that show it."""
+        listed = dict.fromkeys(ValuesByScale.model_fields, self.values or [])
+        if isinstance(self.values, ValuesByScale):
+            listed = dict(self.values)
+        values = itertools.chain(*listed.values())
+        return {value: tuple(scale for scale in listed if value in listed[scale]) for value in values}
 
     @model_validator(mode="after")
     def _has_a_title(self) -> Self:
@@ -77,8 +100,8 @@ class PanelDocument(Document):
 
 
 class Smooth(Document):
-    preview: Width = required("an odd number of evaluated rounds, or 0")
-    paper: Width = required("an odd number of evaluated rounds, or 0")
+    preview: Window = required("an odd number of evaluated rounds, or 0")
+    paper: Window = required("an odd number of evaluated rounds, or 0")
 
 
 #: Kind of figure -> the keys that it needs.
@@ -129,6 +152,7 @@ class FigureDocument(Document):
         "surface only, images of the loss, instead of those in the protocols' `analysis:`; train is the same set only"
         " for models of one split, test for models of all splits"
     )
+    width: Inches = optional("inches, instead of `width` of config.yaml")
     seeds: SeedsByScale = optional("seeds of this figure, for both scales or by scale, instead of the protocols'")
     seed: Seed = optional("partition, histogram and surface only, the seed shown")
 
@@ -145,7 +169,10 @@ class FigureDocument(Document):
             raise mistake([one], f"this kind of figure has {several}")
         for index, panel in enumerate(self.panels or ()):
             if self.kind == "sweep":
-                require(panel, ("parameter", "points"), ["panels", index])
+                require(panel, ("parameter", *(() if panel.points else ("values",))), ["panels", index])
+            for key in ("parameter", "values", "points", "levels") if self.kind != "sweep" else ():
+                if key in panel.model_fields_set:
+                    raise mistake(["panels", index, key], "only a sweep has it")
             for key in ("rows", "series") if self.kind == "surface" else ():
                 if len(getattr(panel, key) or ()) > 2:
                     raise mistake(["panels", index, key], "one model or two in a panel")

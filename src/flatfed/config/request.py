@@ -8,9 +8,13 @@ from pydantic import Field, Tag
 
 from flatfed.config.datasets import Source
 from flatfed.config.document import Content, Document, optional, required
-from flatfed.config.values import Different, NotEmpty, Seeds, by_type
+from flatfed.config.values import Different, Inches, NotEmpty, Seeds, by_type
 
 Folders = Annotated[list[Annotated[str, Field(description="the path of a folder")]], Different]
+
+
+#: Width of a figure over two columns of a conference page, inches.
+TWO_COLUMNS = 7.0
 
 
 class RequestedColumns(Document):
@@ -52,7 +56,8 @@ class Request(Document):
         "Python files with your callbacks, called around each round of a training", []
     )
     device: Literal["auto", "cpu", "cuda"] = optional("auto (a GPU if there is one), cpu or cuda", "auto")
-    highlight: str = optional("an algorithm: a bold name in tables, the thickest line in curves, outlined bars")
+    highlight: str = optional("an algorithm: a bold name in tables, the thickest line or outline in figures")
+    width: Inches = optional("width of figures in inches, whose letters keep their size", TWO_COLUMNS)
     threads: Annotated[int, Field(ge=1, le=4096)] = optional(
         "CPU threads of one training job; preview jobs always use one"
     )

@@ -24,6 +24,8 @@ Fraction = Annotated[float, Field(ge=0, le=1), as_given]
 Share = Annotated[float, Field(gt=0, le=1), as_given]
 #: Any finite number.
 Number = Annotated[float, as_given]
+#: The width of a figure: from one narrow panel to a poster.
+Inches = Annotated[float, Field(ge=2, le=40)]
 
 #: Shape of an image.
 Shape = Annotated[

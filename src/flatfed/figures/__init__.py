@@ -13,9 +13,9 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
-from matplotlib.figure import Figure
 
-from flatfed.figures.style import DPI, STYLE, frame
+from flatfed.figures import captions
+from flatfed.figures.style import DPI, STYLE
 from flatfed.files import write_whole
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.runs import versions
@@ -39,22 +39,17 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
     records = [record for record in read_all(read, spec.runs.values()) if record]
     versions.check_same(records, spec.id)
     counts = (record.image_counts for record in records)
-    paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in FORMATS]
+    spec = replace(spec, setting=with_counts(spec.setting, spec.datasets, counts))
+    paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in (*FORMATS, "txt")]
     with pyplot.rc_context(STYLE):
-        figure = draw(replace(spec, setting=with_counts(spec.setting, spec.datasets, counts)))
+        # A module per kind: :data:`flatfed.plan.figures.KINDS`.
+        figure, explanation = importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)
         try:
-            box = frame(figure)
-            for path, (suffix, options) in zip(paths, FORMATS.items(), strict=True):
+            for path, (suffix, options) in zip(paths, FORMATS.items(), strict=False):
                 with write_whole(path) as file:
-                    figure.savefig(file, format=suffix, bbox_inches=box, **options)
-            paths.append(Path(out_dir) / f"{spec.id}.txt")
-            with write_whole(paths[-1], "w") as file:
-                file.write(figure.get_label())
+                    figure.savefig(file, format=suffix, **options)
         finally:
             pyplot.close(figure)
+    with write_whole(paths[-1], "w") as file:
+        file.write(captions.text(spec, explanation))
     return paths
-
-
-def draw(spec: ShownFigure) -> Figure:
-    """Return the figure, drawn by the file of its kind (:mod:`flatfed.plan.figures`)."""
-    return importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)

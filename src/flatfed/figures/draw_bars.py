@@ -2,97 +2,77 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from flatfed.figures.palette import style
-from flatfed.figures.style import WHISKER, caption, count_text, gridded, legend, quantity, seed_text
+from flatfed.figures import captions, frames, palette, style
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import Mark
+from flatfed.plan.figures import KINDS
 from flatfed.plan.metrics import evaluations
-from flatfed.tables.measurement import measure
 
-#: The share of a group's width that its bars fill.
-FILLED = 0.84
+#: Inches of the width of a figure that each bar needs for its number.
+NUMBER = 0.28
 
-
-class FinalNumbers:
-    """Measures the final numbers of a figure, in units of its ``quantity``, and counts the runs without one."""
-
-    def __init__(self, spec: ShownFigure):
-        self.quantity = quantity(spec, spec.metric)
-        self.absent = self.diverged = 0
-        self.seeds: set[int] = set()
-        self.windows = sorted({number.window for mark in spec.marks for number in mark.numbers})
-
-    def numbers(self, mark: Mark) -> list[float]:
-        """Return the numbers of the complete seeds of ``mark``.
-
-        :raises DataError: a run.json or metrics.csv is damaged.
-        """
-        measured = [measure(number) for number in mark.numbers]
-        readings = [run for number in measured for run in number.runs]
-        self.diverged += sum(run.diverged for run in readings)
-        self.absent += sum(run.reading is None for run in readings)
-        numbers = [self.quantity.factor * number.value for number in measured if number.value is not None]
-        self.seeds.add(len(numbers))
-        return numbers
-
-    def explanation(self, mark: str) -> str:
-        """Return the caption of a ``mark``."""
-        whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
-        counts = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
-        final = " or ".join(map(evaluations, self.windows))
-        return f"{mark}: {final}, {seed_text(self.seeds)}{whisker}.{count_text(counts)}"
+#: The line of a deviation.
+WHISKER = {"color": "#222222", "linewidth": 0.8}
 
 
-def draw(spec: ShownFigure) -> Figure:
-    """Return a figure of kind "bars".
+def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
+    """Return a figure of kind "bars" and its explanation.
 
     :raises DataError: a file of a run is damaged.
     """
-    final = FinalNumbers(spec)
-    figure, (axis,) = gridded(1, 1, 2.3)
-    entries: dict[str, Any] = {}
-    for group, panel in enumerate(spec.panels):
-        width = FILLED / len(panel.marks)
-        for index, mark in enumerate(panel.marks):
-            middle = group - FILLED / 2 + (index + 0.5) * width
-            entries[mark.label] = bar(axis, mark, (middle, 0.92 * width), final.numbers(mark), ".1f", 2)
-            if mark.algorithm == spec.highlight:
-                entries[mark.label].patches[0].set(edgecolor="black", linewidth=1.2)
-    axis.set_xticks(range(len(spec.panels)), [panel.title for panel in spec.panels])
-    axis.grid(visible=False, axis="x")
-    axis.set(ylabel=final.quantity.label, ylim=(0, axis.get_ylim()[1] * 1.06))
-    legend(figure, entries, spec.marks)
-    caption(figure, spec, final.explanation("Bar"))
-    return figure
+    frame, missing = frames.finals(spec)
+    titles = [panel.title for panel in spec.panels]
+    figure, (axis,) = style.panels(spec, [""])
+    entries = bars(axis, spec, frame.assign(group=frame["panel"].map(dict(enumerate(titles)))), x="group", order=titles)
+    label_bars(axis, ".1f")
+    axis.set(xlabel="", ylabel=KINDS[spec.kind].quantities[spec.panels[0].metric].label)
+    style.legend(spec, figure, entries)
+    return figure, [*explanation("Bar", spec, frame), *captions.counts(missing)]
 
 
-def bar(
-    axis: Axes,
-    mark: Mark,
-    span: tuple[float, float],
-    numbers: Sequence[float],
-    digits: str,
-    offset: float,
-    others: Sequence[float] = (),
-) -> BarContainer:
-    """Draw a mark's ``numbers``, one per seed, as a bar with a whisker and their mean; return the bar.
+def bars(axis: Axes, spec: ShownFigure, frame: pd.DataFrame, **options: Any) -> dict[str, Patch]:
+    """Draw the means of ``value`` as bars with whiskers; return label -> its patch in the legend.
 
-    ``span``: its middle and width. ``digits``: format of the mean, ``offset`` points above the bar and ``others``.
+    The bars of the highlighted algorithm have an outline. ``options``: of ``seaborn.barplot``.
     """
-    height = statistics.fmean(numbers) if numbers else 0.0
-    spread = statistics.stdev(numbers) if len(numbers) > 1 else 0.0
-    drawn = axis.bar(span[0], height, span[1], color=style(mark.algorithm)[0])
-    if len(numbers) > 1:
-        axis.errorbar(span[0], height, spread, **WHISKER)
-    if numbers:
-        above = span[0], max([height + spread, *others])
-        axis.annotate(f"{height:{digits}}", above, (0, offset), textcoords="offset points", ha="center", fontsize=6)
-    return drawn
+    colours = {mark.label: palette.style(mark.algorithm)[0] for mark in spec.marks}
+    look = {"hue": "label", "hue_order": list(colours), "palette": colours, "saturation": 1, "legend": False}
+    whiskers = {"errorbar": "sd", "err_kws": WHISKER, "capsize": 0.15}
+    seaborn.barplot(frame, y="value", ax=axis, **look, **whiskers, **options)
+    entries = {label: Patch(color=colour) for label, colour in colours.items()}
+    for label, container in zip(colours, axis.containers, strict=False):
+        if label in palette.highlighted(spec):
+            for patch in (*container, entries[label]):
+                patch.set(edgecolor="black", linewidth=1.2)
+    axis.grid(visible=False, axis="x")
+    return entries
+
+
+def label_bars(axis: Axes, digits: str, points: float = 2) -> None:
+    """Print the heights of the bars ``points`` above them and their whiskers, in the format ``digits``."""
+    bars = [patch for patch in axis.patches if np.isfinite(patch.get_height())]
+    upright = len(bars) * NUMBER > axis.figure.get_figwidth()
+    text = {"textcoords": "offset points", "ha": "center", "fontsize": 6, "rotation": 90 if upright else 0}
+    for bar in bars:
+        left, right = bar.get_x(), bar.get_x() + bar.get_width()
+        lines = (line.get_ydata() for line in axis.lines if left < np.nanmean(line.get_xdata()) < right)
+        top = max([bar.get_height(), *(height for heights in lines for height in heights if np.isfinite(height))])
+        axis.annotate(f"{bar.get_height():{digits}}", ((left + right) / 2, top), (0, points), **text)
+    axis.set_ylim(0, axis.get_ylim()[1] * (1.15 if upright else 1.06))
+
+
+def explanation(mark: str, spec: ShownFigure, frame: pd.DataFrame) -> Iterator[str]:
+    """Yield the sentence on a ``mark`` of final numbers."""
+    numbers = frame.groupby(["panel", "label", "x"])["seed"].nunique()
+    windows = sorted({number.window for part in spec.marks for number in part.numbers})
+    final = f"{mark}: {' or '.join(map(evaluations, windows))}, {captions.seeds(numbers)}"
+    yield final + captions.deviation("whisker", numbers)

@@ -6,14 +6,15 @@ the first eigenvalue.
 
 from __future__ import annotations
 
-import statistics
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from flatfed.figures.draw_bars import FILLED, bar
-from flatfed.figures.style import caption, count_text, gridded, legend, seed_text
+from flatfed.figures import captions, style
+from flatfed.figures.draw_bars import bars, label_bars
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import Mark
 from flatfed.runs import curvature
@@ -22,42 +23,38 @@ from flatfed.runs.curvature import Hessian
 #: Metric -> title of its panel.
 TITLES = {"hessian_top_eigenvalue": "Hessian", "hessian_scaled_top_eigenvalue": "Hessian scaled by the weights"}
 
-#: The position of a bar, its row, and the Hessians of the runs.
-Bar = tuple[int, Mark, list[Hessian]]
+#: Mark of PyHessian's estimate.
+DIAMOND = {"marker": "D", "linestyle": "none", "markersize": 4, "markerfacecolor": "white", "color": "#222222"}
 
 
-def draw(spec: ShownFigure) -> Figure:
-    """Return a figure of kind "eigenvalues".
+def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
+    """Return a figure of kind "eigenvalues" and its explanation.
 
     :raises DataError: a hessian.json is damaged or of another model.
     """
-    figure, axes = gridded(2, 2, 2.3)
-    bars: list[Bar] = []
+    figure, axes = style.panels(spec, list(TITLES.values()))
+    hessians: dict[int, tuple[str, list[Hessian]]] = {}  # by the position of the bar
     titles: dict[float, str] = {}
-    for number, panel in enumerate(spec.panels):
-        start = len(bars) + number  # leaves a gap between groups
+    for index, panel in enumerate(spec.panels):
+        start = len(hessians) + index  # leaves a gap between groups
         titles[start + (len(panel.marks) - 1) / 2] = panel.title
-        bars += [(position, mark, _hessians(mark)) for position, mark in enumerate(panel.marks, start)]
-    entries: dict[str, Any] = {}
-    for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
-        for position, mark, hessians in bars:
-            estimated = [hessian for hessian in hessians if hessian.estimates(metric)]
-            ours = [hessian.value(metric) for hessian in estimated]
-            theirs = [value for hessian in estimated if (value := hessian.pyhessian_value(metric)) is not None]
-            look = {"marker": "D", "ls": "none", "ms": 4, "mfc": "white", "mec": "#222222"}
-            diamonds = axis.plot(position, statistics.fmean(theirs), **look) if theirs else []
-            entries[mark.label] = bar(axis, mark, (position, FILLED), ours, ".3g", 5, theirs)
-            entries.update(("PyHessian", diamond) for diamond in diamonds)
+        hessians |= {position: (mark.label, _read(mark)) for position, mark in enumerate(panel.marks, start)}
+    entries = {}
+    for axis, metric in zip(axes, TITLES, strict=True):
+        frame = _frame(hessians, metric)
+        entries |= bars(axis, spec, frame, x="position", order=range(max(hessians) + 1), dodge=False)
+        theirs = frame.dropna().groupby("position")["pyhessian"].mean()
+        if len(theirs):
+            axis.plot(theirs.index, theirs, **DIAMOND)
+            entries["PyHessian"] = Line2D([], [], **DIAMOND)
+        label_bars(axis, ".3g", 5)
         axis.set_xticks(list(titles), titles.values())
-        axis.grid(visible=False, axis="x")
-        limits = {"xlim": (-1, bars[-1][0] + 1), "ylim": (0, axis.get_ylim()[1] * 1.08)}
-        axis.set(title=title, ylabel="Largest eigenvalue (nats)", **limits)
-    legend(figure, entries, spec.marks)
-    caption(figure, spec, _explanation(bars))
-    return figure
+        axis.set(xlabel="", ylabel="Largest eigenvalue (nats)")
+    style.legend(spec, figure, entries)
+    return figure, _explanation(spec, [of_mark for _, of_mark in hessians.values()])
 
 
-def _hessians(mark: Mark) -> list[Hessian]:
+def _read(mark: Mark) -> list[Hessian]:
     hessians = []
     for path, run in zip(mark.files, mark.runs, strict=True):
         if Path(path).is_file():
@@ -66,24 +63,37 @@ def _hessians(mark: Mark) -> list[Hessian]:
     return hessians
 
 
-def _explanation(bars: list[Bar]) -> str:
-    read = [hessian for _, _, hessians in bars for hessian in hessians]
-    finished = [[hessian for hessian in hessians if hessian.about.diverged_at is None] for _, _, hessians in bars]
+def _frame(hessians: Mapping[int, tuple[str, list[Hessian]]], metric: str) -> pd.DataFrame:
+    """Return the estimates of ``metric``, a row per seed; ``pyhessian`` is NaN without its estimate."""
+    rows = [
+        (position, label, hessian.value(metric), hessian.pyhessian_value(metric))
+        for position, (label, of_mark) in hessians.items()
+        for hessian in of_mark
+        if hessian.estimates(metric)
+    ]
+    frame = pd.DataFrame(rows, columns=["position", "label", "value", "pyhessian"])
+    return frame.astype({"value": float, "pyhessian": float})
+
+
+def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[str]:
+    read = [hessian for of_mark in hessians for hessian in of_mark]
+    numbers = [sum(hessian.about.diverged_at is None for hessian in of_mark) for of_mark in hessians]
     complete = [hessian for hessian in read if all(map(hessian.estimates, TITLES))]
-    seeds = seed_text(map(len, finished), ", ± one sample standard deviation")
-    text = f"Bar: Hessian of the training loss at the final model, by Lanczos; {seeds}."
-    text += (
-        " Scaled: of diag(|w|) H diag(|w|). Rescaled filters can change H but not the model; they do not change the "
-        "scaled Hessian. If only the left bar is lower, the models may differ in filter lengths alone."
+    yield (
+        f"Bar: Hessian of the training loss at the final model, by Lanczos; {captions.seeds(numbers)}"
+        f"{captions.deviation('whisker', numbers)}"
+    )
+    yield (
+        "Scaled: of diag(|w|) H diag(|w|). Rescaled filters can change H but not the model; they do not change the "
+        "scaled Hessian. If only the left bar is lower, the models may differ in filter lengths alone"
     )
     errors = [curvature.largest_errors(complete, metric) for metric in TITLES]
     if None not in errors:
         shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
-        text += f" Largest standard error of the choice of images, one seed: {shares} (left and right)."
-    diverged = len(read) - sum(map(len, finished))
-    counts = {
-        "Hessians are missing": sum(len(mark.files) for _, mark, _ in bars) - diverged - len(complete),
+        yield f"Largest standard error of the choice of images, one seed: {shares} (left and right)"
+    diverged = len(read) - sum(numbers)
+    yield from captions.counts({
+        "Hessians are missing": sum(len(mark.files) for mark in spec.marks) - diverged - len(complete),
         "runs diverged and are left out": diverged,
         "Hessians have a warning, see hessian.json": sum(bool(hessian.warnings) for hessian in read),
-    }
-    return text + count_text(counts)
+    })

@@ -1,27 +1,31 @@
 """Loss surfaces in three dimensions: the first model of a panel as a surface, a second one as a mesh.
 
 As in FedSAM, Figure 2, FedLESAM, Figures 1, 3, 6, FedSMOO, Figure 3, and DFedSAM, Figure 2. Panels share their axes.
+Contours lie on the floor: coloured as the surface, and dark for the mesh.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import seaborn
-from matplotlib.colors import Colormap, PowerNorm, to_rgba
+from matplotlib import pyplot
+from matplotlib.colors import Colormap, LightSource, PowerNorm, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from flatfed.errors import DataError
-from flatfed.figures.style import WIDTH, caption, quantity
+from flatfed.figures import captions, palette, style
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import Mark
-from flatfed.runs.landscape_file import Landscape, LandscapeSetUp, read
+from flatfed.plan.figures import KINDS, Mark, Panel
+from flatfed.runs.landscape_file import Landscape, read
 from flatfed.runs.paths import RunIds, without_label
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
@@ -30,10 +34,10 @@ MESH = "#1f2328"
 #: The most lines of a mesh in a direction: the surface below stays visible.
 MESH_LINES = 25
 
-#: Light from the upper left, towards the reader.
-LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
+#: Contours of a surface, and the room below it for them as a share of its height.
+CONTOURS, FLOOR = 8, 0.45
 
-#: Remedy for surfaces on different images.
+#: Remedy for surfaces that do not compare.
 REMEDY = "models of different splits compare on test images: `set: test` in the figure"
 
 
@@ -51,71 +55,66 @@ class LossSurface(Landscape):
         return "" if model.diverged_at is None else f"{model.algorithm} diverged in round {model.diverged_at}"
 
 
-def draw(spec: ShownFigure) -> Figure:
-    """Return a figure of kind "surface".
+def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
+    """Return a figure of kind "surface" and its explanation.
 
     :raises DataError: the metric is unknown, a file is damaged, or surfaces differ in images, draw or grid.
     """
-    surfaces, limits = _read_surfaces(spec)
-    across = min(3, len(surfaces))
-    down = math.ceil(len(surfaces) / across)
-    side, head, foot = WIDTH / max(2, across), 0.2, 0.06
-    height = 0.86 * side
-    top = 0.05
-    tall = top + down * (height + head) + foot
-    figure = plt.figure(figsize=(WIDTH, tall))
-    example = next((surface for panel in surfaces for surface in panel if surface), None)
-    for number, panel in enumerate(surfaces):
-        row, column = divmod(number, across)
-        bottom = 1 - (top + (row + 1) * (height + head)) / tall
-        margin = (WIDTH - min(across, len(surfaces) - row * across) * side) / 2
-        edge, wide = (margin + column * side) / WIDTH, side / WIDTH
-        axis = figure.add_axes((edge, bottom, 0.95 * wide, height / tall), projection="3d")
-        middle, above = edge + wide / 2, bottom + height / tall
-        figure.text(middle, above - 0.01 / tall, spec.panels[number].title, ha="center", fontsize=9)
-        if len(panel) > 1:
-            labels = [mark.label for mark in spec.panels[number].marks]
-            text = f"surface: {labels[0]}, mesh: {labels[1]}"
-            figure.text(middle, above - 0.15 / tall, text, ha="center", fontsize=7, color="#555555")
-        _frame(axis, spec, limits, example)
-        if reason := _reason_empty(panel):
+    surfaces = [[_surface(panel, mark) for mark in panel.marks] for panel in spec.panels]
+    _check_comparable(spec, surfaces)
+    values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    limits = low, high if high > low else low + 1.0
+    # By the square root of the height: most faces of a bowl are near its floor.
+    norm = PowerNorm(0.5, *limits)
+    titles = [panel.title for panel in spec.panels]
+    figure, axes = style.panels(spec, titles, height=2.3, layout="none", subplot_kw={"projection": "3d"})
+    # matplotlib's layouts do not see the labels of three axes.
+    figure.subplots_adjust(left=0, right=0.97, bottom=0.02, top=1 - 0.42 / figure.get_figheight(), wspace=0.08)
+    for panel, axis, of_panel in zip(spec.panels, axes, surfaces, strict=True):
+        if palette.highlighted(spec) & {mark.label for mark in panel.marks}:
+            axis.title.set_fontweight("bold")
+        if len(panel.marks) > 1:
+            text = "surface: {.label}, mesh: {.label}".format(*panel.marks)
+            axis.text2D(0.5, 0.98, text, transform=axis.transAxes, ha="center", va="top", fontsize=7)
+        _frame(axis, KINDS[spec.kind].quantities[panel.metric].label, limits)
+        if reason := _reason_empty(of_panel):
             axis.text2D(0.5, 0.5, reason, transform=axis.transAxes, ha="center", color="#777777", fontsize=8)
             continue
+        first = of_panel[0]
+        ticks = np.linspace(first.x[0], first.x[-1], 3)  # at the ends and at the model
+        axis.set(xticks=ticks, yticks=ticks, xlim=first.x[[0, -1]], ylim=first.y[[0, -1]])
         # One collection for both: matplotlib sorts faces by depth only within a collection.
-        parts = [_faces(panel[0], limits), *map(_mesh, panel[1:])]
+        quads = _quads(first, 1)
+        colours = COLOURS(norm(quads[:, :, 2].mean(axis=1)))
+        parts = [(quads, colours, colours), *map(_mesh, of_panel[1:])]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
-        axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
-    caption(figure, spec, _explanation(surfaces))
-    return figure
+        look = {"facecolors": faces, "edgecolors": edges, "linewidths": 0.35}
+        axis.add_collection3d(Poly3DCollection(corners, shade=True, lightsource=LightSource(225, 45), **look))
+        looks = {"cmap": COLOURS, "norm": norm}, {"colors": MESH, "linestyles": "dotted"}
+        for surface, look in zip(of_panel, looks, strict=False):
+            levels = np.linspace(*limits, CONTOURS + 2)[1:-1]
+            levels = levels[(levels > np.nanmin(surface.z)) & (levels < np.nanmax(surface.z))]
+            floor = {"levels": levels, "offset": axis.get_zlim()[0], "zdir": "z", "linewidths": 0.6}
+            if len(levels):
+                axis.contour(*np.meshgrid(surface.x, surface.y, indexing="ij"), surface.z, **floor, **look)
+    return figure, _explanation(surfaces)
 
 
-def _frame(axis: Any, spec: ShownFigure, limits: tuple[float, float], example: LossSurface | None) -> None:
+def _frame(axis: Axes3D, label: str, limits: tuple[float, float]) -> None:
+    low, high = limits
     axis.view_init(elev=25, azim=-58)
-    axis.set_box_aspect((1, 1, 0.75), zoom=1.0)
-    axis.set_zlim(*limits)
-    if example:
-        axis.set(xlim=example.x[[0, -1]], ylim=example.y[[0, -1]])
-        axis.set_xticks(*_ticks(example.x))
-        axis.set_yticks(*_ticks(example.y))
-    axis.set_xlabel("$x$", labelpad=-8)
-    axis.set_ylabel("$y$", labelpad=-8)
-    axis.set_zlabel(quantity(spec, spec.metric).label, labelpad=-6)
-    # No tick in the corner, next to the last one of the other axis.
-    lowest = limits[0] + 0.06 * (limits[1] - limits[0])
-    heights = [tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]]
-    axis.set_zticks(heights, [f"{tick:.6g}" for tick in heights])
-    plt.setp(axis.get_xticklabels(), ha="right")
-    plt.setp([*axis.get_yticklabels(), *axis.get_zticklabels()], ha="left")
-    for line in (axis.xaxis, axis.yaxis, axis.zaxis):
+    axis.set_box_aspect((1, 1, 0.85), zoom=0.9)
+    axis.patch.set_visible(False)  # it would cover the label of its neighbour
+    axis.set_zlim(low - FLOOR * (high - low), high)
+    axis.set_xlabel("$x$", labelpad=-9)
+    axis.set_ylabel("$y$", labelpad=-9)
+    axis.set_zlabel(label, labelpad=-5)
+    axis.set_zticks([tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high])
+    for line, side in ((axis.xaxis, "right"), (axis.yaxis, "left"), (axis.zaxis, "left")):
         line.set_pane_color((1, 1, 1, 0))
-        line._axinfo["grid"].update(color="#e3e3e3", linewidth=0.5)
-        line.set_tick_params(pad=-6 if line is axis.zaxis else -4, labelsize=6)
-
-
-def _ticks(along: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return ticks at the ends and at the model, and their labels."""
-    ticks = np.linspace(along[0], along[-1], 3)
-    return ticks, [f"{tick:g}" for tick in ticks]
+        line.set_tick_params(pad=-4, labelsize=6)
+        pyplot.setp(line.get_ticklabels(), ha=side)
 
 
 def _quads(surface: LossSurface, step: int) -> np.ndarray:
@@ -127,19 +126,8 @@ def _quads(surface: LossSurface, step: int) -> np.ndarray:
     return cells[np.isfinite(cells).all(axis=(1, 2))]
 
 
-def _faces(surface: LossSurface, limits: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return corners, face and edge colours of a surface, coloured by height and lit from the side."""
-    corners = _quads(surface, 1)
-    # By the square root of the height: most faces of a bowl are near its floor.
-    colours = COLOURS(PowerNorm(0.5, *limits)(corners[:, :, 2].mean(axis=1)))
-    spread = np.array([np.ptp(surface.x), np.ptp(surface.y), max(limits[1] - limits[0], 1e-12)])
-    normal = np.cross((corners[:, 2] - corners[:, 0]) / spread, (corners[:, 3] - corners[:, 1]) / spread)
-    lit = np.abs(normal @ LIGHT) / np.maximum(np.linalg.norm(normal, axis=1), 1e-12)
-    colours[:, :3] *= (0.72 + 0.28 * lit)[:, None]
-    return corners, colours, colours
-
-
 def _mesh(surface: LossSurface) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return corners, face and edge colours of a surface without faces."""
     corners = _quads(surface, max(1, math.ceil((len(surface.x) - 1) / MESH_LINES)))
     edges = np.tile(to_rgba(MESH, 0.85), (len(corners), 1))
     return corners, np.zeros_like(edges), edges
@@ -152,75 +140,51 @@ def _reason_empty(panel: list[LossSurface | None]) -> str:
     return "\n".join(dict.fromkeys(surface.diverged for surface in panel if surface.diverged))
 
 
-def _read_surfaces(spec: ShownFigure) -> tuple[list[list[LossSurface | None]], tuple[float, float]]:
-    """Return the surfaces of every panel, None without a file, and the common limits of z."""
-    surfaces = [[_surface(spec, mark) for mark in panel.marks] for panel in spec.panels]
-    _check_comparable(spec, surfaces)
-    values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
-    low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
-    return surfaces, (low, high if high > low else low + 1.0)
-
-
 def _check_comparable(spec: ShownFigure, surfaces: list[list[LossSurface | None]]) -> None:
-    """Raise DataError if surfaces of one panel, or of one protocol, differ in :func:`_setup`."""
-    firsts: dict[str, tuple[str, LossSurface]] = {}
+    """Raise DataError if surfaces of one panel, or of one protocol, have other images, directions or grids."""
+    firsts: dict[str, tuple[str, dict[str, Any]]] = {}
     for panel, of_panel in zip(spec.panels, surfaces, strict=True):
         for surface in filter(None, of_panel):
-            model = surface.about.models[0]
+            about, model = surface.about, surface.about.models[0]
+            images = f"{about.set}, SHA-256 of their positions {about.images_sha256[:12]}"
+            set_up = {"dataset": model.digests.dataset[:12], "images": images, "draw of directions": about.seed}
+            set_up |= {"range": about.range, "grid": about.grid}
             protocol = without_label(RunIds.of_folder(model.scale, model.name).protocol)
             for group in (f"panel {panel.title}", protocol):
-                where, first = firsts.setdefault(group, (panel.title, surface))
-                for ours, theirs in zip(_setup(surface.about), _setup(first.about), strict=True):
-                    if ours != theirs:
-                        remedy = f"; {REMEDY}" if "other images" in ours else ""
-                        raise DataError(
-                            f"figure {spec.id}: {panel.title}: {surface.file} has {ours}, but {first.file} "
-                            f"({where}) {theirs}: they do not compare{remedy}"
-                        )
+                first, expected = firsts.setdefault(group, (surface.file, set_up))
+                for key, value in set_up.items():
+                    if value != expected[key]:
+                        problem = f"{surface.file} has {key} {value}, but {first} {expected[key]}"
+                        raise DataError(f"figure {spec.id}: {group}: {problem}: they do not compare; {REMEDY}")
 
 
-def _setup(about: LandscapeSetUp) -> list[str]:
-    """Return the properties that comparable surfaces share, in words."""
-    return [
-        f"losses on another dataset (SHA-256 {about.models[0].digests.dataset[:12]})",
-        f"losses on {about.set} images",
-        f"losses on other images (SHA-256 of their positions {about.images_sha256[:12]})",
-        f"directions of draw {about.seed}",
-        f"a range of {about.range}",
-        f"{about.grid} points along a direction",
-    ]
-
-
-def _explanation(surfaces: list[list[LossSurface | None]]) -> str:
-    """Return the caption: axes, images, and missing surfaces."""
+def _explanation(surfaces: list[list[LossSurface | None]]) -> Iterator[str]:
+    """Yield the sentences on axes, images, and missing surfaces."""
     all_surfaces = [surface for panel in surfaces for surface in panel]
     drawn = [surface for surface in all_surfaces if surface and not surface.diverged]
-    texts = []
     if drawn:
         seeds = ", ".join(map(str, sorted({surface.about.seed for surface in drawn})))
-        texts.append(
+        yield (
             f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
-            "scaled to each model's own filters; biases and normalisation layers stay fixed."
+            "scaled to each model's own filters; biases and normalisation layers stay fixed"
         )
         kinds = {"train": "of the clients' training images", "test": "test images"}
         images = {(f"{s.about.images:,} {kinds[s.about.set]}", s.about.images_sha256) for s in drawn}
         same = ", the same for all" if len(drawn) > 1 and len(images) == 1 else ""
-        texts.append(f"On {' or '.join(sorted({text for text, _ in images}))}{same}.")
-    if infinite := sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn):
-        texts.append(f"{infinite} points without a finite value are left out.")
-    if absent := all_surfaces.count(None):
-        texts.append(f"Missing surfaces: {absent}.")
+        yield f"On {' or '.join(sorted({text for text, _ in images}))}{same}"
+    infinite = sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn)
+    yield from captions.counts({"points without a finite value are left out": infinite})
+    yield from captions.counts({"surfaces are missing": all_surfaces.count(None)})
     if diverged := dict.fromkeys(surface.diverged for surface in all_surfaces if surface and surface.diverged):
-        texts.append(f"Without a surface: {', '.join(diverged)}.")
-    return " ".join(texts)
+        yield f"Without a surface: {', '.join(diverged)}"
 
 
-def _surface(spec: ShownFigure, mark: Mark) -> LossSurface | None:
+def _surface(panel: Panel, mark: Mark) -> LossSurface | None:
     """Return the surface of a mark, None without a file; DataError for that of another model than the mark's run."""
     (file,), (run,) = mark.files, mark.runs
     if not Path(file).is_file():
         return None
     landscape = read(file)
     run.check_analysis(file, landscape.about.models[0])
-    z = quantity(spec, spec.metric).factor * getattr(landscape, spec.metric)[0]
+    z = KINDS["surface"].quantities[panel.metric].factor * getattr(landscape, panel.metric)[0]
     return LossSurface(**vars(landscape), file=file, z=np.where(np.isfinite(z), z, np.nan))

@@ -6,56 +6,42 @@ scale the labels of 0.998, 0.9995, 0.99995 overlap.
 
 from __future__ import annotations
 
-import itertools
-import statistics
-from typing import Any
-
-from matplotlib.axes import Axes
+import seaborn
 from matplotlib.figure import Figure
 
-from flatfed.figures.draw_bars import FinalNumbers
-from flatfed.figures.palette import strokes, style
-from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, legend_line, width_text
+from flatfed.figures import captions, frames, palette, style
+from flatfed.figures.draw_bars import explanation
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import PARAMETERS
+from flatfed.plan.figures import KINDS
+from flatfed.plan.sweeps import PARAMETERS
 
 
-def draw(spec: ShownFigure) -> Figure:
-    """Return a figure of kind "sweep".
+def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
+    """Return a figure of kind "sweep" and its explanation.
 
     :raises DataError: a file of a run is damaged.
     """
-    final = FinalNumbers(spec)
-    figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
-    looks = strokes(((mark.algorithm, style(mark.algorithm)) for mark in spec.marks), spec.highlight)
-    entries: dict[str, Any] = {}
-    for panel, axis in zip(spec.panels, axes, strict=True):
-        values = sorted({point.x for point in panel.marks})
-        for algorithm, points in itertools.groupby(panel.marks, lambda mark: mark.algorithm):
-            line, look = list(points), looks[style(algorithm)]
-            look = {**look, "marker": "o", "markersize": 2.4 * look["linewidth"]}
-            _line(axis, [(values.index(point.x), final.numbers(point)) for point in line], look)
-            entries[line[0].label] = legend_line(look)
-        for level in panel.levels:
-            look = looks[style(level.algorithm)]
-            if numbers := final.numbers(level):
-                axis.axhline(statistics.fmean(numbers), **look)
-            entries[level.label] = legend_line(look)
+    frame, missing = frames.finals(spec)
+    figure, axes = style.panels(spec, [panel.title for panel in spec.panels])
+    entries = {}
+    for index, (panel, axis) in enumerate(zip(spec.panels, axes, strict=True)):
+        look = palette.lines(panel.marks, palette.highlighted(spec))
+        entries |= palette.entries(look)
+        values = sorted({mark.x for mark in panel.marks if mark.line})
+        levels = {mark.label for mark in panel.marks if not mark.line}
+        of_panel = frame[frame["panel"] == index]
+        points = of_panel[~of_panel["label"].isin(levels)]
+        points = points.assign(position=points["x"].map(values.index))
+        whiskers = {"errorbar": "sd", "err_style": "bars", "err_kws": {"elinewidth": 0.8, "capsize": 2}}
+        if len(points):
+            seaborn.lineplot(points, x="position", y="value", marker="o", markersize=4, ax=axis, **whiskers, **look)
+        for label, level in of_panel[of_panel["label"].isin(levels)].groupby("label")["value"]:
+            axis.axhline(level.mean(), **palette.stroke(look, label))
         axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
         axis.set_xlim(-0.25, len(values) - 0.75)
         if len(values) > 6:
             axis.tick_params(axis="x", rotation=45)
-        axis.set(title=panel.title, xlabel=PARAMETERS[panel.parameter].axis, ylabel=final.quantity.label)
-    legend(figure, entries, spec.marks)
-    caption(figure, spec, final.explanation("Mark") + " The values have equal distances." + width_text(looks))
-    return figure
-
-
-def _line(axis: Axes, points: list[tuple[int, list[float]]], look: dict[str, Any]) -> None:
-    """Draw the means of ``points``, (position, numbers of the seeds), with whiskers if a point has several seeds."""
-    points = [(position, numbers) for position, numbers in points if numbers]
-    positions, means = [position for position, _ in points], [statistics.fmean(numbers) for _, numbers in points]
-    if any(len(numbers) > 1 for _, numbers in points):
-        whiskers = [statistics.stdev(numbers) if len(numbers) > 1 else 0.0 for _, numbers in points]
-        axis.errorbar(positions, means, whiskers, linestyle="none", **{**WHISKER, "color": look["color"]})
-    axis.plot(positions, means, **look)
+        quantity = KINDS[spec.kind].quantities[panel.metric]
+        axis.set(xlabel=PARAMETERS[panel.parameter].axis, ylabel=quantity.label)
+    style.legend(spec, figure, entries)
+    return figure, [*explanation("Mark", spec, frame), "The values have equal distances", *captions.counts(missing)]

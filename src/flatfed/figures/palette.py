@@ -7,11 +7,14 @@ Dash-dotted: centralised. Colours that one paper plots together also differ in l
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.lines import Line2D
 
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import Mark
 from flatfed.runs.paths import without_label
 
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (4.5, 1.4)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4))
@@ -49,8 +52,8 @@ STYLES = {
 #: Bright colours of users' algorithms.
 OTHERS = ("#ff1493", "#00a5ff", "#7fbf00", "#8a2be2")
 
-#: Width of a highlighted line.
-WIDEST = 3.0
+#: Width of a line, and of a highlighted one.
+WIDTH, WIDEST = 1.5, 3.0
 
 #: Dash patterns of variants (``fedsmoo~rho0.05``), which keep the colour of their algorithm.
 VARIANTS = ((0, (3, 1)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (3, 1, 1, 1, 1, 1)))
@@ -61,12 +64,6 @@ def style(algorithm: str) -> tuple[str, object]:
     base, _, label = algorithm.partition("~")
     colour, dashes = STYLES.get(base) or (_pick(base, OTHERS), SOLID)
     return colour, (_pick(label, VARIANTS) if label else dashes)
-
-
-def rank(algorithm: str) -> int:
-    """Return the rank of an algorithm id in legends; users' algorithms come last."""
-    base = without_label(algorithm)
-    return list(STYLES).index(base) if base in STYLES else len(STYLES)
 
 
 def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
@@ -87,30 +84,38 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
     return looks
 
 
-def strokes(
-    looks: Iterable[tuple[str, tuple[str, Any]]], highlight: str | None = None
-) -> dict[tuple[str, Any], dict[str, Any]]:
-    """Return look -> line style for ``looks``, (algorithm, look), such that coinciding lines are visible.
+def lines(marks: Sequence[Mark], highlighted: Collection[str]) -> dict[str, Any]:
+    """Return the options of ``seaborn.lineplot`` for the looks of the labels of ``marks``.
 
-    Solid lines are lowest, the first ones (:func:`rank`) widest. Lines of one dash pattern start at different offsets.
-    The line of the algorithm ``highlight`` is on top, and the widest.
+    Dashed lines are drawn over solid ones, so that coinciding lines are visible; a highlighted label is on top.
     """
-    looks = list(looks)
-    ordered = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
-    families = [dashes for _, dashes in ordered]
-    drawn = {}
-    for index, (colour, dashes) in enumerate(ordered):
-        turn, number, level, width = families[:index].count(dashes), families.count(dashes), 2, 1.5
-        line = dashes
-        if dashes != SOLID:
-            start, pattern = dashes
-            line, level = (start + turn * sum(pattern) / number, pattern), 3
-        elif number > 1:
-            width = 2.4 - 1.3 * turn / (number - 1)
-        drawn[colour, dashes] = {"color": colour, "linestyle": line, "linewidth": width, "zorder": level + index / 100}
-    for look in (look for algorithm, look in looks if algorithm == highlight):
-        drawn[look] |= {"linewidth": WIDEST, "zorder": 5}
-    return drawn
+    algorithms = {mark.label: mark.algorithm for mark in marks}
+    looks = dict(zip(algorithms, styles(list(algorithms.values())), strict=True))
+    return {
+        **dict.fromkeys(("hue", "style", "size"), "label"),
+        "hue_order": sorted(looks, key=lambda label: (label in highlighted, looks[label][1] != SOLID)),
+        "palette": {label: colour for label, (colour, _) in looks.items()},
+        "dashes": {label: "" if dashes == SOLID else dashes[1] for label, (_, dashes) in looks.items()},
+        "sizes": {label: WIDEST if label in highlighted else WIDTH for label in looks},
+        "legend": False,
+    }
+
+
+def stroke(options: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Return the look of one line of ``options`` from :func:`lines`, for matplotlib."""
+    dashes = options["dashes"][label]
+    look = {"color": options["palette"][label], "linewidth": options["sizes"][label]}
+    return {**look, "linestyle": (0, dashes) if dashes else "-"}
+
+
+def entries(options: Mapping[str, Any]) -> dict[str, Line2D]:
+    """Return label -> the legend's line of ``options`` from :func:`lines`."""
+    return {label: Line2D([], [], **stroke(options, label)) for label in options["palette"]}
+
+
+def highlighted(spec: ShownFigure) -> set[str]:
+    """Return the labels of the highlighted algorithm."""
+    return {mark.label for mark in spec.marks if mark.algorithm == spec.highlight}
 
 
 def _pick(name: str, choices: tuple) -> object:

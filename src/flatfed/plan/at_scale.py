@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import ConfigError, unknown
-from flatfed.plan import footnotes, numbers, set_ups
+from flatfed.config.request import TWO_COLUMNS
+from flatfed.errors import ConfigError
+from flatfed.plan import footnotes, numbers, set_ups, sweeps
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.figures import KINDS, PARAMETERS, PROBED_LOSS, PROBES, Figure, Mark, Panel
+from flatfed.plan.figures import KINDS, PROBED_LOSS, PROBES, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
 from flatfed.plan.set_ups import DatasetSpec
 from flatfed.plan.tables import Table
@@ -66,7 +66,7 @@ class ShownFigure(Figure):
     """A figure at a scale.
 
     ``title``: with the scale, if it is not that of the paper. ``unstated``: lines on choices that the paper does not
-    state.
+    state. ``width``: inches.
     """
 
     scale: str
@@ -77,21 +77,12 @@ class ShownFigure(Figure):
     unstated: Sequence[str] = ()
     so_far: bool = False
     highlight: str | None
-
-    @property
-    def metric(self) -> str | None:
-        """The metric of panels without one."""
-        return self.document.metric or KINDS[self.kind].default
+    width: float = TWO_COLUMNS
 
     @property
     def analysed(self) -> bool:
         """Whether the figure reads Hessians or loss surfaces."""
         return KINDS[self.kind].reads == "analyses"
-
-    @property
-    def marks(self) -> list[Mark]:
-        """The marks and levels of all panels."""
-        return self.shown(self.scale)
 
     @property
     def runs(self) -> dict[str, Run]:
@@ -108,31 +99,26 @@ class ShownFigure(Figure):
 
 def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     """Return a figure at ``scale``; ConfigError if it does not exist."""
-    layout, catalog = experiment.figure_at(scale, name), experiment.catalog
+    layout, catalog, request = experiment.figure_at(scale, name), experiment.catalog, experiment.request
     panels = [_at_scale(experiment, scale, layout, panel) for panel in layout.panels]
-    runs = [run for panel in panels for mark in panel.shown(scale) for run in mark.runs]
-    if layout.kind == "sweep":
-        panels = [replace(panel, marks=_points(experiment, panel)) for panel in panels]
-    panels = [_located(experiment, layout, panel) for panel in panels]
-    pairs = list(dict.fromkeys(pair for mark in layout.shown(scale) for pair in mark.pairs))
-    trains = KINDS[layout.kind].reads != "partitions"
-    settings = [set_ups.shared_setting(catalog, scale, pairs, trains), set_ups.same_data(experiment, scale, layout)]
+    layout = replace(layout, panels=panels)
+    runs = [run for mark in layout.marks for run in mark.runs]
+    pairs = list(dict.fromkeys(pair for mark in layout.marks for pair in mark.pairs))
+    trained, printed = KINDS[layout.kind].reads != "partitions", scale == "paper"
     labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
     texts = [*filter(None, [layout.document.caption]), *_definitions(catalog, scale, layout)]
-    printed = scale == "paper"
     texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else (), printed)
     texts += footnotes.training_notes(runs, labels)
     return ShownFigure(
-        id=layout.id,
-        document=layout.document,
-        panels=panels,
+        **vars(layout),
         scale=scale,
-        title=set_ups.title(catalog, scale, layout, pairs, trains),
-        setting="; ".join(filter(None, settings)),
+        title=set_ups.title(catalog, scale, layout, pairs, trained),
+        setting=set_ups.setting(catalog, scale, pairs, trained),
         caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        unstated=footnotes.unstated(experiment, runs, _not_shown(layout)) if printed else [],
-        highlight=experiment.request.highlight,
+        unstated=footnotes.unstated(experiment, runs) if printed else [],
+        highlight=request.highlight,
+        width=layout.document.width or request.width,
     )
 
 
@@ -179,89 +165,64 @@ def _definitions(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
     return list(dict.fromkeys([*definitions, *(PROBED_LOSS.format(**probe) for _, probe in probes)]))
 
 
-def _not_shown(figure: Figure) -> set[str]:
-    """Return the keys of ``unstated:`` that do not apply: swept keys, and seeds if the figure shows one seed."""
-    swept = {key for panel in figure.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
-    return swept | ({"seeds", "spread"} if KINDS[figure.kind].one_seed else set())
-
-
 def _at_scale(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
-    """Return a ``panel`` with the marks of a scale."""
-    ids = experiment, scale, figure, panel
-    marks = [_mark(*ids, mark) for mark in panel.marks if scale == "paper" or mark.preview]
-    return replace(panel, marks=marks, levels=[_mark(*ids, mark) for mark in panel.levels])
+    """Return a ``panel`` with the marks of a scale; those of a sweep line by line, from left to right, then levels."""
+    shown = [mark for mark in panel.marks if scale in mark.scales]
+    marks = [_mark(experiment, scale, figure, panel, mark) for mark in shown]
+    points: dict[tuple[str, float], Mark] = {}
+    for mark in (mark for mark in marks if mark.line):
+        if points.setdefault((mark.line, mark.x), mark).runs != mark.runs:
+            where = f"config/figures: {panel.parameter} of {mark.line} in {mark.protocol} ({scale} scale)"
+            raise ConfigError(f"{where}: two points of {mark.line} have {mark.x:g}; give each value once")
+    levels = [mark for mark in marks if not mark.line]
+    names = [*{mark.line: mark.label for mark in points.values()}.values(), *(mark.label for mark in levels)]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        problem = f"{twice!r} names two rows or series at {scale} scale; give each its own `label`"
+        raise ConfigError(f"config/figures: {figure.id}: {panel.title}: {problem}")
+    lines = list(dict.fromkeys(line for line, _ in points))
+    ordered = sorted(points, key=lambda key: (lines.index(key[0]), key[1]))
+    return replace(panel, marks=[*map(points.get, ordered), *levels])
 
 
 def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark: Mark) -> Mark:
-    """Return a ``mark`` with the numbers and files of a scale."""
-    document, protocol = figure.document, mark.protocol
-    if KINDS[figure.kind].reads == "partitions":
+    """Return a ``mark`` with the numbers and files of a scale; a sweep's point has the look of its line."""
+    document, protocol, kind = figure.document, mark.protocol, KINDS[figure.kind]
+    if kind.reads == "partitions":
         return replace(mark, files=[experiment.paths.partition(scale, protocol, mark.splits[0], document.seed)])
-    settings = experiment.catalog.settings(scale, protocol)
-    about = {"table": figure.id, "column": panel.title, "row": mark.algorithm, "scale": scale, "unit": "number"}
-    about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
+    settings, row = experiment.catalog.settings(scale, protocol), mark.line or mark.algorithm
     seeds = experiment.seeds(scale, protocol, document.seeds)
-    seeds = [document.seed or seeds[0]] if KINDS[figure.kind].one_seed else seeds
+    seeds = [document.seed or seeds[0]] if kind.one_seed else seeds
     ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
-    runs = [tuple(experiment.resolved(id_) for id_ in of_seed) for of_seed in ids]
+    if mark.line:
+        ids = [[_plain(experiment, of_run) for of_run in of_seed] for of_seed in ids]
+    first = experiment.resolved(ids[0][0])
+    analysis = {"eigenvalues": HESSIAN, "surface": Path(first.surface(document.set)).name}.get(figure.kind, "")
+    about = {"table": figure.id, "column": panel.title, "row": row, "scale": scale, "unit": "number"}
+    about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
+    runs = [tuple(experiment.shown(of_run, analysis) for of_run in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]
-    label = _label(mark.label, runs[0][0]) if mark.label else experiment.catalog.label(mark.algorithm)
-    steps = runs[0][0].config.update.params.get("gossip_steps", 1) if document.across == "communications" else 1
-    return replace(mark, label=label, numbers=numbers, steps=steps)
+    shown = replace(mark, algorithm=row, numbers=numbers)
+    others = {run.config.precision for run in shown.runs if run.config.protocol != run.protocol}
+    label = sweeps.label(mark.label, first) if mark.label else experiment.catalog.label(row)
+    return replace(
+        shown,
+        label=" ".join([label, *(f"({name})" for name in sorted(others))]),
+        files=[f"{run.analysis_folder}/{analysis}" for run in shown.runs] if analysis else (),
+        x=_swept_value(panel.parameter, shown) if mark.line else 0.0,
+        steps=first.config.update.params.get("gossip_steps", 1) if document.across == "communications" else 1,
+    )
 
 
-def _located(experiment: Experiment, figure: Figure, panel: Panel) -> Panel:
-    """Return a ``panel`` at a scale with the folders of published runs and the files of analyses."""
-    surface = Path(panel.marks[0].runs[0].surface(figure.document.set)).name if figure.kind == "surface" else ""
-    analysis = {"eigenvalues": HESSIAN, "surface": surface}.get(figure.kind, "")
-
-    def located(mark: Mark) -> Mark:
-        mark = mark.with_runs(lambda run: experiment.shown(run.ids, analysis))
-        variants = {run.config.precision for run in mark.runs if run.config.protocol != run.protocol}
-        mark = replace(mark, label=" ".join([mark.label, *(f"({name})" for name in sorted(variants))]))
-        return replace(mark, files=[f"{run.analysis_folder}/{analysis}" for run in mark.runs]) if analysis else mark
-
-    return replace(panel, marks=[*map(located, panel.marks)], levels=[*map(located, panel.levels)])
+def _plain(experiment: Experiment, ids: RunIds) -> RunIds:
+    """Return the ids of a sweep's run, or those of the plain row's run if both train the same."""
+    run, plain = (experiment.resolved(of_run) for of_run in (ids, replace(ids, algorithm=without_label(ids.algorithm))))
+    return plain.ids if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else ids
 
 
-def _points(experiment: Experiment, panel: Panel) -> list[Mark]:
-    """Return the points of a sweep, line by line, from left to right."""
-    points: dict[tuple[str, float], Mark] = {}
-    for mark in panel.marks:
-        point = mark.with_runs(lambda run: _plain_run(experiment, run))
-        point = replace(point, label=experiment.catalog.label(mark.line), algorithm=mark.line)
-        x, *further = sorted({round(_value(panel.parameter, run), 10) for run in point.runs})
-        scale = point.numbers[0].scale
-        where = f"config/figures: {panel.parameter} of {mark.algorithm} in {mark.protocol} ({scale} scale)"
-        if further:
-            xs = ", ".join(f"{value:g}" for value in (x, *further))
-            raise ConfigError(f"{where}: the runs of one point have {xs}; set one value with a variant")
-        if (mark.line, x) in points:
-            raise ConfigError(f"{where}: two points of {mark.line} have {x:g}; give each value once")
-        points[mark.line, x] = replace(point, x=x)
-    lines = list(dict.fromkeys(line for line, _ in points))
-    return [points[key] for key in sorted(points, key=lambda key: (lines.index(key[0]), key[1]))]
-
-
-def _plain_run(experiment: Experiment, run: Run) -> Run:
-    """Return a sweep's ``run``, or the plain row's run if both train the same."""
-    plain = experiment.resolved(replace(run.ids, algorithm=without_label(run.algorithm)))
-    return plain if run.config.model_copy(update={"algorithm": plain.algorithm}) == plain.config else run
-
-
-def _label(label: str, run: Run) -> str:
-    parameters = [name for _, name, _, _ in string.Formatter().parse(label) if name]
-    return label.format(**{name: _value(name, run) for name in parameters})
-
-
-def _value(parameter: str, run: Run) -> float:
-    keys = {"local_epochs", "learning_rate", "learning_rate_decay"}
-    training = run.config.model_dump(include=keys, exclude_none=True)
-    clients = {"clients": run.config.partition.clients, "fraction": run.config.sampling.fraction}
-    values = {**run.config.update.params, **training, **clients}
-    compute = PARAMETERS[parameter].compute or (lambda values: values[parameter])
-    try:
-        return compute(values)
-    except KeyError:
-        where = f"config/figures: {run.algorithm} in {run.protocol}"
-        raise ConfigError(unknown("parameter", parameter, [n for n in PARAMETERS if n in values], where)) from None
+def _swept_value(parameter: str, mark: Mark) -> float:
+    value, *others = sorted({round(sweeps.value(parameter, run), 10) for run in mark.runs})
+    if others:
+        where = f"config/figures: {parameter} of {mark.algorithm} in {mark.protocol} ({mark.numbers[0].scale} scale)"
+        values = ", ".join(f"{number:g}" for number in (value, *others))
+        raise ConfigError(f"{where}: the runs of one point have {values}; set one value with `values`")
+    return value

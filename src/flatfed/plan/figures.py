@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import string
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
-from flatfed.plan import lookup
+from flatfed.plan import lookup, sweeps
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.lookup import Declared
 from flatfed.plan.number import Number
+from flatfed.plan.sweeps import PARAMETERS
+from flatfed.runs.paths import SCALES
 from flatfed.runs.run import Run
 
 
@@ -95,43 +95,14 @@ KINDS = {
 }
 
 
-class Parameter(NamedTuple):
-    """A parameter of a sweep: its axis label, and the ``keys`` of a row that set it.
-
-    ``compute``: its value from a run's training settings, hyper-parameters, clients and fraction of active clients;
-    None: the value of its name.
-    """
-
-    axis: str
-    keys: tuple[str, ...] = ()
-    compute: Callable[[dict[str, Any]], float] | None = None
-
-
-#: Name in panels and labels -> parameter.
-PARAMETERS = {
-    "active_clients": Parameter(
-        "Clients active in a round (expected)", compute=lambda values: values["clients"] * values["fraction"]
-    ),
-    "clients": Parameter("Clients"),
-    "local_epochs": Parameter("Local epochs $K$ of a round", ("local_epochs",)),
-    "learning_rate_decay": Parameter("Learning rate's decay per round", ("learning_rate_decay",)),
-    "rho": Parameter(r"Perturbation radius $\rho$", ("rho",)),
-    "alpha": Parameter(r"Weight $\beta$ of the fresh gradient", ("alpha",)),
-    "beta": Parameter(r"Penalised coefficient $\beta$", ("penalty",), lambda values: 1 / values["penalty"]),
-    "rho_per_learning_rate": Parameter(
-        r"$\rho / \eta_l$", ("rho", "learning_rate"), lambda values: values["rho"] / values["learning_rate"]
-    ),
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mark:
     """A line, bar, point, surface or partition of a panel: the runs of an ``algorithm``, averaged over ``splits``.
 
     ``label``: a text with parameters in braces, "" for the algorithm's. ``line``: the row whose points a sweep
-    connects. ``preview``: whether the preview scale shows it. The rest depends on the scale: ``numbers``, one per seed;
-    ``files``: partition, landscape or Hessians to draw; ``x``: the value of the swept parameter; ``steps``:
-    communications per round.
+    connects, "" for a level, which does not depend on the parameter. ``scales``: those that show it. The rest depends
+    on the scale: ``numbers``, one per seed; ``files``: partition, landscape or Hessians to draw; ``x``: the value of
+    the swept parameter; ``steps``: communications per round.
     """
 
     label: str = ""
@@ -139,7 +110,7 @@ class Mark:
     splits: tuple[str, ...] = ()
     algorithm: str = ""
     line: str = ""
-    preview: bool = True
+    scales: tuple[str, ...] = SCALES
     numbers: Sequence[Number] = ()
     files: Sequence[str] = ()
     x: float = 0.0
@@ -155,31 +126,22 @@ class Mark:
         """The runs at a scale, ordered by seed."""
         return [run for number in self.numbers for run in number.runs]
 
-    def with_runs(self, change: Callable[[Run], Run]) -> Mark:
-        """Return the mark with changed runs."""
-        return replace(self, numbers=[replace(part, runs=tuple(map(change, part.runs))) for part in self.numbers])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel and its ``marks``. In a sweep, ``parameter`` varies; ``levels`` are rows that do not depend on it."""
+    """A panel and its ``marks``; in a sweep, ``parameter`` varies."""
 
     title: str
     marks: Sequence[Mark]
     metric: str | None = None
     parameter: str | None = None
-    levels: Sequence[Mark] = ()
-
-    def shown(self, scale: str) -> list[Mark]:
-        """Return the marks and levels that ``scale`` shows."""
-        return [mark for mark in (*self.marks, *self.levels) if scale == "paper" or mark.preview]
 
     def in_preview(self, catalog: Catalog) -> Panel:
         """Return the panel, with protocol and split in place of a title that names the paper's data."""
         protocol, splits = self.marks[0].protocol, self.marks[0].splits
         if catalog.dataset("paper", protocol).label not in self.title:
             return self
-        return replace(self, title=f"{protocol}/{splits[0]}" if len(splits) == 1 else protocol)
+        return replace(self, title=f"{protocol}, {splits[0]}" if len(splits) == 1 else protocol)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +157,15 @@ class Figure:
         """A name of :data:`KINDS`."""
         return self.document.kind
 
-    def shown(self, scale: str) -> list[Mark]:
-        """Return the marks and levels of all panels that ``scale`` shows."""
-        return [mark for panel in self.panels for mark in panel.shown(scale)]
+    @property
+    def marks(self) -> list[Mark]:
+        """The marks of all panels."""
+        return [mark for panel in self.panels for mark in panel.marks]
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols of all panels, in order."""
+        return list(dict.fromkeys(mark.protocol for mark in self.marks))
 
     def in_preview(self, catalog: Catalog) -> Figure:
         """Return the figure of a preview: without a paper's caption, with titles that name none of its data."""
@@ -205,21 +173,10 @@ class Figure:
         panels = [panel.in_preview(catalog) for panel in self.panels]
         return replace(self, panels=panels, document=self.document.model_copy(update={"caption": caption}))
 
-    @property
-    def protocols(self) -> list[str]:
-        """The protocols of all panels, in order."""
-        return list(dict.fromkeys(mark.protocol for mark in self.shown("paper")))
-
 
 def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     """Return the figure ``name``; ConfigError for unknown ids."""
     document, where = declared.content, declared.file
-    for entry in (document, *(document.panels or ())):
-        if entry.metric:
-            allowed = KINDS[document.kind].quantities
-            lookup.check("metric", entry.metric, allowed, f"{where}: metric (kind {document.kind})")
-    for index, row in enumerate(document.rows or ()):
-        lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows[{index}]")
     # A list of splits gives one panel per split.
     panels = document.panels or [PanelDocument(split=split) for split in document.splits]
     places = (f"{where}: panels[{index}]" if document.panels else where for index in range(len(panels)))
@@ -229,19 +186,34 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
 
 def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where: str) -> Panel:
     """Return a ``panel`` with the keys that it inherits from its ``figure``."""
+    kind = KINDS[figure.kind]
     inherited = {key: getattr(panel, key) or getattr(figure, key) for key in ("protocol", "rows", "metric")}
-    panel = panel.model_copy(update={**inherited, "metric": inherited["metric"] or KINDS[figure.kind].default})
-    lookup.check("parameter", panel.parameter or "rho", PARAMETERS, f"{where}: parameter")
+    panel = panel.model_copy(update={**inherited, "metric": inherited["metric"] or kind.default})
+    if panel.metric:
+        lookup.check("metric", panel.metric, kind.quantities, f"{where}: metric (kind {figure.kind})")
     parts = panel.series or panel.points or panel.partitions or [PointDocument()]
-    levels = panel.model_copy(update={"rows": panel.levels})
     marks = [mark for part in parts for mark in _marks(part, panel, figure, catalog, where)]
-    return Panel(
-        title=panel.title or ", ".join(catalog.splits[panel.split].headers),
-        marks=marks,
-        metric=panel.metric,
-        parameter=panel.parameter,
-        levels=_marks(PointDocument(), levels, figure, catalog, where) if panel.levels else (),
-    )
+    if figure.kind == "sweep":
+        lookup.check("parameter", panel.parameter, PARAMETERS, f"{where}: parameter")
+        marks = [replace(mark, line=mark.algorithm) for mark in marks] + _of_values(panel, marks, catalog, where)
+    if panel.levels:
+        rows = panel.model_copy(update={"rows": panel.levels})
+        marks += _marks(PointDocument(), rows, figure, catalog, where)
+    title = panel.title or ", ".join(catalog.splits[panel.split].headers)
+    return Panel(title=title, marks=marks, metric=panel.metric, parameter=panel.parameter)
+
+
+def _of_values(panel: PanelDocument, marks: Sequence[Mark], catalog: Catalog, where: str) -> list[Mark]:
+    """Return the points of the ``values:`` of a sweep's ``panel``: variants of its ``marks``."""
+    points = []
+    keys = PARAMETERS[panel.parameter].keys
+    for mark, (value, scales) in itertools.product(marks, panel.scales_of_values.items()):
+        if not keys:
+            raise ConfigError(f"{where}: values: no key of a row sets {panel.parameter}; write `points`")
+        name = sweeps.variant(mark.algorithm, keys[0], value, catalog.algorithms)
+        lookup.check_algorithm(name, catalog.algorithms, f"{where}: values")
+        points.append(replace(mark, algorithm=name, line=mark.algorithm, scales=scales))
+    return points
 
 
 def _marks(
@@ -254,41 +226,30 @@ def _marks(
     """Return the marks of a part of a ``panel``, which gives it absent keys: one per row, or a partition."""
     kind = KINDS[figure.kind]
     rows = [part.row] if isinstance(part, Series) else panel.rows or []
-    if kind.reads != "partitions" and not rows:
-        raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
     name, split, label = part.protocol or panel.protocol, part.split or panel.split, getattr(part, "label", None) or ""
-    if not name:
-        raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
+    splits = tuple((not kind.one_seed and panel.splits) or ([split] if split else []))
+    for key, value, meaning in (
+        ("rows", rows or kind.reads == "partitions", "ids of config/algorithms.yaml"),
+        ("protocol", name, "an id of config/protocols"),
+        ("split", splits, "an id of config/splits.yaml"),
+    ):
+        if not value:
+            raise ConfigError(f"{where}: key '{key}' is missing; {meaning}")
     protocol = lookup.entry("protocol", name, catalog.protocols, f"{where}: protocol")
-    _check_label(label, f"{where}: label")
     if panel.metric in PROBES and not protocol.at_paper_scale.probe:
         raise ConfigError(f"{where}: metric {panel.metric!r} needs a probe, which {protocol.id} does not have")
-    splits = (not kind.one_seed and panel.splits) or ([split] if split else [])
-    if not splits:
-        raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
+    sweeps.check_label(label, f"{where}: label")
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
         catalog.check_fit(protocol.id, split, where)
-    mark = Mark(label=label, protocol=protocol.id, splits=tuple(splits), preview=getattr(part, "preview", True))
+    scales = SCALES if getattr(part, "preview", True) else ("paper",)
+    mark = Mark(label=label, protocol=protocol.id, splits=splits, scales=scales)
     if kind.reads == "partitions":
         return [mark]
     marks = []
     for row in rows:
-        algorithm = f"{row}~{variant}" if (variant := getattr(part, "variant", None)) else row
-        lookup.check_algorithm(algorithm, catalog.algorithms, f"{where}: rows")
-        pairs = ((protocol.id, algorithm, split, figure.decentralised) for split in splits)
+        lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows")
+        pairs = ((protocol.id, row, split, figure.decentralised) for split in splits)
         trained_on = tuple(catalog.training_split(*pair, where) for pair in pairs)
-        marks.append(replace(mark, algorithm=algorithm, line=row, splits=trained_on))
+        marks.append(replace(mark, algorithm=row, splits=trained_on))
     return marks
-
-
-def _check_label(label: str, where: str) -> None:
-    try:
-        parts = list(string.Formatter().parse(label))
-    except ValueError as error:
-        raise ConfigError(f"{where}: {label!r}: {error}; write a parameter in braces, as in {{rho:g}}") from None
-    for _, name, form, conversion in parts:
-        if name is not None:
-            lookup.check("parameter", name, PARAMETERS, where)
-        if conversion or (form and not re.fullmatch(r"(\.[0-9])?[efg%]", form)):
-            raise ConfigError(f"{where}: {label!r}: format {form or conversion!r} is not allowed; use one such as :g")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from flatfed import algorithms as registry
@@ -52,11 +52,11 @@ def of_table(experiment: Experiment, table: Table, columns: int, runs: Sequence[
     return lines
 
 
-def unstated(experiment: Experiment, runs: Sequence[Run], without: Container[str] = ()) -> list[str]:
+def unstated(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
     """Return "key: value, and reason" of every choice of ``runs`` that their paper does not state.
 
     An entry of ``unstated:`` applies to the ``rows`` and ``splits`` that it lists, to the algorithm that is its key, or
-    to all. ``without``: excluded keys.
+    to all.
     """
     lines: dict[str, None] = {}
     for protocol, scale in dict.fromkeys((run.protocol, run.scale) for run in runs):
@@ -70,7 +70,7 @@ def unstated(experiment: Experiment, runs: Sequence[Run], without: Container[str
                 and protocols.matching_any(line.splits or ["*"], run.split)
                 for run in runs
             )
-            if key not in without and any(applies):
+            if any(applies):
                 lines[f"{key.replace('_', ' ')}: {line.says}"] = None
     return list(lines)
 

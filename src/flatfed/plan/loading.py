@@ -20,7 +20,7 @@ from flatfed.config.request import REQUEST, Request
 from flatfed.config.split import SPLITS
 from flatfed.config.table import DECLARATIONS, TABLE, TableDocument
 from flatfed.errors import ConfigError, FlatFedError, MissingData, unknown
-from flatfed.plan import checks, data_sources, figures, lookup, protocols, reference, tables
+from flatfed.plan import checks, data_sources, figures, lookup, protocols, reference, sweeps, tables
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment, Requested
 from flatfed.plan.lookup import Declared, Entries
@@ -137,6 +137,9 @@ def _declarations(root: Path, request: Request) -> dict[str, Entries[Declared]]:
         checks.check_id(name, "folders: the file of an algorithm")
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared(AlgorithmDocument(), "config/algorithms.yaml", name)
+    for name, entry in list(declared["figures"].items()):
+        with declared["figures"].refusing(name):
+            sweeps.declare_variants(entry, declared["algorithms"])
     return declared
 
 

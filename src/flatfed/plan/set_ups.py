@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figures import Figure
 from flatfed.plan.tables import Table
 from flatfed.runs import graphs
-
-#: Keys of a protocol without effect on training.
-REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
 
 
 @dataclass(frozen=True)
@@ -34,11 +30,14 @@ class DatasetSpec:
     shape: Sequence[int]
 
 
-def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
-    """Return one line on (protocol, split)s; that of a preview names the protocols if there are several."""
+def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+    """Return one line on (protocol, split)s; that of a preview names the protocols if there are several.
+
+    Without model and rounds if nothing trains.
+    """
     protocols: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
-        parts = _set_up(catalog, scale, protocol, split, trained=True)
+        parts = _set_up(catalog, scale, protocol, split, trained)
         protocols.setdefault(", ".join(parts.values()), {})[protocol] = None
     several = scale != "paper" and len({protocol for protocol, _ in pairs}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in protocols.items())
@@ -71,16 +70,6 @@ def title(
     return prefix(catalog, scale, pairs, trained) + printed
 
 
-def shared_setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
-    """Return one line for a figure: the shared parts of all set-ups, then the others."""
-    set_ups = [_set_up(catalog, scale, protocol, split, trained) for protocol, split in pairs]
-    keys = dict.fromkeys(key for parts in set_ups for key in parts)
-    values = {key: list(dict.fromkeys(parts.get(key, "") for parts in set_ups)) for key in keys}
-    shared = ", ".join(texts[0] for texts in values.values() if len(texts) == 1)
-    differing = (" / ".join(filter(None, texts)) for texts in values.values() if len(texts) > 1)
-    return "; ".join(filter(None, [shared, *differing]))
-
-
 def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
     """Return name -> specification of the datasets."""
     specs = {}
@@ -89,36 +78,6 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
         images = entry.train + entry.test
         specs[name] = DatasetSpec(experiment.paths.manifest(name), images, entry.declared_images, entry.shape)
     return specs
-
-
-def same_data(experiment: Experiment, scale: str, figure: Figure) -> str:
-    """Return which of the paper's datasets and of the panels are identical at ``scale``, or "".
-
-    Compares with the protocols of all figures of the same kind.
-    """
-    catalog = experiment.catalog
-    protocols = {id_ for peer in experiment.figures.values() if peer.kind == figure.kind for id_ in peer.protocols}
-    lines = []
-    for protocol in figure.protocols:
-        settled = _training_settings(catalog, scale, protocol)
-        twins = [id_ for id_ in sorted(protocols) if _training_settings(catalog, scale, id_) == settled]
-        names = dict.fromkeys(catalog.dataset("paper", id_).label for id_ in twins)
-        if len(names) < 2:
-            continue
-        same: dict[str, list[str]] = {}
-        for panel in figure.panels:
-            marks = [replace(m, protocol=twins[0]) if m.protocol in twins else m for m in panel.shown(scale)]
-            content = replace(panel, title="", marks=marks, levels=())
-            same.setdefault(repr(content), []).append(panel.title)
-        repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
-        lines.append(": ".join([f"{' and '.join(names)} are the same data here", *repeated]))
-    return "; ".join(dict.fromkeys(lines))
-
-
-def _training_settings(catalog: Catalog, scale: str, protocol: str) -> dict[str, Any]:
-    return catalog.settings(scale, protocol).model_dump(
-        exclude={**dict.fromkeys(REMARKS, True), "evaluation": {"sets"}}
-    )
 
 
 def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:

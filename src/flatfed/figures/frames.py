@@ -1,0 +1,91 @@
+"""The numbers of a figure as a frame, a row per seed, in units of the axis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flatfed.errors import DataError
+from flatfed.plan.at_scale import ShownFigure
+from flatfed.plan.figures import KINDS, PROBES, Panel
+from flatfed.runs.record import RunRecord
+from flatfed.runs.run import Run
+from flatfed.tables.measurement import measure
+from flatfed.tables.readings import read_history
+
+
+def curves(spec: ShownFigure) -> pd.DataFrame:
+    """Return the finite values of a figure of curves at the rounds that all runs of a line have.
+
+    Columns: ``panel`` (its index), ``label``, ``run``, ``x`` and ``value``.
+
+    :raises DataError: a metrics.csv or run.json is damaged, or probes use different images.
+    """
+    records = {path: record for path, run in spec.runs.items() if (record := run.read_record(spec.so_far))}
+    parts = [pd.DataFrame(columns=["panel", "label", "run", "x", "value"])]
+    for index, panel in enumerate(spec.panels):
+        for mark in panel.marks:
+            for run in (run for run in mark.runs if run.path in records):
+                values = _history(run, records[run.path], panel.metric)
+                factor = KINDS[spec.kind].quantities[panel.metric].factor
+                numbers = {"x": mark.steps * values.index, "value": factor * values.to_numpy()}
+                parts.append(pd.DataFrame({"panel": index, "label": mark.label, "run": run.path, **numbers}))
+        if panel.metric in PROBES:
+            _check_images(f"figure {spec.id}: {panel.title}", panel, records)
+    frame = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+    runs = frame.groupby(["panel", "label"])["run"].transform("nunique")
+    return frame[frame.groupby(["panel", "label", "x"])["run"].transform("nunique") == runs]
+
+
+def finals(spec: ShownFigure) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the final numbers of a figure, and {words: number} of the runs without one.
+
+    Columns: ``panel`` (its index), ``label``, ``seed``, ``x`` (of a sweep) and ``value``.
+
+    :raises DataError: a run.json or metrics.csv is damaged.
+    """
+    rows: list[dict[str, Any]] = []
+    absent = diverged = 0
+    for index, panel in enumerate(spec.panels):
+        factor = KINDS[spec.kind].quantities[panel.metric].factor
+        for mark in panel.marks:
+            for number in mark.numbers:
+                measured = measure(number)
+                absent += sum(run.reading is None for run in measured.runs)
+                diverged += sum(run.diverged for run in measured.runs)
+                if measured.value is not None:
+                    about = {"panel": index, "label": mark.label, "seed": number.seed, "x": mark.x}
+                    rows.append({**about, "value": factor * measured.value})
+    frame = pd.DataFrame(rows, columns=["panel", "label", "seed", "x", "value"])
+    return frame, {"runs are missing": absent, "runs diverged and are left out": diverged}
+
+
+def _history(run: Run, record: RunRecord, metric: str) -> pd.Series:
+    """Return the finite values of a run by round; none without metrics.csv."""
+    values = {}
+    if metric in PROBES:
+        try:
+            values = {int(probe["round"]): probe[metric] for probe in record.probes if probe[metric] is not None}
+        except (ValueError, KeyError, TypeError) as problem:
+            raise DataError(f"{run.path}/run.json: holds no probes with {metric} ({problem!r})") from None
+    elif Path(run.path, record.metrics).is_file():
+        history = read_history(Path(run.path), record, ("round", metric))
+        values = dict(zip(history["round"], history[metric], strict=True))
+    series = pd.Series(values, dtype=float)
+    return series[np.isfinite(series)]
+
+
+def _check_images(where: str, panel: Panel, records: dict[str, RunRecord]) -> None:
+    """Raise DataError if the probes of one seed use different images."""
+    firsts: dict[int, tuple[str, tuple[str, str]]] = {}
+    for path in (run.path for mark in panel.marks for run in mark.runs if run.path in records):
+        for probe in records[path].probes[:1]:
+            images = records[path].dataset_digest, probe["images_sha256"]
+            first, expected = firsts.setdefault(records[path].config.seed, (path, images))
+            if images != expected:
+                problem = f"the probes of {path} use other images ({images[1][:12]}) than those of {first}"
+                remedy = "`images_of` in config/splits.yaml gives a central split those of another"
+                raise DataError(f"{where}: {problem} ({expected[1][:12]}), so they do not compare; {remedy}")
