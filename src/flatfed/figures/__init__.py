@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,7 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
 
     :raises DataError: a file that ``spec`` names is damaged or of another run, or seeds were trained by different code.
     """
-    read = partial(Run.read_record, so_far=spec.so_far)
-    records = [record for record in read_all(read, spec.runs.values()) if record]
+    records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
     versions.check_same(records, spec.id)
     counts = (record.image_counts for record in records)
     spec = replace(spec, setting=with_counts(spec.setting, spec.datasets, counts))

@@ -24,7 +24,7 @@ def curves(spec: ShownFigure) -> pd.DataFrame:
 
     :raises DataError: a metrics.csv or run.json is damaged, or probes use different images.
     """
-    records = {path: record for path, run in spec.runs.items() if (record := run.read_record(spec.so_far))}
+    records = {path: record for path, run in spec.runs.items() if (record := run.read_record())}
     parts = [pd.DataFrame(columns=["panel", "label", "run", "x", "value"])]
     for index, panel in enumerate(spec.panels):
         for mark in panel.marks:

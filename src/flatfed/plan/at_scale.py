@@ -75,7 +75,6 @@ class ShownFigure(Figure):
     caption: str = ""
     datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
     unstated: Sequence[str] = ()
-    so_far: bool = False
     highlight: str | None
     width: float = TWO_COLUMNS
 
