@@ -149,7 +149,7 @@ def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_
     (line,) = loaded.left_out(loaded.scale, loaded.requested)
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert loaded.left_out("paper", loaded.requested) == []
-    report.make(at_scale.report(loaded, "preview"), Path("report.html"), lambda *_: "")
+    report.make(at_scale.report(loaded, "preview"), Path("report.html"))
     assert f"Left out: {PAPER.replace('paper', 'preview')}" in Path("report.html").read_text()
     for scale, left_out in (("preview", {"photos", "effects_cnn"}), ("paper", {"effects"})):
         assert not left_out & loaded.all_at(scale).tables.keys()

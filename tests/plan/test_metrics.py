@@ -106,7 +106,7 @@ def test_a_target_is_compared_with_the_accuracy_that_the_protocol_names(run):
     runs = [run("a", [0.6, 0.9, 0.8], client_test_accuracy=[0.1, 0.55, 0.7])]
     assert make("rounds_to_target", "rounds", runs, target=0.5).value == 1
     cell = make("rounds_to_target", "rounds", runs, target=0.5, accuracy="client_test_accuracy")
-    assert (cell.value, cell.best, cell.accuracy) == (2, [0.7], "client_test_accuracy")
+    assert (cell.value, cell.best, cell.number.accuracy) == (2, [0.7], "client_test_accuracy")
 
 
 def test_relative_cells_pair_seeds_before_they_average(run):
@@ -116,7 +116,7 @@ def test_relative_cells_pair_seeds_before_they_average(run):
     also = {"target": 0.5, "base_runs": base, "base": "fedavg"}
     ratio = make("rounds_to_target", "x", ours, relative="ratio", **also)
     assert ratio.values == pytest.approx([1 / 3, 1]) and ratio.value == pytest.approx(2 / 3)
-    assert ratio.base_values == [3, 2] and ratio.unit == "ratio" and ratio.base == "fedavg"
+    assert ratio.base_values == [3, 2] and ratio.unit == "ratio" and ratio.number.base == "fedavg"
     assert make("rounds_to_target", "x", ours, relative="speedup", **also).values == pytest.approx([3, 1])
     gap = make("rounds_to_target", "rounds", ours, relative="difference", **also)
     assert gap.values == [-2, 0] and gap.unit == "rounds"
@@ -134,7 +134,7 @@ def test_means_over_splits_and_gains_over_a_base_row(run, tmp_path):
     mean = make("mean_test_accuracy", "percent", a, seeds=[1, 2])
     assert mean.values == pytest.approx([0.5, 0.7]) and mean.n == 2 and mean.best == pytest.approx([0.5, 0.7])
     gain = make("mean_test_accuracy_gain", "pp", a, seeds=[1, 2], base_runs=b)
-    assert gain.values == pytest.approx([0.1, 0.2]) and gain.relative == "difference"
+    assert gain.values == pytest.approx([0.1, 0.2]) and gain.number.relative == "difference"
     one_short = make("mean_test_accuracy", "percent", [*a[:3], str(tmp_path / "absent")], seeds=[1, 2])
     assert one_short.status == "missing" and one_short.n == 1
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +74,7 @@ def cell(base: Path | None = None) -> None:
     if base is not None:
         number |= {"relative": "difference", "base": "fedsam"}
         number |= {"base_runs": (made.requested(base, described(OTHER), OF_BASE),)}
-    write_json("cell.json", asdict(cells.summarise([Number(**number)])))
+    write_json("cell.json", cells.content(cells.summarise([Number(**number)])))
 
 
 def base_row() -> None:
