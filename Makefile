@@ -26,9 +26,8 @@ quickstart: $(INSTALLED)
 	@$(BIN)/python -c "$$RESULT"
 	@echo "Open results/preview/report.html. \`. $(BIN)/activate\` provides \`snakemake\` and \`flatfed\`."
 
-# One more file of tests at a time than cores, because Slurm's tests wait; at most four, because each takes up to 3 GB.
-PROCESSES := $(BIN)/python -c 'import os; print(min(4, os.cpu_count() + 1))'
-PYTEST := $(BIN)/python -m pytest --numprocesses $$($(PROCESSES)) --dist loadfile --no-loadscope-reorder
+# As many files of tests at a time as there are cores, at most four: each takes up to 3 GB.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Of exhaustive families (tests/samples.py) a fixed sample.
 test: $(INSTALLED)

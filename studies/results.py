@@ -25,6 +25,7 @@ from flatfed.runs.record import RunRecord
 from flatfed.runs.store import Store
 from flatfed.tables.cells import Cell
 from flatfed.tables.compare import agreement
+from flatfed.tables.measurement import Measured
 
 STYLE = {"backend": "agg", "axes.spines.top": False, "axes.spines.right": False, "font.size": 8, "axes.titlesize": 9}
 pyplot.rcParams |= STYLE | {"axes.grid": True, "grid.color": "#eeeeee", "figure.labelsize": 8}
@@ -101,8 +102,8 @@ class Results:
             options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
             for column, row, cell in make_table.of_runs(options)[0].labelled_cells:
                 NAMES.setdefault(row.id, row.label)
-                if cell.printed_unit in ("percent", "rounds"):
-                    target = None if cell.target is None else round(100 * cell.target)
+                if cell.number.unit in ("percent", "rounds"):
+                    target = None if cell.number.target is None else round(100 * cell.number.target)
                     self.cells.setdefault((column.split, row.id, target), cell)
         self.experiment = configuration.load(None)
         catalog = self.experiment.catalog  # has the labels of rows that no such table has
@@ -183,26 +184,27 @@ class Results:
 def of_seeds(cell: Cell, runs: list[Run], target: int | None) -> Cell:
     """Return ``cell`` with the values of ``runs``, one per seed, and their mean."""
     if target is None:
-        values = [run.final(cell.window) / 100 for run in runs]
+        values = [run.final(cell.number.window) / 100 for run in runs]
     else:
-        values = [run.rounds_to(target, cell.smoothing) for run in runs]
+        values = [run.rounds_to(target, cell.number.smoothing) for run in runs]
     value = None if None in values else fmean(values)
-    difference = None if None in (value, cell.paper_value) else value - cell.paper_value
-    about = {"status": "not_reached" if value is None else "ok", "n": len(runs), "seeds": [run.seed for run in runs]}
-    return replace(cell, value=value, values=values, difference=difference, **about)
+    numbers = (replace(cell.number, seed=run.seed, runs=()) for run in runs)
+    measured = [Measured(number, value) for number, value in zip(numbers, values, strict=True)]
+    status = "not_reached" if value is None else "ok"
+    return replace(cell, measured=measured, value=value, status=status, n=len(runs))
 
 
 def text(cell: Cell) -> str:
     """Return our number of a cell: both seeds' and their mean, or how far the run has come."""
     if cell.status != "ok":
         return "not reached" if cell.status == "not_reached" else f"> {cell.rounds}"
-    number = [written(value, None, cell.printed_unit, cell.paper_decimals) for value in (cell.value, *cell.values)]
+    number = [written(value, None, cell.number.unit, cell.decimals) for value in (cell.value, *cell.values)]
     return number[0] if cell.n == 1 else f"{number[0]} ({', '.join(number[1:])})"
 
 
 def printed(cell: Cell) -> str:
     """Return the printed number of a cell."""
-    return as_printed(cell.paper_value, None, cell.printed_unit, cell.paper_decimals) or "not reached"
+    return as_printed(cell.paper[0], None, cell.number.unit, cell.decimals) or "not reached"
 
 
 def dumbbells(results: Results, out: Path, page_digest: str) -> None:
@@ -213,8 +215,8 @@ def dumbbells(results: Results, out: Path, page_digest: str) -> None:
         numbers = []
         for height, row in enumerate(reversed(ROWS)):
             cell = results.cells[COLUMN, row, target]
-            factor = UNITS[cell.printed_unit].factor
-            ours, theirs = (value and factor * value for value in (cell.value, cell.paper_value))
+            factor = UNITS[cell.number.unit].factor
+            ours, theirs = (value and factor * value for value in (cell.value, cell.paper[0]))
             open_ = cell.status not in ("ok", "not_reached")
             at = ours or (cell.rounds if open_ else end)
             numbers += filter(None, (ours, theirs))

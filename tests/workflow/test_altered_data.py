@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from project import RUNS, SPLIT, Project, contents, write_photos
 
-from samples import sampled
+from samples import full, sampled
 
 DATA = "resources/digits"
 
 
+@full
 def test_no_run_is_trained_on_it_and_what_is_done_stays(project):
     wanted, digest = f"{RUNS}/fedavg/seed2/run.json", (project.root / DATA / "dataset.json").read_text()
     before = contents(project.root / RUNS)

@@ -49,6 +49,7 @@ def begun(project):
         os.killpg(running.pid, signal.SIGKILL)
 
 
+@full
 @pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGKILL], [signal.SIGTERM]))
 def test_the_retry_of_an_ended_training_and_a_call_after_sigint_go_on_from_its_checkpoint(project, begun, number):
     """A terminal sends SIGINT to Snakemake, its shells and its trainings alike."""

@@ -28,14 +28,14 @@ def test_a_run_is_made_again_from_its_record_and_other_metrics_are_found(project
     metrics.write_text("\n".join(lines) + "\n")
     recorded(project.root / RUN, older)
     done = project.flatfed("rerun", RUN, "--out", "third")
-    assert done.returncode == 1 and "from round 2 on; final accuracy" in done.text
+    assert done.returncode == 1 and "from round 2 on, there in test_loss" in done.text
     assert "the run was made with 0.4.0" in done.text and "versions.engine is 1" in done.text
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda record: record.update(dataset_digest="0" * 64), "resources/digits: not the dataset that the run"),
+        (lambda record: record.update(dataset_digest="0" * 64), "resources/digits: is not the dataset of the run"),
         (lambda record: record["description"]["dataset"].update(name="digitz"), "snakemake --cores 1 resources/digitz"),
     ],
 )

@@ -30,6 +30,7 @@ def refusal(monkeypatch, *words):
     return str(end.value)
 
 
+@full
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=full)])
 def test_the_run_that_fits_comes_home(tmp_path, monkeypatch, capsys, whole):
     """Of a packed queue of a quick run and of one that takes hours; ``whole``: for any Python, first three rounds."""

@@ -126,6 +126,7 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     assert here.wait() == 0 and longer.table() == local.table()
 
 
+@full
 def test_the_call_after_a_cancelled_training_makes_it_alone_and_edits_reach_no_job(longer, cluster):
     """The second training waits for the one GPU, so its job starts after a file was half written."""
     file, table = longer.root / f"config/tables/{TABLE}.yaml", f"results/preview/tables/{TABLE}.csv"

@@ -7,7 +7,7 @@ import re
 import pytest
 from project import COLUMN, NO_GPU, PROTOCOL, ROWS, RUNS, TABLE, log_of
 
-from samples import sampled
+from samples import full, sampled
 
 CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
 FORCED = ("--forcerun", f"{RUNS}/fedsmoo/seed1/run.json", "--", CELL)
@@ -50,6 +50,7 @@ def cells(project):
     return {line["row"]: line for line in csv.DictReader(project.table().splitlines())}
 
 
+@full
 def test_a_rerun_cell_is_shown_before_and_after_and_a_run_that_diverged_as_such(project):
     before, report = cells(project), project.root / "results/preview/report.html"
     first = report.read_text()
