@@ -14,12 +14,15 @@ sys.path.insert(0, str(ROOT / "tests" / "mutants"))
 
 from mutations import MUTATIONS, source_file
 
+from samples import full
+
 
 def test_every_algorithm_has_four_mistakes():
     assert MUTATIONS.keys() == set(algorithms.names())
     assert not {name for name, mutations in MUTATIONS.items() if len(set(mutations)) < 4}
 
 
+@full
 def test_the_tests_of_an_algorithm_notice_its_mistakes():
     """`make mutants` tries those of every algorithm."""
     command = [sys.executable, str(ROOT / "tests" / "mutants"), "centralised_sgd"]

@@ -63,6 +63,7 @@ def test_a_complete_data_set_stays_if_a_later_call_leaves_its_source_out(tmp_pat
     assert project.planned(*partition)["fetch"] == {DATA}, "it is not complete"
 
 
+@full
 @pytest.mark.parametrize("own", sampled([own_archive, own_photos], [own_archive]))
 def test_a_touched_file_reruns_nothing_and_a_changed_one_does(tmp_path, own):
     """Without Snakemake's records, times decide about an archive. Of photos, a digest decides."""

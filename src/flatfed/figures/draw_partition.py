@@ -34,6 +34,7 @@ def draw(spec: ShownFigure) -> tuple[Figure, list[str]]:
         seaborn.heatmap(count.T, mask=count.T == 0, xticklabels=clients, yticklabels=classes, ax=axis, **look)
         axis.set(xlabel="Client", ylabel="Class")
         axis.tick_params(rotation=0)
+        axis.grid(visible=False)
         seaborn.despine(ax=axis, top=False, right=False, left=False, bottom=False)
     bar = figure.colorbar(axes[0].collections[0], ax=axes, fraction=0.03, pad=0.015, aspect=30)
     bar.set_label("Training images")
