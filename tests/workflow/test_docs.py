@@ -96,7 +96,7 @@ RECIPES = {
     ),
     "compare-your-method.md": (
         copies("results/published/fedsmoo-cifar10", "results/published/orders", "docs/my-paper"),
-        {f"{TABLES}/my_table.md": ["| Algorithm | path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| MyMethod "]},
+        {f"{TABLES}/my_table.md": ["path3-200<br>n = 1 |", "| FedAvg ", "| MoFedSAM ", "| MyMethod "]},
     ),
 }
 
