@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+
+    from flatfed.plan.at_scale import ShownTable
 
 __all__ = ["__version__", "curves", "numbers"]
 __version__ = "0.1.0"
@@ -24,13 +28,9 @@ def numbers(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
     :raises ConfigError: an id is unknown.
     :raises DataError: a run is damaged or of other settings.
     """
-    from flatfed.commands import configuration
-    from flatfed.plan import at_scale
     from flatfed.tables import cells, measurement
 
-    experiment = configuration.load(config)
-    columns = experiment.requested.tables.get(table)
-    filled = cells.fill(at_scale.table(experiment, scale or experiment.scale_of([table]), table, columns))
+    filled = cells.fill(_shown(table, scale, config))
     return measurement.frame(number for cell in filled.cells for number in cell.measured)
 
 
@@ -43,16 +43,22 @@ def curves(table: str, scale: str | None = None, *config: str) -> pd.DataFrame:
 
     import pandas as pd
 
-    from flatfed.commands import configuration
     from flatfed.plan.number import runs_of
-    from flatfed.plan.numbers import numbers
     from flatfed.tables.readings import read_history
 
-    experiment, parts = configuration.load(config), []
-    columns = experiment.requested.tables.get(table)
-    of_table = numbers(experiment, scale or experiment.scale_of([table]), table, columns)
-    for run in runs_of(of_table).values():
+    parts = []
+    for run in runs_of(_shown(table, scale, config).numbers).values():
         if record := run.read_record():
             lines = pd.DataFrame(read_history(Path(run.path), record, ("round",), every=True))
             parts.append(pd.DataFrame(vars(run.ids), lines.index).join(lines))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _shown(table: str, scale: str | None, config: Sequence[str]) -> ShownTable:
+    """Return a table with the columns of config.yaml."""
+    from flatfed.commands import configuration
+    from flatfed.plan import at_scale
+
+    experiment = configuration.load(config)
+    columns = experiment.requested.tables.get(table)
+    return at_scale.table(experiment, scale or experiment.scale_of([table]), table, columns)

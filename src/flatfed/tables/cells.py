@@ -148,7 +148,7 @@ class Cell:
         comparable = self.number.compare == "values" and None not in (self.value, paper_value)
         return round(self.value - paper_value, 10) if comparable else None
 
-    @property
+    @cached_property
     def beside(self) -> OtherEstimate | None:
         """PyHessian's estimate (:func:`flatfed.runs.curvature.pyhessian_mean`), if the table shows it."""
         shown = self.number.pyhessian and not self.number.relative
