@@ -48,6 +48,7 @@ def own_photos(project):
     return project.root / "photos/train/owl/3.png", ["results/paper/partitions/photos/skewed/seed1.npz"]
 
 
+@full
 def test_a_complete_data_set_stays_if_a_later_call_leaves_its_source_out(tmp_path):
     """A call that names the source again plans nothing, either."""
     project = Project.copied(tmp_path)

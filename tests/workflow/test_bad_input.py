@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from project import RUNS, TABLE, Project, log_of
 
-from samples import sampled
+from samples import full, sampled
 
 CELLS = f"results/preview/cells/{TABLE}"
 
@@ -76,6 +76,7 @@ def test_paths_and_a_header_are_taken_literally(tmp_path):
     assert made == {"results", "resources", "logs"}
 
 
+@full
 def test_a_failing_training_shows_its_message_and_is_tried_as_often_as_the_profile_says(project, tmp_path):
     """With the profile for clusters: a rule's own number would go before the profile's."""
     (tmp_path / "fedbad.py").write_text(

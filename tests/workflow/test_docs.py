@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from project import PARTS, REPOSITORY, RUNS, Project
 
-from samples import sampled
+from samples import full, sampled
 
 FILE = re.compile(
     r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
@@ -109,7 +109,8 @@ def files(project):
     return {path.relative_to(project.root) for path in project.root.rglob("*") if "__pycache__" not in path.parts}
 
 
-@pytest.mark.parametrize("order", sampled(ORDERS, ["basic"]))
+@full
+@pytest.mark.parametrize("order", ORDERS)
 def test_recipes_in_one_clone(project, order):
     project.edit_yaml("config/config.yaml", lambda config: config.pop("seeds"))
     for page in ORDERS[order]:

@@ -6,9 +6,12 @@ import sys
 
 from project import RUNS, TABLE, Project
 
+from samples import full
+
 RUN = f"{RUNS}/fedsam/seed1"
 
 
+@full
 def test_a_run_from_another_host_is_a_folder_in_published(project, tmp_path):
     """Without its model, so an analysis of it trains it. A run that is forced is trained."""
     record = json.loads((project.root / RUN / "run.json").read_text())

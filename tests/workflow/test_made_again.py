@@ -12,6 +12,7 @@ from samples import full
 RUN = f"{RUNS}/fedsmoo/seed1"
 
 
+@full
 def test_a_run_is_made_again_from_its_record_and_other_metrics_are_found(project):
     done = project.flatfed("rerun", RUN, "--out", "again")
     assert done.returncode == 0, done.text

@@ -114,6 +114,7 @@ def test_ctrl_c(project):
     assert project.planned() == {}
 
 
+@full
 def test_forced_trainings_and_a_failure(project):
     """What was trained again stays, and what failed is the run that was there: -R is not remembered."""
     before = records(project)

@@ -9,6 +9,7 @@ from samples import full
 REFUSED = "learning_rate is 0.1, here 0.05; remove the run's folder, and the next call trains the run again"
 
 
+@full
 def test_a_changed_label_and_a_changed_file_of_the_user_rebuild_their_tables(project):
     folder = project.root / "mine"
     folder.mkdir()

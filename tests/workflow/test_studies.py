@@ -14,6 +14,7 @@ import effects
 from flatfed import plan
 from flatfed.plan import number, numbers
 from repository import ROOT
+from samples import full
 
 PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
 HEAD = "metric,unit,dataset,model,partition,partition_param,clients,participation,algorithm,variant,value"
@@ -116,6 +117,7 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
             assert len(differing) == (row in PAIRS["effects"])
 
 
+@full
 def test_pages_are_what_the_scripts_write(tmp_path, monkeypatch):
     """`make results-page` writes them."""
     for folder in ("studies", "config"):
