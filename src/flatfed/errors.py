@@ -38,10 +38,6 @@ class ConfigError(FlatFedError):
     """A problem in the configuration."""
 
 
-class MissingData(ConfigError):
-    """Images of a dataset are not on this machine, or not those that the configuration declares."""
-
-
 class DataError(FlatFedError):
     """A problem with a dataset, a partition or a result file."""
 

@@ -18,7 +18,6 @@ from flatfed.config.datasets import Source
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from flatfed.plan.reference import Errata
 from repository import ROOT
 from samples import sampled
 from shipped import EXP
@@ -74,8 +73,7 @@ def assert_one_line_has(message: str, fragments) -> None:
 
 
 def check(root: Path) -> None:
-    plan.load(root).check()
-    Errata(root)
+    plan.load(root).errata  # noqa: B018, reads its file
 
 
 @pytest.mark.parametrize("name", sampled(mistakes.IN_FILES, mistakes.SAMPLE))
@@ -89,7 +87,7 @@ def test_in_a_file_of_the_configuration(name, edited):
 @pytest.mark.parametrize("name", mistakes.VALUES)
 def test_in_the_values_of_the_configuration(name):
     change, fragments = mistakes.VALUES[name]
-    message = refusal(lambda: plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change}).check())
+    message = refusal(lambda: plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change}))
     assert_one_line_has(message, ["config/config.yaml or --config", *fragments])
 
 

@@ -127,7 +127,7 @@ def test_missing_folders_are_named(tmp_path, folders, keys, message):
 def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path):
     def check():
         source = {"source": "imagefolder", "path": str(tmp_path), "size": 8, "domains": True, "resize": 8}
-        plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}}).check()
+        plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
 
     for name in ("photo", "cartoon", "sketch", "left over"):
         (tmp_path / name).mkdir()

@@ -116,7 +116,7 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
     )
     if message:
         with pytest.raises(ConfigError, match=message):
-            plan.load(tmp_path).check()
+            plan.load(tmp_path)
         return
     experiment = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
     preview, paper = (

@@ -130,7 +130,7 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     assert loaded.catalog.dataset_spec("photos").source.path == str(here / "photos")
     (here / "Snakefile").unlink()
     with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
-        plan.load(ROOT, config).check()
+        plan.load(ROOT, config)
     (here / "photos").rename(here / "own/photos")
     assert plan.load(ROOT, config).catalog.dataset_spec("photos").train == 12
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 import made
-from flatfed import cli, plan
+from flatfed import cli
 from flatfed.config.protocol import DEFAULTS
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale
 from flatfed.tables import report
-from own_files import ROOT, TEXT, load, put, refusal
+from own_files import TEXT, load, put, refusal
 from shipped import EXP
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -110,26 +109,44 @@ def test_a_wrong_file_stops_every_call(here, capsys):
         assert line.count("own/photos.yaml: rows[1]") == 1 and "did you mean 'fedsam'" in line
 
 
-def test_absent_images_block_only_what_needs_them(here, capsys):
-    load()
+def test_absent_images_stop_a_call_only_if_their_numbers_are_to_be_counted(here, capsys):
     (here / "photos").rename(here / "moved")
-    words = "datasets.photos.source.path: 'photos' does not"
-    loaded = plan.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "folders": ["own"]})
-    assert made.first_numbers(loaded, "preview", "fedsmoo2023_T1") and loaded.with_columns(["fedsmoo2023_T1"])
-    blocked = [
-        lambda: made.first_numbers(loaded, "paper", "photos"),
-        *(lambda p=p: loaded.run("paper", p, "skewed", "fedsam", 1) for p in ("photos", "photos~short")),
-        lambda: loaded.catalog.dataset_spec("photos"),
-        lambda: loaded.all_at("paper"),
-        loaded.check,
-    ]
-    for question in blocked:
-        with pytest.raises(ConfigError, match=re.escape(words)) as caught:
-            question()
-        assert "\n" not in str(caught.value)
-    assert cli.main(["plan", *ASKED, "fedsmoo2023_T1"]) == 0
-    assert cli.main(["plan", *ASKED, "photos"]) == cli.main(["check", *ASKED]) == 2
+    words = "datasets.photos.source.path: 'photos' does not exist"
+    message = refusal()
+    assert message.count(words) == 1 and "declare classes, shape, train, test in own/photos.yaml" in message
+    assert cli.main(["plan", *ASKED, "fedsmoo2023_T1"]) == cli.main(["check", *ASKED]) == 2
     assert capsys.readouterr().err.count(words) == 2
+    counts = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6}
+    loaded = load(change=lambda content: content["datasets"]["photos"].update(counts))
+    assert made.first_numbers(loaded, "paper", "photos") and loaded.catalog.dataset_spec("photos").train == 12
+
+
+def test_one_call_names_all_mistakes_of_all_files(here):
+    table = {"title": "T", "rows": ["fedavg", "fedsmo"], "unit": "percent"}
+    table["columns"] = [
+        {"protocol": "fedsmoo-cifar10", "splits": ["dir0.6-100"], "metric": "tset_accuracy"},
+        {"protocol": "fedsmoo-cifar10", "splits": ["dir0.7-100"], "metric": "test_accuracy", "id": "second"},
+    ]
+    Path("own/one.yaml").write_text(yaml.safe_dump(table))
+    Path("own/two.yaml").write_text(yaml.safe_dump({**table, "rows": ["fedavg"], "unit": None, "raws": 1}))
+    surface = {"kind": "surface", "protocol": "fedsmoo-cifar10", "title": "S"}
+    Path("own/three.yaml").write_text(yaml.safe_dump(surface))
+    again = {"scheme": "dirichlet", "alpha": 0.6, "clients": 100, "participation": 0.1}
+    message = refusal(change=lambda content: content["splits"].update(mine=again))
+    expected = [
+        "own/photos.yaml: splits.mine: is split 'dir0.6-100' under another id",
+        "own/one.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?",
+        "own/one.yaml: columns[0]: metric: unknown metric 'tset_accuracy'; did you mean 'test_accuracy'?",
+        "own/one.yaml: columns[1]: splits: unknown split 'dir0.7-100'; did you mean 'dir0.6-100'?",
+        "own/two.yaml: ",
+        "own/three.yaml: ",
+    ]
+    for words in expected:
+        assert sum(line.startswith(words) for line in message.splitlines()) == 1, (words, message)
+    message = refusal(change=lambda content: content["splits"]["skewed"].pop("alpha"))
+    lines = [line.partition(": ")[0] for line in message.splitlines()]
+    assert {*lines} == {"own/photos.yaml", "own/one.yaml", "own/two.yaml", "own/three.yaml"}
+    assert "unknown split 'skewed'" not in message, "what is wrong is not unknown"
 
 
 def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_by_name(capsys):

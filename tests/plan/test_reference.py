@@ -15,7 +15,7 @@ import made
 from flatfed import cli, plan
 from flatfed.commands import configuration
 from flatfed.errors import ConfigError
-from flatfed.plan import numbers, reference
+from flatfed.plan import numbers
 from flatfed.plan.reference import Errata
 from repository import ROOT
 from shipped import EXP
@@ -81,10 +81,10 @@ def test_a_printed_number_is_one_that_its_quantity_can_be(changed, table, old, n
     """Differences, ratios and traces may be negative."""
     root = changed(table, old, new)
     if message is None:
-        assert reference.read_all(root)[table].numbers
+        assert plan.load(root).references[table].numbers
     else:
         with pytest.raises(ConfigError, match=f"^config/reference/{table}.csv: {message}"):
-            reference.read_all(root)
+            plan.load(root)
 
 
 def test_check_lists_the_printed_numbers_that_no_cell_uses(changed, capsys, monkeypatch):
@@ -162,7 +162,7 @@ TABLES = {name: table.lines for name, table in EXP.references.items()}
 
 @pytest.fixture(scope="module")
 def errata():
-    return Errata(ROOT)
+    return Errata(ROOT, EXP.references)
 
 
 def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
@@ -175,7 +175,7 @@ def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
 def test_a_flag_without_an_entry_is_named(tmp_path):
     root = made.edited(tmp_path, "errata.yaml", lambda entries: entries.update(B33=entries.pop("B3")))
     with pytest.raises(ConfigError, match=r"fedsmoo2023_T6\.csv: flag: unknown erratum 'B3'"):
-        Errata(root).flags("fedsmoo2023_T6")
+        Errata(root, EXP.references).flags("fedsmoo2023_T6")
 
 
 def test_the_page_of_errata_lists_every_entry(errata):

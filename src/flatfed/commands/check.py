@@ -39,14 +39,13 @@ def run(options: argparse.Namespace) -> None:
             for sentence in contract.check(name):
                 print(f"{name}: {sentence}")
         return
-    experiment.check()
-    scale = experiment.scale
-    declared = ("datasets", "protocols", "splits", "algorithms", "tables", "figures")
+    scale, catalog = experiment.scale, experiment.catalog
+    declared = {kind: getattr(catalog, kind) for kind in ("datasets", "protocols", "splits", "algorithms")}
+    shown = {"tables": experiment.tables, "figures": experiment.figures}
     print(f"{len(experiment.errata.entries)} errata")
-    print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
-    for kind in ("tables", "figures"):
-        entries = getattr(experiment.catalog, kind).items()
-        if own := [name for name, entry in entries if not entry.file.startswith("config/")]:
+    print("declared: " + ", ".join(f"{len(entries)} {kind}" for kind, entries in (declared | shown).items()))
+    for kind, entries in shown.items():
+        if own := [name for name, entry in entries.items() if not entry.file.startswith("config/")]:
             print(f"{kind} of yours: {', '.join(own)}")
     runs: dict[str, Run] = {}
     for table, columns in experiment.existing(scale, experiment.requested).tables.items():

@@ -44,10 +44,7 @@ class Jobs:
         self.experiment = experiment
 
     def outputs(self, every: bool) -> list[str]:
-        """Return the files of the requested tables and figures, or of ``every`` one, and without ``every`` the report.
-
-        :raises ConfigError: with ``every``, the data of a table are missing.
-        """
+        """Return the files of the requested tables and figures and the report, or of ``every`` table and figure."""
         experiment, scale = self.experiment, self.experiment.scale
         if every:
             targets = experiment.all_at(scale)

@@ -29,7 +29,6 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.engine.job.progress import in_units
 from flatfed.files import digest_json
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
-from flatfed.plan.lookup import Entries
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
 from flatfed.runs.run_config import RunConfig
@@ -129,9 +128,8 @@ def requested(experiment: Experiment, scale: str, options: argparse.Namespace) -
     tables, figures, names = experiment.tables, experiment.figures, options.tables
     if not names:
         return experiment.all_at(scale) if options.all else experiment.existing(scale, experiment.requested)
-    both = Entries({**tables, **figures}, tables.refused | figures.refused)
     for name in names:
-        lookup.check("table or figure", name, both, "plan")
+        lookup.check("table or figure", name, {**tables, **figures}, "plan")
     with_columns = experiment.with_columns(name for name in names if name in tables)
     return Requested(with_columns, [name for name in dict.fromkeys(names) if name in figures])
 

@@ -1,4 +1,4 @@
-"""The catalog of all declarations in config/ and of the user: what ids resolve to, and which of them fit each other."""
+"""The catalog of all declarations in config/ and of the user: what ids resolve to."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument, Source
-from flatfed.config.protocol import ABSENT, Settings
+from flatfed.config.protocol import Settings
 from flatfed.config.split import Split
 from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings, PartitionSpecification
-from flatfed.errors import ConfigError
 from flatfed.plan import lookup
-from flatfed.plan.lookup import Declared, Entries
 from flatfed.plan.protocols import ResolvedProtocol, of_algorithm
-from flatfed.runs import graphs
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig, SamplingSettings, TopologySettings
@@ -33,9 +30,6 @@ ANALYSES: dict[str, dict[str, dict[str, float | str]]] = {
         "preview": {"images": 500, "top": 2, "vectors": 64},
     },
 }
-
-#: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
-FEWEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -72,19 +66,12 @@ class Catalog:
     ``sources``: dataset -> its source on this machine. ``split_places``: split -> file and key of its declaration.
     """
 
-    datasets: Entries[DatasetDocument]
-    splits: Entries[Split]
-    algorithms: Entries[AlgorithmDocument]
-    protocols: Entries[ResolvedProtocol]
-    tables: Entries[Declared]
-    figures: Entries[Declared]
+    datasets: dict[str, DatasetDocument]
+    splits: dict[str, Split]
+    algorithms: dict[str, AlgorithmDocument]
+    protocols: dict[str, ResolvedProtocol]
     sources: dict[str, Source]
     split_places: dict[str, str]
-
-    @property
-    def sections(self) -> tuple[Entries[Any], ...]:
-        """The declared datasets, splits, algorithms and protocols."""
-        return self.datasets, self.splits, self.algorithms, self.protocols
 
     def settings(self, scale: str, protocol: str) -> Settings:
         """Return all settings of ``protocol`` at ``scale``."""
@@ -201,81 +188,7 @@ class Catalog:
         )
 
     @functools.lru_cache(4096)  # noqa: B019
-    def check_fit(self, protocol: str, split: str, where: str) -> None:
-        """Refuse a split that does not fit the datasets of ``protocol``; ``where`` requests it."""
-        declared, location = self.splits[split], self.split_places[split]
-        for related_split in filter(None, (declared.images_of, declared.steps_of)):
-            self.check_fit(protocol, related_split, where)
-        domains = self.dataset("paper", protocol).domains or []
-        if declared.scheme == "domain":
-            data = self.settings("paper", protocol).dataset
-            at = f"{location}.domain (dataset {data!r}, {protocol}; requested in {where})"
-            lookup.check("domain", declared.domain, domains, at)
-        for scale in self.protocols[protocol].scales:
-            dataset, resolved_split = self.dataset(scale, protocol), self.split_settings(scale, protocol, split)
-            data = self.settings(scale, protocol).dataset
-            scope = f"of dataset {data!r} ({protocol}, {scale} scale; requested in {where})"
-            if declared.scheme == "domain" and (has := len(dataset.domains or [])) != len(domains):
-                raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
-            partition, sampling = resolved_split.partition, resolved_split.sampling
-            clients, shards = partition.clients, partition.shards_per_client or 1
-            distinct = partition.assignment == "different_classes"
-            size = "clients" if declared.clients else "clients_per_domain"
-            made = f"{clients * shards} {'shards' if partition.shards_per_client else 'clients'}"
-            drawn = clients * sampling.fraction if sampling.scheme == "bernoulli" else 1
-            joining = f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"
-            classes = f"at most {dataset.classes}, the classes {scope}"
-            for key, wrong, allowed in (
-                ("participation", drawn < FEWEST, joining),
-                ("classes_per_client", (partition.classes_per_client or 0) > dataset.classes, classes),
-                ("shards_per_client", distinct and shards > dataset.classes, f"{classes}, or assignment: permutation"),
-                (size, clients * shards > dataset.train, f"they make {made}; at most {dataset.train} images {scope}"),
-            ):
-                if wrong:
-                    raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")
-            if resolved_split.topology is not None:
-                graphs.check(clients, f"{location}.topology", **resolved_split.topology.as_json())
-
-    @functools.lru_cache(4096)  # noqa: B019
     def build(self, scale: str, protocol: str, row: str) -> registry.Algorithm:
         """Return the algorithm of ``row`` with its hyper-parameters in ``protocol``."""
         _, parameters = self.hyperparameters(scale, protocol, row)
         return registry.build(without_label(row), parameters)
-
-    @functools.lru_cache(4096)  # noqa: B019
-    def check_pair(self, protocol: str, split: str, algorithm: str, where: str) -> None:
-        """Refuse an algorithm that cannot train on a split: wrong or no topology, central data, or gossip steps."""
-        scheme = self.splits[split].scheme
-        for scale in self.protocols[protocol].scales:
-            kind = self.build(scale, protocol, algorithm)
-            training, parameters = self.hyperparameters(scale, protocol, algorithm)
-            for key in training.keys() & parameters.keys() & set(ABSENT):
-                at = f"{where}: {protocol} ({scale} scale): {key}: {training[key]} is not allowed"
-                raise ConfigError(f"{at}; algorithm {algorithm!r} has a parameter {key} of its own")
-            resolved_split = self.split_settings(scale, protocol, split)
-            graph = resolved_split.topology
-            at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
-            if kind.decentralised and graph is None:
-                allowed = ", ".join(graphs.GRAPHS)
-                raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
-            if not kind.decentralised and graph is not None:
-                peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
-                has = f"it has a server and the split a topology, {graph.graph}"
-                raise ConfigError(f"{at}: {has}; topologies are for {peers}")
-            if kind.central and scheme != "central":
-                needs = f"it needs all data in one client, as in splits of scheme central, not {scheme}"
-                raise ConfigError(f"{at}: {needs}")
-            if graph is not None:
-                clients = resolved_split.partition.clients
-                graphs.check_steps(clients, kind.gossip_steps, f"{at}: gossip_steps", **graph.as_json())
-
-    def training_split(self, protocol: str, algorithm: str, split: str, pattern: str, where: str) -> str:
-        """Return the split that ``algorithm`` trains on: ``split`` or, decentralised, ``pattern`` with it for *.
-
-        :raises ConfigError: the split does not exist, or the algorithm cannot train on it.
-        """
-        if registry.load(without_label(algorithm)).decentralised:
-            split = pattern.replace("*", split)
-            lookup.check("split", split, self.splits, f"{where}: decentralised")
-        self.check_pair(protocol, split, algorithm, where)
-        return split

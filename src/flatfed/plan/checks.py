@@ -1,30 +1,37 @@
-"""Checks of configuration entries that the schemas cannot make."""
+"""Checks between documents: ids that must exist, sizes that must fit, and which algorithm trains on which split.
+
+Each function raises a ConfigError, which may have a line per mistake.
+"""
 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 
+from flatfed import algorithms as registry
 from flatfed import models
-from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument
-from flatfed.config.protocol import IN_PLACE_OF, Model, Open, Settings
+from flatfed.config.protocol import ABSENT, IN_PLACE_OF, Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import lookup, protocols
-from flatfed.plan.catalog import topology
-from flatfed.plan.lookup import Declared, Entries
+from flatfed.plan.catalog import Catalog, topology
+from flatfed.plan.lookup import Mistakes
 from flatfed.plan.metrics import ACCURACIES, METRICS, SETS, unit_of
 from flatfed.plan.protocols import ResolvedProtocol
 from flatfed.plan.units import UNITS, units_of
 from flatfed.runs import graphs
 from flatfed.runs.paths import without_label
+
+#: Least expected number of clients per round with Bernoulli sampling, which redraws empty rounds.
+FEWEST = 0.1
 
 
 def check_id(name: str, where: str) -> None:
@@ -41,47 +48,52 @@ def check_dataset(dataset: DatasetDocument, where: str) -> None:
             raise ConfigError(f"{where}.{key}: {count} numbers for {channels} channels; give one for each")
 
 
-def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> None:
-    """Refuse a split that refers to an unknown split, has an impossible graph, or repeats another id.
-
-    ``seen``: content -> id of the splits so far.
-    """
-    split, where = splits[name].content, splits[name].where
+def check_split(split: Split, splits: Mapping[str, Split], where: str) -> None:
+    """Refuse a split that refers to an unknown split, or has an impossible graph."""
     # The number of images of a domain split depends on the downloaded data.
-    federated = {id_: entry for id_, entry in splits.items() if entry.content.scheme not in ("central", "domain")}
+    federated = [id_ for id_, entry in splits.items() if entry.scheme not in ("central", "domain")]
     for key in ("steps_of", "images_of"):
         if related := getattr(split, key):
-            lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
+            lookup.check("split", related, federated, f"{where}.{key}")
     if split.topology and split.clients:  # a domain split's clients depend on the dataset
         graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
-    same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
-    if same != name:
-        duplicate = f"split {same!r} under another id ({splits[same].where})"
-        raise ConfigError(f"{where}: is {duplicate}; use one id, so that FlatFed trains its runs once")
 
 
-def check_protocol(
-    protocol: ResolvedProtocol,
-    datasets: Entries[DatasetDocument],
-    algorithms: Entries[AlgorithmDocument],
-    splits: Entries[Split],
-) -> None:
+def check_different(splits: Mapping[str, Split], places: Mapping[str, str]) -> None:
+    """Refuse splits with the same content, whose runs would be trained twice."""
+    seen: dict[str, str] = {}
+    mistakes = Mistakes()
+    for name, split in splits.items():
+        same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
+        with mistakes.noted():
+            if same != name:
+                duplicate = f"split {same!r} under another id ({places[same]})"
+                raise ConfigError(f"{places[name]}: is {duplicate}; use one id, so that FlatFed trains its runs once")
+    mistakes.stop()
+
+
+def check_protocol(protocol: ResolvedProtocol, catalog: Catalog) -> None:
     """Refuse a protocol with unknown ids, invalid values, or a model that cannot process its images."""
     for scale, settings in protocol.scales.items():
-        where = f"{protocol.file}: {protocol.key(scale)}"
-        lookup.check("dataset", settings.dataset, datasets, f"{where}dataset")
-        _check_model(settings.model, datasets[settings.dataset], where)
-        _check_algorithms(settings, algorithms, where)
-        _check_patterns(settings, algorithms, splits, where)
-        _check_client_test(settings, datasets[settings.dataset], where)
-        _check_evaluation(settings, where)
-        milestones = (settings.learning_rate_schedule and settings.learning_rate_schedule.milestones) or [0]
-        if (last := max(milestones)) >= settings.rounds:
-            at, scope = f"{where}learning_rate_schedule.milestones", f"of the {settings.rounds} rounds at {scale} scale"
-            raise ConfigError(f"{at}: {last} is not allowed; at most {settings.rounds - 1} {scope}")
-        if (needed := ACCURACIES[settings.accuracy]) not in (evaluated := settings.evaluation.sets):
-            expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
-            raise ConfigError(f"{where}accuracy: {settings.accuracy} needs {expected}")
+        mistakes, where = Mistakes(), f"{protocol.file}: {protocol.key(scale)}"
+        with mistakes.noted():
+            lookup.check("dataset", settings.dataset, catalog.datasets, f"{where}dataset")
+            _check_model(settings.model, catalog.datasets[settings.dataset], where)
+            _check_client_test(settings, catalog.datasets[settings.dataset], where)
+        for check in (_check_algorithms, _check_patterns):
+            with mistakes.noted():
+                check(settings, catalog, where)
+        for check in (_check_evaluation, _check_rounds):
+            with mistakes.noted():
+                check(settings, where)
+        mistakes.stop()  # a preview inherits the mistakes of the paper scale
+
+
+def _check_rounds(settings: Settings, where: str) -> None:
+    milestones = (settings.learning_rate_schedule and settings.learning_rate_schedule.milestones) or [0]
+    if (last := max(milestones)) >= settings.rounds:
+        at = f"{where}learning_rate_schedule.milestones: {last} is not allowed"
+        raise ConfigError(f"{at}; at most {settings.rounds - 1} of the {settings.rounds} rounds")
 
 
 def _check_evaluation(settings: Settings, where: str) -> None:
@@ -95,6 +107,9 @@ def _check_evaluation(settings: Settings, where: str) -> None:
         if (count := getattr(evaluation, key)) > most:
             evaluations = f"the evaluations of {settings.rounds} rounds, every {evaluation.every}"
             raise ConfigError(f"{where}evaluation.{key}: {count} is not allowed; at most {most}, {evaluations}")
+    if (needed := ACCURACIES[settings.accuracy]) not in evaluation.sets:
+        expected = f"{needed!r} among evaluation.sets, which are {', '.join(evaluation.sets)}"
+        raise ConfigError(f"{where}accuracy: {settings.accuracy} needs {expected}")
 
 
 def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
@@ -105,10 +120,9 @@ def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
     models.check_runs(model.name, shape, dataset.classes, options, f"{where}model")
 
 
-def _check_algorithms(settings: Settings, algorithms: Entries[AlgorithmDocument], where: str) -> None:
+def _check_algorithms(settings: Settings, catalog: Catalog, where: str) -> None:
     for name, overrides in settings.algorithms.items():
-        if name not in algorithms.declared:
-            lookup.check_algorithm(name, algorithms, f"{where}algorithms")
+        lookup.check_algorithm(name, catalog.algorithms, f"{where}algorithms")
         protocols.check_overrides(without_label(name), overrides, f"{where}algorithms.{name}")
         for shared, other in IN_PLACE_OF.items():
             of_protocol = getattr(settings, shared)
@@ -119,16 +133,14 @@ def _check_algorithms(settings: Settings, algorithms: Entries[AlgorithmDocument]
                 raise ConfigError(f"{at} next to the protocol's {shared}, whose place it would take; {remedy}")
 
 
-def _check_patterns(
-    settings: Settings, algorithms: Entries[AlgorithmDocument], splits: Entries[Split], where: str
-) -> None:
+def _check_patterns(settings: Settings, catalog: Catalog, where: str) -> None:
     patterns = [("split", pattern, "targets") for pattern in settings.targets]
     for name, entry in settings.unstated.items():
         for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, Open) else ():
             patterns += [(kind, pattern, f"unstated.{name}.{key}") for pattern in getattr(entry, key) or ()]
     for kind, pattern, key in patterns:
-        ids = algorithms if kind == "algorithm" else splits
-        if not fnmatch.filter(ids.declared, pattern):
+        ids = catalog.algorithms if kind == "algorithm" else catalog.splits
+        if not fnmatch.filter(ids, pattern):
             lookup.check(kind, pattern, ids, f"{where}{key}")
 
 
@@ -147,19 +159,47 @@ def _check_client_test(settings: Settings, dataset: DatasetDocument, where: str)
         )
 
 
-def check_metric(entry: MetricEntry, protocol: ResolvedProtocol, splits: Iterable[str], where: str) -> None:
+def check_metric(entry: MetricEntry, protocol: ResolvedProtocol, splits: Collection[str], where: str) -> None:
     """Refuse a metric of a table that is unknown, or that does not fit its unit, targets, base row or evaluations."""
-    lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
+    mistakes = Mistakes()
+    with mistakes.noted():
+        lookup.check("metric", entry.metric, METRICS, f"{where}: metric")
+    if mistakes:
+        with mistakes.noted():
+            if not entry.unit:
+                raise ConfigError(f"{where}: key 'unit' is missing; known: {', '.join(UNITS)}")
+        mistakes.stop()
     metric, relative = METRICS[entry.metric], entry.relative or METRICS[entry.metric].relative
-    if metric.source != "declared" and not splits:
-        raise ConfigError(f"{where}: key 'splits' is missing; metric {entry.metric!r} needs runs on splits")
-    if metric.needs_target != bool(entry.targets):
-        problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
-        raise ConfigError(f"{where}: metric {entry.metric!r} {problem}")
+    with mistakes.noted():
+        if metric.source != "declared" and not splits:
+            raise ConfigError(f"{where}: key 'splits' is missing; metric {entry.metric!r} needs runs on splits")
+    with mistakes.noted():
+        if metric.needs_target != bool(entry.targets):
+            problem = "has no targets" if entry.targets else "needs `targets:`, names of the protocol's"
+            raise ConfigError(f"{where}: metric {entry.metric!r} {problem}")
     for name, split in itertools.product(entry.targets or (), splits):
         for scale, settings in protocol.scales.items():
-            protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-    stored = unit_of(entry.metric, relative)
+            with mistakes.noted():
+                protocols.target(settings, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
+    with mistakes.noted():
+        _check_unit(entry, unit_of(entry.metric, relative), relative, where)
+    with mistakes.noted():
+        if relative and not entry.base:
+            needs = f"{entry.metric} as a {relative} is computed against a base row"
+            raise ConfigError(f"{where}: key 'base' is missing; {needs}")
+    if entry.decentralised:  # the metric of rows without a server, with the same printed name
+        printed = metric.printed_as
+        peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
+        with mistakes.noted():
+            at = f"{where}: metrics.decentralised ({printed})"
+            lookup.check("metric", entry.decentralised, peers - {entry.metric}, at)
+    mistakes.stop()
+    for (scale, settings), name in itertools.product(protocol.scales.items(), (entry.metric, entry.decentralised)):
+        if name and splits:
+            _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
+
+
+def _check_unit(entry: MetricEntry, stored: str, relative: str | None, where: str) -> None:
     allowed = ", ".join(units_of(stored))
     if not entry.unit:
         raise ConfigError(f"{where}: key 'unit' is missing; {entry.metric} has: {allowed}")
@@ -167,17 +207,6 @@ def check_metric(entry: MetricEntry, protocol: ResolvedProtocol, splits: Iterabl
     if UNITS[entry.unit].stored != stored:
         quantity = f"{entry.metric} taken as a {relative}" if relative else entry.metric
         raise ConfigError(f"{where}: unit: {entry.unit!r} is not one of {quantity}; allowed: {allowed}")
-    if relative and not entry.base:
-        needs = f"{entry.metric} as a {relative} is computed against a base row"
-        raise ConfigError(f"{where}: key 'base' is missing; {needs}")
-    if entry.decentralised:  # the metric of rows without a server, with the same printed name
-        printed = metric.printed_as
-        peers = {name for name, peer in METRICS.items() if (peer.printed_as, peer.source) == (printed, "runs")}
-        allowed_peers = peers - {entry.metric}
-        lookup.check("metric", entry.decentralised, allowed_peers, f"{where}: metrics.decentralised ({printed})")
-    for (scale, settings), name in itertools.product(protocol.scales.items(), (entry.metric, entry.decentralised)):
-        if name and splits:
-            _check_evaluated(name, settings, f"{protocol.id} ({scale} scale, {protocol.file})", where)
 
 
 def _check_evaluated(name: str, settings: Settings, location: str, where: str) -> None:
@@ -189,3 +218,80 @@ def _check_evaluated(name: str, settings: Settings, location: str, where: str) -
         if (needed := "test" if of_test else SETS.get(column, evaluated[0])) not in evaluated:
             expected = f"{needed!r} among evaluation.sets of {location}, which evaluates {', '.join(evaluated)}"
             raise ConfigError(f"{where}: metric {name!r} needs {expected}")
+
+
+@functools.lru_cache(4096)
+def check_fit(catalog: Catalog, protocol: str, split: str) -> None:
+    """Refuse a split that does not fit the datasets of ``protocol``."""
+    declared, location = catalog.splits[split], catalog.split_places[split]
+    for related_split in filter(None, (declared.images_of, declared.steps_of)):
+        check_fit(catalog, protocol, related_split)
+    domains = catalog.dataset("paper", protocol).domains or []
+    if declared.scheme == "domain":
+        data = catalog.settings("paper", protocol).dataset
+        at = f"{location}.domain (dataset {data!r}, {protocol})"
+        lookup.check("domain", declared.domain, domains, at)
+    for scale in catalog.protocols[protocol].scales:
+        dataset, resolved_split = catalog.dataset(scale, protocol), catalog.split_settings(scale, protocol, split)
+        data = catalog.settings(scale, protocol).dataset
+        scope = f"of dataset {data!r} ({protocol}, {scale} scale)"
+        if declared.scheme == "domain" and (has := len(dataset.domains or [])) != len(domains):
+            raise ConfigError(f"{location}: {len(domains)} domains are required {scope}, which has {has}")
+        partition, sampling = resolved_split.partition, resolved_split.sampling
+        clients, shards = partition.clients, partition.shards_per_client or 1
+        distinct = partition.assignment == "different_classes"
+        size = "clients" if declared.clients else "clients_per_domain"
+        made = f"{clients * shards} {'shards' if partition.shards_per_client else 'clients'}"
+        drawn = clients * sampling.fraction if sampling.scheme == "bernoulli" else 1
+        joining = f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"
+        classes = f"at most {dataset.classes}, the classes {scope}"
+        for key, wrong, allowed in (
+            ("participation", drawn < FEWEST, joining),
+            ("classes_per_client", (partition.classes_per_client or 0) > dataset.classes, classes),
+            ("shards_per_client", distinct and shards > dataset.classes, f"{classes}, or assignment: permutation"),
+            (size, clients * shards > dataset.train, f"they make {made}; at most {dataset.train} images {scope}"),
+        ):
+            if wrong:
+                raise ConfigError(f"{location}.{key}: {getattr(declared, key)} is not allowed; {allowed}")
+        if resolved_split.topology is not None:
+            graphs.check(clients, f"{location}.topology", **resolved_split.topology.as_json())
+
+
+@functools.lru_cache(4096)
+def check_pair(catalog: Catalog, protocol: str, split: str, algorithm: str, where: str) -> None:
+    """Refuse an algorithm that cannot train on a split: wrong or no topology, central data, or gossip steps."""
+    scheme = catalog.splits[split].scheme
+    for scale in catalog.protocols[protocol].scales:
+        kind = catalog.build(scale, protocol, algorithm)
+        training, parameters = catalog.hyperparameters(scale, protocol, algorithm)
+        for key in training.keys() & parameters.keys() & set(ABSENT):
+            at = f"{where}: {protocol} ({scale} scale): {key}: {training[key]} is not allowed"
+            raise ConfigError(f"{at}; algorithm {algorithm!r} has a parameter {key} of its own")
+        resolved_split = catalog.split_settings(scale, protocol, split)
+        graph = resolved_split.topology
+        at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
+        if kind.decentralised and graph is None:
+            allowed = ", ".join(graphs.GRAPHS)
+            raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
+        if not kind.decentralised and graph is not None:
+            peers = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
+            has = f"it has a server and the split a topology, {graph.graph}"
+            raise ConfigError(f"{at}: {has}; topologies are for {peers}")
+        if kind.central and scheme != "central":
+            needs = f"it needs all data in one client, as in splits of scheme central, not {scheme}"
+            raise ConfigError(f"{at}: {needs}")
+        if graph is not None:
+            clients = resolved_split.partition.clients
+            graphs.check_steps(clients, kind.gossip_steps, f"{at}: gossip_steps", **graph.as_json())
+
+
+def training_split(catalog: Catalog, protocol: str, algorithm: str, split: str, pattern: str, where: str) -> str:
+    """Return the split that ``algorithm`` trains on: ``split`` or, decentralised, ``pattern`` with it for *.
+
+    :raises ConfigError: the split does not exist, or the algorithm cannot train on it.
+    """
+    if registry.load(without_label(algorithm)).decentralised:
+        split = pattern.replace("*", split)
+        lookup.check("split", split, catalog.splits, f"{where}: decentralised")
+    check_pair(catalog, protocol, split, algorithm, where)
+    return split

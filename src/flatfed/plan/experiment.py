@@ -16,10 +16,9 @@ from flatfed.config.values import LAST_SEED
 from flatfed.data.keys import PartitionSpecification
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
-from flatfed.plan import data_sources, lookup
+from flatfed.plan import checks, data_sources, lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.figures import Figure
-from flatfed.plan.lookup import Entries
 from flatfed.plan.reference import Errata, Reference
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import SCALES, Paths, RunIds
@@ -48,8 +47,8 @@ class Experiment:
     paths: Paths
     catalog: Catalog
     references: Mapping[str, Reference]
-    tables: Entries[Table]
-    figures: Entries[Figure]
+    tables: Mapping[str, Table]
+    figures: Mapping[str, Figure]
     requested: Requested
     environment: Mapping[str, str]
     store: Store
@@ -93,7 +92,7 @@ class Experiment:
             raise ConfigError(f"results: seed {seed} is not allowed; expected 1 to {LAST_SEED}")
         self.settings(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
         lookup.check("split", split, self.catalog.splits, "config/splits.yaml")
-        self.catalog.check_fit(protocol, split, f"{protocol}/{split}")
+        checks.check_fit(self.catalog, protocol, split)
         partition = self.catalog.split_settings(scale, protocol, split).partition
         return PartitionSpecification(seed=seed, **partition.as_written())
 
@@ -104,13 +103,13 @@ class Experiment:
         self.settings(scale, protocol, f"runs/{ids.name}/run.json")
         lookup.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
         self.partition_spec(scale, protocol, split, seed)
-        self.catalog.check_pair(protocol, split, algorithm, ids.row)
+        checks.check_pair(self.catalog, protocol, split, algorithm, ids.row)
         return self.resolved(ids)
 
     @functools.cache  # noqa: B019
     def resolved(self, ids: RunIds) -> Run:
         """Return the run of checked ``ids``; ConfigError if the split does not fit the images on this machine."""
-        self.catalog.check_fit(ids.protocol, ids.split, ids.row)
+        checks.check_fit(self.catalog, ids.protocol, ids.split)
         return self.catalog.resolve(self.paths, ids)
 
     @functools.cache  # noqa: B019
@@ -132,10 +131,6 @@ class Experiment:
     def forcing(self, files: Collection[str]) -> Experiment:
         """Return the experiment of a call of Snakemake that trains the runs of these ``files``, or "train", all."""
         return replace(self, store=Store(self.store.folders, forced=files))
-
-    def check(self) -> None:
-        """Raise a ConfigError with the reasons of all entries whose data are missing."""
-        lookup.raise_errors([*self.catalog.sections, self.tables, self.figures], missing=True)
 
     def with_columns(self, names: Iterable[str]) -> dict[str, list[str] | None]:
         """Return the tables ``names`` with their requested columns, None for all."""
@@ -178,8 +173,7 @@ class Experiment:
         return Requested(tables, [name for name in requested.figures if not self._why_no_figure(scale, name)])
 
     def all_at(self, scale: str) -> Requested:
-        """Return all tables and figures of ``scale``; ConfigError if the data of one are missing."""
-        self.check()
+        """Return all tables and figures of ``scale``."""
         return self.existing(scale, self.everything)
 
     def left_out(self, scale: str, requested: Requested) -> list[str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
 from flatfed.errors import ConfigError
-from flatfed.plan import lookup, sweeps
+from flatfed.plan import checks, lookup, sweeps
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.lookup import Declared
+from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.number import Number
 from flatfed.plan.sweeps import PARAMETERS
 from flatfed.runs.paths import SCALES
@@ -146,9 +146,10 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A declared figure."""
+    """A figure, declared in ``file``."""
 
     id: str
+    file: str
     document: FigureDocument
     panels: Sequence[Panel]
 
@@ -175,13 +176,17 @@ class Figure:
 
 
 def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
-    """Return the figure ``name``; ConfigError for unknown ids."""
+    """Return the figure ``name``; ConfigError for unknown ids, a line for each panel."""
     document, where = declared.content, declared.file
     # A list of splits gives one panel per split.
     panels = document.panels or [PanelDocument(split=split) for split in document.splits]
     places = (f"{where}: panels[{index}]" if document.panels else where for index in range(len(panels)))
-    resolved = (_panel(panel, document, catalog, place) for panel, place in zip(panels, places, strict=True))
-    return Figure(id=name, document=document, panels=tuple(resolved))
+    resolved, mistakes = [], Mistakes()
+    for panel, place in zip(panels, places, strict=True):
+        with mistakes.noted():
+            resolved.append(_panel(panel, document, catalog, place))
+    mistakes.stop()
+    return Figure(id=name, file=where, document=document, panels=tuple(resolved))
 
 
 def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where: str) -> Panel:
@@ -241,7 +246,7 @@ def _marks(
     sweeps.check_label(label, f"{where}: label")
     for split in splits:
         lookup.check("split", split, catalog.splits, f"{where}: split")
-        catalog.check_fit(protocol.id, split, where)
+        checks.check_fit(catalog, protocol.id, split)
     scales = SCALES if getattr(part, "preview", True) else ("paper",)
     mark = Mark(label=label, protocol=protocol.id, splits=splits, scales=scales)
     if kind.reads == "partitions":
@@ -250,6 +255,6 @@ def _marks(
     for row in rows:
         lookup.check_algorithm(row, catalog.algorithms, f"{where}: rows")
         pairs = ((protocol.id, row, split, figure.decentralised) for split in splits)
-        trained_on = tuple(catalog.training_split(*pair, where) for pair in pairs)
+        trained_on = tuple(checks.training_split(catalog, *pair, where) for pair in pairs)
         marks.append(replace(mark, algorithm=row, splits=trained_on))
     return marks

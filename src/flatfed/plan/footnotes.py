@@ -63,7 +63,7 @@ def unstated(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
         settings = experiment.catalog.settings(scale, protocol)
         for key, entry in settings.unstated.items():
             line = Open(says=entry) if isinstance(entry, str) else entry
-            rows = line.rows or ([key] if key in experiment.catalog.algorithms.declared else ["*"])
+            rows = line.rows or ([key] if key in experiment.catalog.algorithms else ["*"])
             applies = (
                 run.protocol == protocol
                 and protocols.matching_any(rows, run.algorithm, without_label(run.algorithm))

@@ -1,19 +1,18 @@
-"""Declared ids, their look-up, and the errors for unknown ids."""
+"""Declared ids, their look-up, and the messages of mistakes."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flatfed import errors
-from flatfed.errors import ConfigError, FlatFedError, MissingData
+from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs.paths import without_label
 
 Entry = TypeVar("Entry")
-Resolved = TypeVar("Resolved")
 
 
 @dataclass(frozen=True)
@@ -30,54 +29,46 @@ class Declared:
         return f"{self.file}: {self.key}" if self.key else self.file
 
 
-class Entries(dict[str, Entry]):
-    """Valid entries by id; ``refused``: id -> the error of another entry, raised when the entry is used."""
+class UnknownId(ConfigError):
+    """An id of a ``kind`` that is not declared."""
 
-    def __init__(
-        self, entries: Mapping[str, Entry] | None = None, refused: Mapping[str, FlatFedError] | None = None
-    ):
-        super().__init__(entries or {})
-        self.refused = dict(refused or {})
+    def __init__(self, message: str, kind: str, name: object):
+        super().__init__(message)
+        self.kind, self.name = kind, str(name)
 
-    def __missing__(self, name: str) -> Entry:
-        raise self.error(name) or KeyError(name)
 
-    @property
-    def declared(self) -> list[str]:
-        """All ids, including refused entries."""
-        return [*self, *self.refused]
+class Several(ConfigError):
+    """Several ``errors``, a line for each."""
 
-    def error(self, name: str) -> FlatFedError | None:
-        """Return the error of a refused entry, or of the plain entry of a labelled variant."""
-        return self.refused.get(name) or self.refused.get(without_label(name))
+    def __init__(self, errors: Iterable[FlatFedError]):
+        self.errors = list(errors)
+        super().__init__("\n".join(dict.fromkeys(map(str, self.errors))))
+
+
+class Mistakes(list[FlatFedError]):
+    """All mistakes so far; ``wrong``: kind and id of the entries that have some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrong: set[tuple[str, str]] = set()
 
     @contextmanager
-    def refusing(self, name: str) -> Iterator[None]:
-        """Record a FlatFedError of the block as the error of the entry ``name``."""
+    def noted(self, *entries: tuple[str, str]) -> Iterator[None]:
+        """Note a FlatFedError of the block, which ends there: these ``entries`` are wrong."""
         try:
             yield
         except FlatFedError as error:
-            self.pop(name, None)
-            self.refused[name] = error
+            self += getattr(error, "errors", [error])
+            self.wrong.update(entries)
 
-    def resolved(self, resolve: Callable[[str, Entry], Resolved]) -> Entries[Resolved]:
-        """Return ``resolve(id, entry)`` of every entry, and its errors as refused entries."""
-        entries: Entries[Resolved] = Entries(None, self.refused)
-        for name, entry in self.items():
-            with entries.refusing(name):
-                entries[name] = resolve(name, entry)
-        return entries
+    def stop(self) -> None:
+        """Raise the mistakes, if there are any; an id that is unknown because its entry is wrong is none."""
+        if errors := [error for error in self if not self._follows(error)]:
+            raise Several(errors)
 
-
-def raise_errors(sections: Iterable[Entries[Any]], *, missing: bool) -> None:
-    """Raise a ConfigError with the errors of refused entries, one per file and key; ``missing``: also of missing data.
-
-    An entry that needs a refused one has the same error.
-    """
-    errors = [error for section in sections for error in section.refused.values()]
-    messages = [str(error) for error in errors if missing or not isinstance(error, MissingData)]
-    if first := {tuple(message.split(": ")[:2]): message for message in reversed(messages)}:
-        raise ConfigError("\n".join(reversed(first.values())))
+    def _follows(self, error: FlatFedError) -> bool:
+        names = {error.name, without_label(error.name)} if isinstance(error, UnknownId) else ()
+        return any((error.kind, name) in self.wrong for name in names)
 
 
 #: Kinds of ids that files of config/ declare; their names begin with the kind.
@@ -99,8 +90,7 @@ def unknown(kind: str, name: object, ids: Collection[str], where: str, more: str
 def check(kind: str, name: object, ids: Collection[str], where: str, more: str = "") -> None:
     """Raise the error of ``name``, requested in ``where``, if it is not in ``ids``; unknown names get ``more``."""
     if name not in ids:
-        error = ids.error(name) if isinstance(ids, Entries) else None
-        raise error or ConfigError(unknown(kind, name, ids, where, more))
+        raise UnknownId(unknown(kind, name, ids, where, more), kind, name)
 
 
 def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Entry:

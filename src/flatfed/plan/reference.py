@@ -20,6 +20,7 @@ from flatfed.config import parsed_files, strict_yaml
 from flatfed.config.erratum import ERRATA, Erratum
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError, missing_message, unknown
+from flatfed.plan.lookup import Mistakes
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.units import AMOUNTS, UNITS
 
@@ -142,10 +143,13 @@ def _parsed(path: Path) -> list[Any]:
         return [list(reader.fieldnames or ()), [[reader.line_num, row] for row in reader]]
 
 
-def read_all(root: Path) -> dict[str, Reference]:
-    """Return the printed tables by name; ConfigError for an invalid file."""
-    paths = parsed_files.listed(root / "config" / "reference", ".csv")
-    return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
+def read_all(root: Path, mistakes: Mistakes) -> dict[str, Reference]:
+    """Return the valid printed tables by name."""
+    references = {}
+    for path in parsed_files.listed(root / "config" / "reference", ".csv"):
+        with mistakes.noted(("reference", path.stem)):
+            references[path.stem] = Reference(path, f"config/reference/{path.name}")
+    return references
 
 
 def keys_of_split(split: Split, clients: int) -> dict[str, float | str]:
@@ -188,13 +192,10 @@ def _key(fields: Mapping[str, Any]) -> tuple[float | str, ...]:
 class Errata:
     """The ``entries`` of config/errata.yaml by id; ``flagged``: printed table -> ids that its numbers cite."""
 
-    def __init__(self, root: Path, references: Mapping[str, Reference] | None = None):
-        """Read the entries; ConfigError for a malformed entry or an unknown table.
-
-        ``references``: the printed tables, read from ``root`` if absent.
-        """
+    def __init__(self, root: Path, references: Mapping[str, Reference]):
+        """Read the entries; ConfigError for a malformed entry or one of none of the ``references``."""
         self.entries: dict[str, Erratum] = ERRATA.check(strict_yaml.read(root / ERRATA_FILE, ERRATA_FILE), ERRATA_FILE)
-        self.flagged = {name: table.flags for name, table in (references or read_all(root)).items()}
+        self.flagged = {name: table.flags for name, table in references.items()}
         for name, entry in self.entries.items():
             for index, table in enumerate(entry.tables):
                 if table not in self.flagged:

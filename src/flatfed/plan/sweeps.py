@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
-from flatfed.plan.lookup import Declared, Entries
+from flatfed.plan.lookup import Declared
 from flatfed.runs.paths import without_label
 from flatfed.runs.run import Run
 
@@ -44,7 +44,7 @@ PARAMETERS = {
 }
 
 
-def declare_variants(figure: Declared, algorithms: Entries[Declared]) -> None:
+def declare_variants(figure: Declared, algorithms: dict[str, Declared]) -> None:
     """Add the variants of the ``values:`` of a ``figure`` to the declared ``algorithms``.
 
     :raises ConfigError: the id of a variant is declared with other settings.

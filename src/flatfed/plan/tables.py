@@ -12,7 +12,7 @@ from flatfed.config.table import ColumnGroup, RowEntry, TableDocument
 from flatfed.errors import ConfigError
 from flatfed.plan import checks, lookup, protocols
 from flatfed.plan.catalog import Catalog
-from flatfed.plan.lookup import Declared
+from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.reference import Reference
 from flatfed.runs.paths import without_label
@@ -117,29 +117,32 @@ class Table:
 def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[str, Reference]) -> Table:
     """Return the table ``name``.
 
-    :raises ConfigError: an id does not exist, two rows or columns have one id or label, or a row cannot train on a
-        column's split.
+    :raises ConfigError: ids do not exist, rows or columns have the same id or label, or a row cannot train on a
+        column's split; a line for each.
     """
-    document, where = declared.content, declared.file
+    document, where, mistakes = declared.content, declared.file, Mistakes()
     rows: dict[str, Row] = {}
     for index, entry in enumerate(document.rows):
-        row = _row(entry, catalog, f"{where}: rows[{index}]")
-        if row.id in rows:
-            raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
-        rows[row.id] = row
-    lookup.check("reference", document.reference, ["none", *references], f"{where}: reference")
+        with mistakes.noted():
+            row = _row(entry, catalog, f"{where}: rows[{index}]")
+            if rows.setdefault(row.id, row) is not row:
+                raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
+    with mistakes.noted():
+        lookup.check("reference", document.reference, ["none", *references], f"{where}: reference")
     reference = references.get(document.reference)
-    for algorithm, line in reference.algorithms.items() if reference else ():
-        lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
-    for flag in document.not_judged:
-        lookup.check("erratum", flag, reference.flags if reference else (), f"{where}: not_judged")
+    with mistakes.noted():
+        for algorithm, line in reference.algorithms.items() if reference else ():
+            lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
+        for flag in document.not_judged:
+            lookup.check("erratum", flag, reference.flags if reference else (), f"{where}: not_judged")
     columns: dict[str, Column] = {}
     for index, group in enumerate(document.columns):
         at = f"{where}: columns[{index}]"
-        for column in _columns(document, group, catalog, at):
-            if column.id in columns:
-                raise ConfigError(f"{at}: column {column.id!r} is given twice")
-            columns[column.id] = column
+        with mistakes.noted():
+            for column in _columns(document, group, catalog, at):
+                if columns.setdefault(column.id, column) is not column:
+                    raise ConfigError(f"{at}: column {column.id!r} is given twice")
+    mistakes.stop()
     _check_labels({row.id: (row.label,) for row in rows.values()}, "label", f"{where}: rows")
     _check_labels({c.id: (c.part or "", *c.headers) for c in columns.values()}, "header", f"{where}: columns")
     trained_on = {}
@@ -148,9 +151,11 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
             lookup.check("row", base, rows, f"{where}: base of {column.id}")
         for row in rows.values() if column.splits else ():
             pair, pattern = (column.protocol, row.algorithm), column.group.decentralised
-            trained_on[column.id, row.id] = tuple(
-                catalog.training_split(*pair, split, pattern, where) for split in column.splits
-            )
+            with mistakes.noted():
+                trained_on[column.id, row.id] = tuple(
+                    checks.training_split(catalog, *pair, split, pattern, where) for split in column.splits
+                )
+    mistakes.stop()
     parts = {"document": document, "rows": rows, "columns": columns, "trained_on": trained_on}
     return Table(id=name, file=where, printed=reference is not None, **parts)
 
@@ -167,13 +172,15 @@ def _columns(document: TableDocument, group: ColumnGroup, catalog: Catalog, wher
     Ids are ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begin with the group's id.
     """
     protocol = lookup.entry("protocol", group.protocol, catalog.protocols, f"{where}: protocol")
-    splits = tuple(group.splits or ())
+    splits, metrics, mistakes = tuple(group.splits or ()), document.metrics_of(group), Mistakes()
     for split in splits:
-        lookup.check("split", split, catalog.splits, f"{where}: splits")
-        catalog.check_fit(protocol.id, split, where)
-    metrics = document.metrics_of(group)
+        with mistakes.noted():
+            lookup.check("split", split, catalog.splits, f"{where}: splits")
+            checks.check_fit(catalog, protocol.id, split)
     for entry in metrics:
-        checks.check_metric(entry, protocol, splits, where)
+        with mistakes.noted():
+            checks.check_metric(entry, protocol, splits, where)
+    mistakes.stop()
     everywhere = [entry for columns in document.columns for entry in document.metrics_of(columns)]
     several_metrics = len({(entry.metric, entry.relative) for entry in everywhere}) > 1
     known = (columns.protocol for columns in document.columns if columns.protocol in catalog.protocols)
