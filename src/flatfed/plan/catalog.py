@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,13 +102,12 @@ class Catalog:
         """Return the name of an algorithm or variant in tables and figures."""
         return self.algorithms[row].label
 
-    def hyperparameters(
-        self, scale: str, protocol: str, row: str
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
+    def hyperparameters(self, scale: str, protocol: str, row: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """As :func:`protocols.of_algorithm`."""
         return of_algorithm(self.settings(scale, protocol), row, self.algorithms[row])
 
-    @functools.lru_cache(4096)  # noqa: B019, a catalog lives as long as its process
+    @functools.lru_cache(4096)  # noqa: B019
     def split_settings(self, scale: str, protocol: str, split: str) -> SplitSettings:
         """Return the partition, client sampling and topology of ``split``.
 
@@ -169,7 +169,7 @@ class Catalog:
         if reference := self.splits[split].steps_of:  # a round has the steps of the reference split
             federated = self.split_settings(scale, protocol, reference)
             length = training["batch_size"], training.get("local_epochs"), training.get("local_steps")
-            training["local_steps"] = federated.steps(*length)
+            training = {**training, "local_steps": federated.steps(*length)}
         options = models.check_options(model.name, model.options or {}, protocol)
         return RunConfig(
             format=1,

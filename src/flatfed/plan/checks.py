@@ -258,18 +258,18 @@ def check_fit(catalog: Catalog, protocol: str, split: str) -> None:
 
 
 @functools.lru_cache(4096)
-def check_pair(catalog: Catalog, protocol: str, split: str, algorithm: str, where: str) -> None:
+def check_pair(catalog: Catalog, protocol: str, split: str, algorithm: str) -> None:
     """Refuse an algorithm that cannot train on a split: wrong or no topology, central data, or gossip steps."""
     scheme = catalog.splits[split].scheme
     for scale in catalog.protocols[protocol].scales:
         kind = catalog.build(scale, protocol, algorithm)
         training, parameters = catalog.hyperparameters(scale, protocol, algorithm)
         for key in training.keys() & parameters.keys() & set(ABSENT):
-            at = f"{where}: {protocol} ({scale} scale): {key}: {training[key]} is not allowed"
+            at = f"{protocol} ({scale} scale): {key}: {training[key]} is not allowed"
             raise ConfigError(f"{at}; algorithm {algorithm!r} has a parameter {key} of its own")
         resolved_split = catalog.split_settings(scale, protocol, split)
         graph = resolved_split.topology
-        at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
+        at = f"{protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and graph is None:
             allowed = ", ".join(graphs.GRAPHS)
             raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
@@ -293,5 +293,8 @@ def training_split(catalog: Catalog, protocol: str, algorithm: str, split: str, 
     if registry.load(without_label(algorithm)).decentralised:
         split = pattern.replace("*", split)
         lookup.check("split", split, catalog.splits, f"{where}: decentralised")
-    check_pair(catalog, protocol, split, algorithm, where)
+    try:
+        check_pair(catalog, protocol, split, algorithm)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
     return split

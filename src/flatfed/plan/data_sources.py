@@ -167,18 +167,6 @@ def _paths(source: Source) -> dict[str, Path]:
     return {key: Path(path).expanduser() for key in manifest.PATHS if (path := getattr(source, key))}
 
 
-def check_declared(source: Source, dataset: DatasetDocument, where: str) -> None:
-    """Refuse a dataset whose shape or number of classes differs from its image folder."""
-    if source.source != "imagefolder":
-        return
-    train, actual = Path(source.path) / "train", {"shape": [dataset.shape[0], source.size, source.size]}
-    if not source.domains and train.is_dir():
-        actual["classes"] = len(counting.subfolders(train))
-    for key, value in actual.items():
-        if (declared := getattr(dataset, key)) != value:
-            raise ConfigError(f"{where}.{key}: {declared}, but its source has {value}")
-
-
 def check_domains(source: Source, dataset: DatasetDocument, where: str) -> None:
     """Refuse a source whose domains or domain folders differ from those of ``dataset``."""
     if source.domains:

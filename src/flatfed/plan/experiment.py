@@ -103,7 +103,7 @@ class Experiment:
         self.settings(scale, protocol, f"runs/{ids.name}/run.json")
         lookup.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
         self.partition_spec(scale, protocol, split, seed)
-        checks.check_pair(self.catalog, protocol, split, algorithm, ids.row)
+        checks.check_pair(self.catalog, protocol, split, algorithm)
         return self.resolved(ids)
 
     @functools.cache  # noqa: B019

@@ -185,9 +185,10 @@ def _catalog(
         with mistakes.noted(("split", name)):
             checks.check_split(entry.content, all_splits, entry.where)
             splits[name] = entry.content
+    files = registry.names()
     for name, entry in declared["algorithms"].items():
         with mistakes.noted(("algorithm", name)):
-            lookup.check_algorithm(base := without_label(name), registry.names(), entry.where)
+            lookup.check_algorithm(base := without_label(name), files, entry.where)
             protocols.check_overrides(base, entry.content.set or {}, f"{entry.where}.set")
             plain = declared["algorithms"][base].content
             algorithms[name] = protocols.complete_algorithm(name, entry.content, plain)
@@ -218,8 +219,6 @@ def _dataset(name: str, declared: Declared, override: Source | None) -> tuple[Da
     source = data_sources.expanded(source)
     if override:
         data_sources.check_order(source, source.images or dataset, location)
-    else:
-        data_sources.check_declared(source, dataset, declared.where)
     data_sources.check_domains(source, dataset, location)
     checks.check_dataset(dataset, declared.where)
     return dataset, Source(**source.model_dump(exclude_unset=True, exclude={"images"}))
