@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +14,6 @@ from flatfed import models, plan
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.runs import versions
-from flatfed.user_files import syntax_digest
 from repository import ROOT
 
 MODEL = '''"""One hidden layer."""
@@ -40,10 +42,9 @@ protocols:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder with a model in it; forget the module ``helper`` afterwards."""
+    """Return a folder with a model in it."""
     (tmp_path / "perceptron.py").write_text(MODEL)
-    yield tmp_path
-    sys.modules.pop("helper", None)
+    return tmp_path
 
 
 def load(folder, model="{name: perceptron, options: {width: 32}}"):
@@ -61,7 +62,7 @@ def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
     exp = load(folder)
     requested = exp.run("paper", "mine", "dir0.6-100", "fedavg", 1)
     assert requested.config.model.as_json() == {"name": "perceptron", "options": {"width": 32}}
-    assert exp.environment == dict.fromkeys(("FLATFED_ALGORITHMS", "FLATFED_MODELS"), str(folder))
+    assert exp.environment == {"FLATFED_FOLDERS": str(folder)}
     before = torch.random.get_rng_state()
     (model, first), (_, again), (_, other) = (initial_model(requested.config.changed(seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -71,7 +72,7 @@ def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
 
 def digest(name):
     """Return the digest of a model in a new process."""
-    models.FILES.digests.clear()
+    models.FILES.imports.clear()
     return versions.of_model(name)
 
 
@@ -80,8 +81,7 @@ def test_the_digest_of_a_models_file_is_its_version(folder):
     of = run(folder).config
     first = versions.of_run(of)
     rule, _, sha256 = first["model"].partition("-")
-    assert (rule, sha256) == ("2", syntax_digest([folder / "perceptron.py"]))
-    assert "model is version " in versions.changes(of, {**first, "model": sha256})
+    assert rule == "3" and "model is version " in versions.changes(of, {**first, "model": sha256})
     (folder / "_unrelated.py").write_text("value = 1\n")
     assert digest("perceptron") == first["model"]
     (folder / "perceptron.py").write_text(MODEL.replace("One hidden layer", "A remark") + "# a comment\n")
@@ -91,41 +91,65 @@ def test_the_digest_of_a_models_file_is_its_version(folder):
     assert digest("perceptron") != first["model"]
 
 
-#: Line of an import -> a file that it imports, also indirectly. A folder has a name such as that of installed packages.
+#: Line of an import -> the files that it loads.
 IMPORTS = {
-    "import helper": "own-packages/helper.py",
-    "from package.part import value": "own-packages/package/deep.py",
-    "import package.part as part": "own-packages/package/__init__.py",
-    "from flatfed.models.perceptron import build as base": "perceptron.py",
-    "from flatfed.models import _blocks": "_blocks.py",
-    "from ._blocks import value": "_blocks.py",
-    "from . import _blocks": "_deeper.py",
-    "def late():\n    from ._blocks import value\n": "_blocks.py",
+    "import helper": ["own-packages/helper.py"],
+    "import importlib; value = importlib.import_module('helper').value": ["own-packages/helper.py"],
+    "import sys; sys.path.insert(0, HIDDEN); import hidden": ["hidden/hidden.py"],
+    "from package.part import value": [f"own-packages/package/{name}.py" for name in ("__init__", "deep", "part")],
+    "import package.part as part": [f"own-packages/package/{name}.py" for name in ("__init__", "deep", "part")],
+    "from namespace import part": ["own-packages/namespace/part.py"],
+    "from flatfed.models.perceptron import build as base": ["perceptron.py"],
+    "from flatfed.models import _blocks": ["_blocks.py", "_deeper.py"],
+    "from ._blocks import value": ["_blocks.py", "_deeper.py"],
+    "from . import _deeper": ["_deeper.py"],
+    "import torch, numpy, json": [],
 }
 FILES = {
     "own-packages/helper.py": "value = 1\n",
     "own-packages/package/__init__.py": "",
     "own-packages/package/part.py": "from .deep import value\n",
     "own-packages/package/deep.py": "value = 1\n",
+    "own-packages/namespace/part.py": "value = 1\n",
+    "hidden/hidden.py": "value = 1\n",
     "_blocks.py": "import math, numpy\nfrom ._deeper import value\n",
     "_deeper.py": "value = 1\n",
 }
 
 
 @pytest.mark.parametrize("line", IMPORTS)
-def test_all_files_that_a_file_imports_count(folder, monkeypatch, line):
-    (folder / "own-packages/package").mkdir(parents=True)
-    for name, text in {**FILES, "wide.py": f"{MODEL}\n{line}\n"}.items():
-        (folder / name).write_text(text)
+def test_all_files_that_an_import_loads_count(folder, monkeypatch, line):
+    """Also in the second of two files with the same import. A folder has a name such as that of installed packages."""
+    text = f"{MODEL}\n{line.replace('HIDDEN', repr(str(folder / 'hidden')))}\n"
+    for name, content in {**FILES, "perceptron.py": MODEL, "wide.py": text, "wider.py": text}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
     monkeypatch.syspath_prepend(folder / "own-packages")
     models.FILES.look_in([folder], "a test")
-    before = digest("wide")
-    with (folder / IMPORTS[line]).open("a") as file:
-        file.write("more = 2\n")
-    after = digest("wide")
-    assert after != before
-    (folder / "_cosine.py").write_text("value = 1\n")
-    assert digest("wide") == after
+    for name in ("wider", "wide"):
+        expected = {folder / path for path in (f"{name}.py", *IMPORTS[line])}
+        assert sorted(models.FILES.imported(name).files) == sorted(expected)
+    before = versions.of_model("wide")
+    assert digest("wide") == before
+    for path in IMPORTS[line]:
+        with (folder / path).open("a") as file:
+            file.write("more = 2\n")
+        after = digest("wide")
+        assert after != before
+        before = after
+
+
+def test_an_import_keeps_the_modules_of_others(folder, monkeypatch):
+    """A module that is loaded already is loaded once more, for the digest, and stays the one that others use."""
+    monkeypatch.syspath_prepend(folder)
+    (folder / "space").mkdir()
+    (folder / "space/part.py").write_text("value = 1\n")
+    (folder / "perceptron.py").write_text(f"{MODEL}\nfrom space import part\n")
+    part = importlib.import_module("space.part")
+    models.FILES.look_in([folder], "a test")
+    own = models.FILES.imported("perceptron")
+    assert own.module.part is not part and sys.modules["space.part"] is part is sys.modules["space"].part
+    assert torch is sys.modules["torch"] and models is sys.modules["flatfed.models"]
 
 
 def test_a_wrong_option_is_named_with_file_and_key(folder):
@@ -163,3 +187,61 @@ def test_a_file_with_the_name_of_a_module_of_flatfed_is_refused(folder, name):
     (folder / f"{name}.py").write_text(MODEL)
     with pytest.raises(ConfigError, match=rf"{name}.py: flatfed.models has '{name}' already"):
         models.FILES.look_in([folder], "a test")
+
+
+FEDAVG = "from flatfed.algorithms.fedavg import FedAvg\n"
+#: A user's file -> its text and the message after the file's name.
+BROKEN = {
+    "fedx.py": (f"{FEDAVG}class FedX(FedAvg):\n    def x(self:\n", "SyntaxError: .*fedx.py, line 3.; correct this"),
+    "null.py": (f"{FEDAVG}\0", "(SyntaxError|ValueError): source code .* null bytes.*; correct this"),
+    "fedexit.py": (
+        f"import sys\n{FEDAVG}class FedExit(FedAvg): ...\n\nsys.exit(0)\n",
+        'line 5: this algorithm cannot be imported: SystemExit: 0; move this call under `if __name__ == "__main__":`',
+    ),
+    "fedname.py": (
+        f"{FEDAVG}class FedName(FedAvg):\n    x = y\n",
+        "line 3: this algorithm cannot be imported: NameError: name 'y' is not defined",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_named_although_nothing_uses_it(folder, call, name):
+    text, message = BROKEN[name]
+    (folder / name).write_text(text)
+    status, _, error = call("check", "--config", f"folders=[{folder}]")
+    assert status == 2 and re.match(rf"flatfed check: {folder}/{name}: {message}", error)
+
+
+def test_a_model_that_ends_python_is_refused(folder):
+    (folder / "perceptron.py").write_text(f"{MODEL}\n\nraise SystemExit\n")
+    with pytest.raises(ConfigError, match=r"perceptron.py: line 15: this model cannot be imported: SystemExit: ; move"):
+        run(folder)
+
+
+#: A user's file that is no algorithm -> its text.
+OTHERS = {
+    "test_fedx.py": "import unittest\n\nclass TestFedX(unittest.TestCase): ...\n",
+    "test_model.py": "class TestModel:\n    def test_it(self): ...\n",
+    "layer.py": "from torch import nn\n\nclass Layer(nn.Module): ...\n",
+    "script.py": "import sys\n\nclass Main(FedAvg): ...\n\nsys.exit(0)\n",
+    "_notes.py": "def (:\n",
+    "fedslip.py": f"{FEDAVG}class FedSlipp(FedAvg): ...\n",
+}
+
+
+def test_other_files_are_ignored_unless_a_table_names_them(folder):
+    for name, text in OTHERS.items():
+        (folder / name).write_text(text)
+    experiment = load(folder)
+    assert {Path(name).stem for name in OTHERS}.isdisjoint({*experiment.catalog.algorithms, *models.names()})
+    for row, message in {
+        "fedslip": "fedslip.py: defines no subclass of flatfed.algorithms.Algorithm called 'fedslip'",
+        "test_fedx": "test_fedx.py: defines no subclass of ",
+        "script": "script.py: line 3: this algorithm cannot be imported: NameError: name 'FedAvg'",
+        "perceptron": "perceptron.py: .*; its function `build` is that of a model",
+    }.items():
+        table = f"title: Another\nrows: [{row}]\ncolumns: [{{protocol: mine, splits: [dir0.6-100]}}]\n"
+        (folder / "other_T1.yaml").write_text(table)
+        with pytest.raises(ConfigError, match=message):
+            load(folder)

@@ -1,58 +1,59 @@
 """A user's algorithms and models: Python files in folders that config.yaml names.
 
-The folders extend the ``__path__`` of ``flatfed.algorithms`` or ``flatfed.models``. A file's name is its id. A digest
-of the file, and of all files that it imports, is its version.
+The folders extend the ``__path__`` of ``flatfed.algorithms`` and ``flatfed.models``. A file's name is its id. A digest
+of the file, and of all of the user's files that its import loads, is its version.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib
-import importlib.util
 import os
-import pkgutil
 import sys
-import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import NamedTuple
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 
-#: Folders of FlatFed and of Python.
-NOT_LOCAL = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve())
+#: Rule number in the digests of users' files: increase it if FlatFed makes other numbers of the same files.
+RULE = 3
 
-#: Folders of installed packages.
-INSTALLED = frozenset({"site-packages", "dist-packages"})
+#: Environment variables of jobs: the keys ``folders`` and ``callbacks`` of config.yaml.
+FOLDERS, CALLBACKS = "FLATFED_FOLDERS", "FLATFED_CALLBACKS"
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-#: Rule number in the digests of users' files: increase it if FlatFed makes other numbers of the same files.
-RULE = 2
-
-#: Environment variable of jobs: the user's files of callbacks.
-CALLBACKS = "FLATFED_CALLBACKS"
+#: Remedy for an unknown algorithm or model.
+REMEDY = f"for your own files, name their folder in `folders` of config.yaml ({FOLDERS} for train)"
 
 #: The rooms of FlatFed that users extend.
 ROOMS: list[UserFiles] = []
 
 
+class Imported(NamedTuple):
+    """A user's ``module``, the user's ``files`` that its import loaded, and their ``digest`` after :data:`RULE`."""
+
+    module: ModuleType
+    files: list[Path]
+    digest: str
+
+
 class UserFiles:
     """The modules of a ``kind``, "algorithm" or "model", in ``package``: ``shipped`` and the user's.
 
-    ``parts``: other shipped modules. ``variable``: the environment variable with the user's folders for jobs.
-    ``digests``: user's file -> :meth:`digest`.
+    ``parts``: other shipped modules. ``imports``: user's file -> its import.
     """
 
     def __init__(self, kind: str, package: str, shipped: Iterable[str], parts: Iterable[str]):
         self.kind, self.package, self.shipped = kind, package, frozenset(shipped)
         self.modules = {*self.shipped, *parts, "__init__"}
-        self.variable = f"FLATFED_{kind.upper()}S"
-        self.digests: dict[Path, str] = {}
+        self.imports: dict[Path, Imported] = {}
         ROOMS.append(self)
 
     @property
@@ -60,144 +61,111 @@ class UserFiles:
         """The package's folder, then the user's folders."""
         return sys.modules[self.package].__path__
 
-    def look_in(self, folders: Iterable[str | Path], where: str) -> list[str]:
-        """Add the files of this kind in ``folders``; return their absolute paths.
+    def look_in(self, folders: Iterable[str | Path], where: str) -> None:
+        """Add the files of this kind in ``folders``.
 
-        :raises ConfigError: a folder does not exist, or a file has the name of an existing module.
+        :raises ConfigError: a file has a syntax error, or the name of another module.
         """
-        paths = []
-        for folder in folders:
-            path = Path(folder).resolve()
-            if not path.is_dir():
-                raise ConfigError(f"{where}: {str(folder)!r} is not a folder; expected a folder of {self.kind} files")
-            if str(path) not in self.path:
-                module_names = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
-                for module in filter(self._holds, pkgutil.iter_modules([str(path)])):
-                    if module.name in module_names:
-                        file = f"{where}: {path / module.name}.py"
-                        raise ConfigError(f"{file}: {self.package} has {module.name!r} already; rename the file")
-                self.path.append(str(path))
-            paths.append(str(path))
-        return paths
+        paths = [Path(folder).resolve() for folder in folders]
+        for path in (path for path in paths if str(path) not in self.path):
+            for file in sorted(path.glob("[!_]*.py")):
+                if file.stem in self.modules or (kind_of(file) == self.kind and self.own_file(file.stem)):
+                    raise ConfigError(f"{where}: {file}: {self.package} has {file.stem!r} already; rename the file")
+            self.path.append(str(path))
 
     def look_in_environment(self) -> None:
-        folders = os.environ.get(self.variable, "").split(os.pathsep)
-        self.look_in(filter(None, folders), f"environment variable {self.variable}")
+        self.look_in(filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)), f"environment variable {FOLDERS}")
 
     def names(self) -> list[str]:
-        infos = filter(self._holds, pkgutil.iter_modules(self.path))
-        files = {info.name for info in infos if not (info.ispkg or info.name.startswith("_"))}
-        return sorted(self.shipped | (files - self.modules))
-
-    def _holds(self, module: pkgutil.ModuleInfo) -> bool:
-        """Return whether a ``module`` is shipped or a user's file of this kind."""
-        folder = module.module_finder.path
-        return folder == self.path[0] or kind_of(Path(folder, f"{module.name}.py")) == self.kind
+        files = (file for folder in self.path for file in Path(folder).glob("[!_]*.py"))
+        own = {file.stem for file in files if file.stem not in self.modules and kind_of(file) == self.kind}
+        return sorted(self.shipped | own)
 
     def own_file(self, name: str) -> Path | None:
         """Return the user's file of ``name``; None for a module of FlatFed."""
         files = (Path(folder, f"{name}.py") for folder in self.path if name not in self.modules)
         return next((file for file in files if file.is_file()), None)
 
-    def files(self, name: str) -> list[Path]:
-        """Return the user's file of ``name`` and the user's files that it imports; none for a module of FlatFed."""
-        file = self.own_file(name)
-        return self._imported(f"{self.package}.{name}", file) if file else []
+    def imported(self, name: str) -> Imported | None:
+        """Return the import of the user's file of ``name``; None for a module of FlatFed.
 
-    def digest(self, name: str) -> str | None:
-        """Return the digest of the user's file of ``name`` and of the user's files that it imports, also indirectly.
-
-        It begins with :data:`RULE`. It is that of the imported code, even if a file changed since. None for a module of
-        FlatFed.
+        :raises ConfigError: the file cannot be imported.
         """
-        if (file := self.own_file(name)) and file not in self.digests:
-            self.digests[file] = f"{RULE}-{syntax_digest(self._imported(f'{self.package}.{name}', file))}"
-        return self.digests.get(file)
-
-    def _imported(self, first: str, file: Path) -> list[Path]:
-        """Return ``file`` of module ``first`` and the user's files that it imports, by module name."""
-        files, waiting = {first: file}, [first]
-        for module in waiting:
-            for name in imported_names(module, files[module]):
-                path = None if name in files else source_file(name)
-                if path and self._is_users(path):
-                    files[name] = path
-                    waiting.append(name)
-        return [files.pop(first), *(files[module] for module in sorted(files))]
-
-    def _is_users(self, file: Path) -> bool:
-        """Return whether ``file`` is neither shipped nor of Python or an installed package."""
-        for room in ROOMS:
-            if file.is_relative_to(room.path[0]):
-                return file.relative_to(room.path[0]).parts[0].removesuffix(".py") not in room.modules
-        resolved = file.resolve()
-        local = not any(map(resolved.is_relative_to, NOT_LOCAL)) and INSTALLED.isdisjoint(resolved.parts)
-        return str(file.parent) in self.path or local
-
-    def unknown(self, name: Any, ids: Iterable[str], where: str) -> ConfigError:
-        """Return the error for an id that is not in ``ids``."""
-        hint = f"for your own {self.kind}s, name their folder in `folders` of config.yaml ({self.variable} for train)"
-        return ConfigError(f"{unknown(self.kind, name, ids, where)}; {hint}")
+        file = self.own_file(name)
+        if file and file not in self.imports:
+            try:
+                with only_new_modules():
+                    module = importlib.import_module(f"{self.package}.{name}")
+                    files = [path for _, path in sorted(users_modules().items())]
+            except (Exception, SystemExit) as error:  # a user's file can raise anything
+                raise import_error(self.kind, file, error) from error
+            self.imports[file] = Imported(module, files, f"{RULE}-{syntax_digest(files)}")
+        return self.imports.get(file)
 
     def load(self, name: str) -> ModuleType:
-        """Return the module ``name``; ConfigError if the import fails."""
-        spec = importlib.util.find_spec(f"{self.package}.{name}")
-        if spec.name not in sys.modules:
-            self.digests.pop(self.own_file(name), None)
-            self.digest(name)  # before an edit
-        try:
-            return importlib.import_module(spec.name)
-        except Exception as error:  # a user's file can raise anything
-            problem = f"this {self.kind} cannot be imported: {type(error).__name__}: "
-            raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else problem}{error}") from error
-
-
-def folders() -> list[str]:
-    """Return the user's folders with algorithms or models."""
-    return sorted({folder for room in ROOMS for folder in room.path[1:]})
+        """Return the module ``name``; ConfigError if a user's file cannot be imported."""
+        own = self.imported(name)
+        return own.module if own else importlib.import_module(f"{self.package}.{name}")
 
 
 @functools.cache
 def kind_of(file: Path) -> str:
-    """Return "model" for a file with the function ``build``, "callback" or "algorithm" for one with a class, or ""."""
-    nodes = syntax_tree(file).body if file.is_file() else []
+    """Return the kind of a user's ``file``, "" for another or absent one.
+
+    "model": it has the function ``build``; "callback": a class with a base of this name; "algorithm": a class with
+    the name of the file, and with a base.
+
+    :raises ConfigError: the file has a syntax error.
+    """
+    try:
+        nodes = ast.parse(file.read_bytes(), str(file)).body if file.is_file() else []
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, in Python 3.11
+        raise ConfigError(f"{file}: {type(error).__name__}: {error}; correct this file, or move it elsewhere") from None
     if any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in nodes):
         return "model"
-    bases = [[ast.unparse(base) for base in node.bases] for node in nodes if isinstance(node, ast.ClassDef)]
-    if any(base.endswith("Callback") for names in bases for base in names):
+    classes = {node.name.lower(): node.bases for node in nodes if isinstance(node, ast.ClassDef)}
+    if any(ast.unparse(base).endswith("Callback") for bases in classes.values() for base in bases):
         return "callback"
-    return "algorithm" if bases else ""
+    return "algorithm" if classes.get(file.stem.replace("_", "")) else ""
 
 
-def imported_names(module: str, file: Path) -> Iterator[str]:
-    """Yield the modules that ``file`` of ``module`` imports, with their packages, and names that may be modules."""
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(syntax_tree(file)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            level = getattr(node, "level", 0)
-            above = [package.rsplit(".", level - 1)[0] if level else None, getattr(node, "module", None)]
-            for alias in node.names:
-                parts = ".".join(filter(None, [*above, alias.name])).split(".")
-                yield from accumulate(parts, "{}.{}".format)
+def users_modules() -> dict[str, Path]:
+    """Return name -> Python file of the imported modules that are neither FlatFed's nor Python's nor installed."""
+    names = ("site-packages", "dist-packages")
+    installed = [path for path in map(str, sys.path) if path.endswith(names) or any(Path(path).glob("*.dist-info"))]
+    others = tuple(os.path.join(path, "") for path in (*installed, *map(os.path.dirname, (__file__, os.__file__))))
+    files = {}
+    for name, module in list(sys.modules.items()):
+        origin = str(getattr(getattr(module, "__spec__", None), "origin", None))
+        in_room = any(name.startswith(f"{room.package}.") and name.split(".")[2] not in room.modules for room in ROOMS)
+        if origin.endswith(".py") and (in_room or not origin.startswith(others)):
+            files[name] = Path(origin)
+    return files
 
 
-def source_file(module: str) -> Path | None:
-    """Return the file of ``module``, without importing it; None if there is none."""
-    path = None
-    for package in accumulate(module.split("."), "{}.{}".format):
-        spec = next(filter(None, (finder.find_spec(package, path) for finder in sys.meta_path)), None)
-        if spec is None:
-            return None
-        path = getattr(sys.modules.get(package), "__path__", spec.submodule_search_locations) or []
-    return Path(spec.origin) if spec.has_location else None
-
-
-def syntax_tree(file: Path) -> ast.Module:
-    """Return the syntax tree of ``file``; its bytes as a constant if it is not Python, such as a compiled module."""
+@contextlib.contextmanager
+def only_new_modules() -> Iterator[None]:
+    """Forget the user's modules for an import, which then loads all that it needs: two files may import a third one."""
+    earlier = {name: sys.modules.pop(name) for name in users_modules()}
+    parents = {name: sys.modules.get(name.rpartition(".")[0]) for name in earlier}
+    children = [(vars(parents[name]), name.rpartition(".")[2], earlier[name]) for name in earlier if parents[name]]
+    for attributes, child, _ in children:
+        attributes.pop(child, None)  # with it, `from package import child` loads nothing
     try:
-        return ast.parse(file.read_bytes(), str(file))
-    except (SyntaxError, ValueError):
-        return ast.Module([ast.Expr(ast.Constant(file.read_bytes()))], [])
+        yield
+    finally:
+        sys.modules.update(earlier)
+        for attributes, child, module in children:
+            attributes[child] = module
+
+
+def import_error(kind: str, file: Path, error: BaseException) -> ConfigError:
+    """Return the error for a user's ``file`` whose import raised ``error``, with the line of the file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((f"line {frame.lineno}: " for frame in reversed(frames) if frame.filename == str(file)), "")
+    problem = "" if isinstance(error, ConfigError) else f"this {kind} cannot be imported: {type(error).__name__}: "
+    remedy = '; move this call under `if __name__ == "__main__":`' if isinstance(error, SystemExit) else ""
+    return ConfigError(f"{file}: {line}{problem}{error}{remedy}")
 
 
 def syntax_digest(paths: Iterable[Path]) -> str:
@@ -205,7 +173,7 @@ def syntax_digest(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\n".encode())
-        tree = syntax_tree(path)
+        tree = ast.parse(path.read_bytes())
         for node in ast.walk(tree):
             if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:]

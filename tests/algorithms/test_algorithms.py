@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from flatfed import algorithms, models, user_files
+from flatfed import algorithms, models
 from flatfed.errors import ConfigError
 from flatfed.runs import versions
+from flatfed.user_files import FOLDERS
 from repository import ROOT
 
 AGGREGATE = 'return {"w": uploads["w"].median(dim=0, keepdim=True).values}'
@@ -61,7 +62,7 @@ def test_a_file_without_an_algorithm_is_refused(outside, text, words):
 def test_check_finds_a_slip_in_a_folder_of_the_environment(outside, monkeypatch, call):
     path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {body(next(iter(SLIPS)))}\n")
     monkeypatch.setattr(algorithms, "__path__", algorithms.__path__[:1])
-    monkeypatch.setenv(algorithms.FILES.variable, str(outside.folder))
+    monkeypatch.setenv(FOLDERS, str(outside.folder))
     status, _, text = call("check")
     assert status == 2 and text.startswith(f"flatfed check: {path}: FedBad.agregate: did you mean")
 
@@ -117,25 +118,25 @@ def test_files_outside_git_are_not_shipped(files):
 
 
 def test_a_users_file_in_the_packages_folder_has_a_digest(tmp_path, monkeypatch):
-    (tmp_path / "inner").mkdir()
-    for name in ("fedmedian", "_median", "fedavg", "_base", "inner/__init__", "inner/part"):
-        text = "from . import _median, _base, fedavg\nfrom .inner import part\nfrom flatfed.models import extra\n"
-        (tmp_path / f"{name}.py").write_text(text)
-    networks = tmp_path.with_name(f"{tmp_path.name}-models")
-    networks.mkdir()
-    (networks / "extra.py").write_text("")
-    monkeypatch.setattr(algorithms, "__path__", [str(tmp_path)])
-    monkeypatch.setattr(models, "__path__", [str(networks)])
-    monkeypatch.setattr(user_files, "NOT_LOCAL", (*user_files.NOT_LOCAL, tmp_path.resolve(), networks.resolve()))
+    """FlatFed is an installed package, of which the file imports shipped modules, too."""
+    package = tmp_path / "site-packages"
+    imports = "from . import _median, _base, fedavg\nfrom .inner import part\nfrom ..models import extra\n"
+    own = ("algorithms/_median", "algorithms/inner/__init__", "algorithms/inner/part", "models/extra")
+    texts = {
+        "algorithms/fedmedian": f"{imports}class FedMedian(fedavg.FedAvg): ...\n",
+        **dict.fromkeys(own, ""),
+        **dict.fromkeys(("algorithms/_base", "algorithms/fedavg"), "shipped = True\n"),
+    }
+    for name, text in texts.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(package)
+    monkeypatch.setattr(algorithms, "__path__", [str(package / "algorithms")])
+    monkeypatch.setattr(models, "__path__", [str(package / "models")])
     files = algorithms.FILES
-    assert "fedmedian" in files.names() and files.own_file("fedavg") is None and files.digest("fedavg") is None
-    before = files.digest("fedmedian")
-    extra = f"../{networks.name}/extra"
-    for name, changes in (("fedavg", False), ("_base", False), ("_median", True), ("inner/part", True), (extra, True)):
-        (tmp_path / f"{name}.py").write_text("more = 1\n")
-        files.digests.clear()
-        assert (files.digest("fedmedian") != before) is changes
-        before = files.digest("fedmedian")
+    assert "fedmedian" in algorithms.names() and files.own_file("fedavg") is None and files.imported("fedavg") is None
+    expected = [package / f"{name}.py" for name, text in texts.items() if not text.startswith("shipped")]
+    assert sorted(files.imported("fedmedian").files) == sorted(expected)
 
 
 def test_a_raised_version_of_a_shipped_base_class_counts(outside, monkeypatch):

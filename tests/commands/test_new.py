@@ -42,6 +42,9 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
     assert "tables of yours: my_table\nfigures of yours: my_curves, my_sweep\n" in capsys.readouterr().out
 
 
+IMPORT = "from flatfed.algorithms import Algorithm\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -49,7 +52,7 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
         ("my_table.yaml", "kind: curves\n", "my_table.yaml: key 'title' is missing"),
         ("fedsmoo2023_F3.yaml", "kind: curves\n", "there is a figure 'fedsmoo2023_F3' already, config/figures"),
         ("fedavg.py", "class FedAvg:\n    pass\n", "fedavg.py: flatfed.algorithms has 'fedavg' already; rename"),
-        ("fedsіgn.py", "class FedSign:\n    pass\n", "id 'fedsіgn' is not allowed"),
+        ("fedsіgn.py", f"{IMPORT}class FedSіgn(Algorithm): ...\n", "id 'fedsіgn' is not allowed"),
     ],
 )
 def test_mistakes_are_named(folder, name, text, words):

@@ -63,7 +63,8 @@ def test_each_round_calls_them_and_an_interruption_loses_no_state(tmp_path, monk
 
 def test_a_file_that_cannot_be_used_is_named(written):
     needs = COUNTING.replace("calls = 0", "def __init__(self, x): pass")
-    for text, message in (("class (", "own.py: SyntaxError: "), (needs, "own.py: TypeError: .* 'x'")):
+    syntax, ends = ("class (", "own.py: SyntaxError: "), ("raise SystemExit(0)", "own.py: SystemExit: 0")
+    for text, message in (syntax, ends, (needs, "own.py: TypeError: .* 'x'")):
         written(text)
         with pytest.raises(ConfigError, match=message):
             callbacks.of_user()

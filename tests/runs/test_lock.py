@@ -236,12 +236,12 @@ def test_other_versions_than_the_calls_are_refused_before_the_first_round(out, o
     Path("run.json").write_text(json.dumps(run))
     command = [*TRAIN, "--versions", versions]
     file.write_text(f"{file.read_text()}    weight = 3\n")
-    algorithms.FILES.digests.clear()
+    algorithms.FILES.imports.clear()
     assert cli.main(command) == 2
     assert f"{file} changed after Snakemake started; nothing was trained: call" in capsys.readouterr().err
     assert not out.exists()
     file.write_text("# A comment.\n" + file.read_text().removesuffix("    weight = 3\n"))
-    algorithms.FILES.digests.clear()
+    algorithms.FILES.imports.clear()
     check_versions(RunConfig(**run), json.loads(versions))
 
 

@@ -3,7 +3,7 @@ import json
 
 from snakemake.logging import logger
 
-from flatfed import data, files, gpus, user_files
+from flatfed import data, files, gpus
 from flatfed.commands import closing, train_run
 from flatfed.commands.jobs import Jobs, request
 from flatfed.config.strict_yaml import as_in_a_file
@@ -20,7 +20,7 @@ EXPERIMENT = reports_errors(configuration.of_call)(ROOT, config, PATHS, READS_FI
 os.environ.update(EXPERIMENT.environment)
 DEVICE = gpus.resolve(EXPERIMENT.request.device)
 # Short jobs rerun after any change of the package and of the user's files.
-CODE = source_code.package_digest(tuple(user_files.folders()))
+CODE = source_code.package_digest(tuple(EXPERIMENT.request.folders))
 
 
 @functools.cache

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from flatfed.algorithms import _effects, _names
 from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
-from flatfed.errors import ConfigError
-from flatfed.user_files import UserFiles
+from flatfed.errors import ConfigError, unknown
+from flatfed.user_files import REMEDY, UserFiles
 
 __all__ = ["FILES", "Algorithm", "Choice", "Number", "Whole", "build", "load", "names", "remarks"]
 
@@ -29,7 +30,12 @@ PARTS = (
 )
 
 FILES = UserFiles("algorithm", __name__, SHIPPED, PARTS)
-look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
+look_in, own_file = FILES.look_in, FILES.own_file
+
+
+def names() -> list[str]:
+    """Return all ids, without files that define no algorithm."""
+    return [name for name in FILES.names() if _may_be_algorithm(name, tuple(__path__))]
 
 
 def load(name: str) -> type[Algorithm]:
@@ -44,26 +50,39 @@ def load(name: str) -> type[Algorithm]:
 @functools.cache
 def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     """Load from ``folders``, cached: a configuration asks thousands of times."""
-    if name not in names() and FILES.own_file(name) is None:
-        raise FILES.unknown(name, names(), "algorithms")
+    if name not in SHIPPED and own_file(name) is None:
+        raise ConfigError(f"{unknown('algorithm', name, names(), 'algorithms')}; {REMEDY}")
     module = FILES.load(name)
-    class_name = name.replace("_", "")
-    for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == class_name:
-            _names.check(value)
-            return value
-    hint = "if the file is no algorithm, begin its name with an underscore"
-    if hasattr(module, "build"):
-        hint = "its function `build` is that of a model: put it into a file of its own"
-    raise ConfigError(
-        f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any "
-        f"capitals); {hint}"
-    )
+    kind = _class(module, name)
+    if kind is None:
+        class_name = name.replace("_", "")
+        problem = f"defines no subclass of flatfed.algorithms.Algorithm called {class_name!r} (in any capitals)"
+        if hasattr(module, "build"):
+            problem += "; its function `build` is that of a model: put it into a file of its own"
+        raise ConfigError(f"{module.__file__}: {problem}")
+    _names.check(kind)
+    return kind
+
+
+def _class(module: ModuleType, name: str) -> type[Algorithm] | None:
+    """Return the class of ``module`` that is algorithm ``name``."""
+    classes = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Algorithm))
+    return next((kind for kind in classes if kind.__name__.lower() == name.replace("_", "")), None)
+
+
+@functools.cache
+def _may_be_algorithm(name: str, folders: tuple[str, ...]) -> bool:
+    """Return whether the file of ``name`` defines an algorithm or has an error, which :func:`load` raises."""
+    try:
+        return name in SHIPPED or _class(FILES.load(name), name) is not None
+    except ConfigError:
+        return True
 
 
 def remarks(name: str) -> list[str]:
     """Return a clause per declaration of algorithm ``name`` without effect (:mod:`flatfed.algorithms._effects`)."""
-    return _effects.remarks(load(name), FILES.files(name))
+    own = FILES.imported(name)
+    return _effects.remarks(load(name), own.files if own else [])
 
 
 def build(name: str, params: Mapping[str, Any]) -> Algorithm:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from flatfed.algorithms._base import VECTOR_KINDS, Algorithm
 from flatfed.algorithms._parameters import Choice, Number, Whole
-from flatfed.user_files import syntax_tree
 
 #: Attributes that change no number of a training.
 NEUTRAL = {*VECTOR_KINDS, "version", "communication", "counted", "whole_rows", "own_momentum"}
@@ -39,7 +38,7 @@ def _unread(kind: type[Algorithm], imported: Iterable[Path]) -> list[str]:
     """Return the parameters of ``kind`` that neither the engine nor a file of the class reads."""
     modules = {base.__module__ for base in kind.__mro__} - {Algorithm.__module__, object.__module__}
     files = {Path(sys.modules[module].__file__) for module in modules}.union(imported)
-    nodes = [node for file in files for node in ast.walk(syntax_tree(file))]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_bytes()))]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
     read |= {node.value for node in nodes if isinstance(node, ast.Constant)}  # as in getattr
     # The values of public code select classes.

@@ -134,6 +134,6 @@ def of_user() -> dict[str, Callback]:
             for key, kind in list(vars(module).items()):
                 if isinstance(kind, type) and issubclass(kind, Callback) and kind.__module__ == spec.name:
                     callbacks[f"{name}: {key}"] = UserCallback(f"{file}: {key}", kind())
-        except Exception as error:  # a user's file can raise anything
+        except (Exception, SystemExit) as error:  # a user's file can raise anything
             raise ConfigError(f"callbacks: {file}: {type(error).__name__}: {error}") from error
     return callbacks

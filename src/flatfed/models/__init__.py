@@ -13,7 +13,6 @@ FlatFed's models pool before the relu: the same bits and gradients as in the pap
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import inspect
 from dataclasses import dataclass, field
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._parameters import Choice, Number, Whole, check_values
-from flatfed.errors import ConfigError
-from flatfed.user_files import UserFiles
+from flatfed.errors import ConfigError, unknown
+from flatfed.user_files import REMEDY, UserFiles
 
 if TYPE_CHECKING:
     import torch
@@ -97,7 +96,7 @@ def card(name: str, where: str = "model") -> Card:
         return _CARDS[name]
     if own_file(name):
         return _own_card(name, tuple(__path__))
-    raise ConfigError(FILES.unknown(name, names(), where))
+    raise ConfigError(f"{unknown('model', name, names(), where)}; {REMEDY}")
 
 
 @functools.cache
@@ -142,7 +141,7 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     check_shape(name, shape, options)
     if properties.file:
         options["name"] = name
-    file = importlib.import_module(f"{__name__}.{properties.file or name}")
+    file = FILES.load(properties.file or name)
     module = file.build(shape=shape, classes=classes, **options)
     if not hasattr(module, "named_modules"):
         raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")

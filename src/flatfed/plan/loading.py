@@ -28,7 +28,7 @@ from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths, without_label
 from flatfed.runs.store import Store
-from flatfed.user_files import CALLBACKS, kind_of
+from flatfed.user_files import CALLBACKS, FOLDERS, kind_of
 
 #: Locations of the configuration in messages.
 FILE = "config/config.yaml"
@@ -102,13 +102,10 @@ def _user_folders(request: Request) -> dict[str, str]:
     for file in filter(lambda file: kind_of(Path(file)) != "callback", request.callbacks):
         absent = "no class of it has the base Callback" if Path(file).is_file() else "there is no such file"
         raise ConfigError(f"{WHERE}: callbacks: {file}: {absent}; see docs/questions.md")
-    environment = {}
-    if request.callbacks:
-        environment[CALLBACKS] = os.pathsep.join(str(Path(file).resolve()) for file in request.callbacks)
     for files in (registry.FILES, models.FILES):
-        if folders := files.look_in(request.folders, f"{WHERE}: folders"):
-            environment[files.variable] = os.pathsep.join(folders)
-    return environment
+        files.look_in(request.folders, f"{WHERE}: folders")
+    paths = {FOLDERS: request.folders, CALLBACKS: request.callbacks}
+    return {key: os.pathsep.join(str(Path(path).resolve()) for path in paths[key]) for key in paths if paths[key]}
 
 
 def _declarations(root: Path, request: Request, mistakes: Mistakes) -> dict[str, dict[str, Declared]]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flatfed import errors
+from flatfed import algorithms, errors
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs.paths import without_label
 
@@ -100,6 +100,8 @@ def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Ent
 
 
 def check_algorithm(name: str, ids: Collection[str], where: str) -> None:
-    """Refuse an algorithm that is not in ``ids``; the message names ``folders``."""
+    """Refuse an algorithm that is not in ``ids``; the message names ``folders``, or the mistake in a user's file."""
+    if name not in ids and algorithms.own_file(without_label(name)):
+        algorithms.load(without_label(name))
     folders = ", src/flatfed/algorithms, and your folders in `folders` of config.yaml"
     check("algorithm", name, ids, where, folders)

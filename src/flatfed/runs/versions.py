@@ -36,15 +36,16 @@ def of_algorithm(name: str) -> int | str:
 
     Versions of shipped base classes other than 1 precede the digest.
     """
-    algorithm, digest = algorithms.load(name), algorithms.FILES.digest(name)
-    if digest is None:
+    algorithm, own = algorithms.load(name), algorithms.FILES.imported(name)
+    if own is None:
         return algorithm.version
     bases = [base for base in algorithm.__mro__ if base.__module__.rpartition(".")[2] in algorithms.SHIPPED]
-    return "".join([*(f"{base.__name__} {base.version}, " for base in bases if base.version > 1), digest])
+    return "".join([*(f"{base.__name__} {base.version}, " for base in bases if base.version > 1), own.digest])
 
 
 def of_model(name: str) -> int | str:
-    return models.FILES.digest(name) or models.card(name).version
+    own = models.FILES.imported(name)
+    return own.digest if own else models.card(name).version
 
 
 def changes(config: RunConfig, recorded: Versions | None) -> str:
