@@ -169,7 +169,7 @@ def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
     flags = {(table, name) for table in TABLES for name in errata.flags(table)}
     assert all(table in errata.entries[name].tables for table, name in flags)
     assert errata.flags("fedsmoo2023_T6").keys() == {"B1", "B3"}
-    assert [line.split(":")[0] for line in errata.notes("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
+    assert [*errata.of_table("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
 
 
 def test_a_flag_without_an_entry_is_named(tmp_path):

@@ -13,6 +13,7 @@ from flatfed.data import schemes
 from flatfed.data.keys import PartitionSpecification
 from flatfed.plan import Experiment, Run, at_scale, data_sources, number, numbers
 from flatfed.runs import versions
+from flatfed.tables import set_up
 
 #: Folder with the listings of the files of sources, one JSON file per dataset.
 LISTINGS = Path(".snakemake", "flatfed-data")
@@ -140,7 +141,7 @@ class Jobs:
     def caption(self, **ids: str) -> list[str]:
         """Return kind and set-up of a figure."""
         figure, _ = self._shown("figure", **ids)
-        return [figure.kind, figure.setting]
+        return [figure.kind, set_up.setting(figure)]
 
     @functools.cache  # noqa: B019
     def _shown(self, kind: str, scale: str, **ids: str) -> tuple[Any, Sequence[str]]:

@@ -15,10 +15,9 @@ import pandas as pd
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, signed, written
-from flatfed.tables import cells, compare
+from flatfed.tables import cells, compare, set_up
 from flatfed.tables.cells import Cell, FilledTable
-from flatfed.tables.image_counts import doubts, with_counts
-from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision, warnings
+from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision
 
 #: Status of a red cell -> its meaning.
 RED = {
@@ -71,7 +70,6 @@ class TypesetTable(FilledTable):
     subtitle: str
     blocks: list[TableBlock]
     notes: list[str]
-    warnings: list[str]
 
     @property
     def id(self) -> str:
@@ -99,17 +97,15 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
     """
     filled = cells.fill(table, so_far=so_far)
     records = [record for cell in filled.cells for record in cell.records]
-    setting = with_counts(table.setting, table.datasets, [record.image_counts for record in records])
-    sources = (("Paper", table.document.paper), ("Trained here", setting))
-    unknown = doubts(table.datasets, {(record.config.dataset.name, record.dataset_digest) for record in records})
+    paper = table.document.paper if table.scale == "paper" else ""  # a preview's title names it
+    sources = (("Paper", paper), ("Trained here", set_up.setting(table, set_up.image_counts(records))))
     return TypesetTable(
         table,
         filled.by_column,
-        title=table.title,
+        title=set_up.title(table),
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
         blocks=[_block(filled, columns) for columns in split(list(table.columns.values()))],
-        notes=[*gather(filled), *unknown],
-        warnings=list(warnings(filled)),
+        notes=gather(filled),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,6 @@ from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import differences
 
-#: Columns of metrics.csv that do not depend on the trained models.
-COSTS = ("seconds", "download_bytes", "upload_bytes")
-
 Source, Result = TypeVar("Source"), TypeVar("Result")
 
 
@@ -32,8 +28,7 @@ Source, Result = TypeVar("Source"), TypeVar("Result")
 class RunReading:
     """The reading of one run, None if it is absent or unfinished, and its ``problem``, or "".
 
-    ``unfinished``: it may still reach its target. ``warning``: of its ``timing``, or "". ``lines``: a digest of the
-    metrics of all its rounds, or "".
+    ``unfinished``: it may still reach its target. ``warning``: of its ``timing``, or "".
     """
 
     reading: Reading | None
@@ -43,7 +38,6 @@ class RunReading:
     warning: str = ""
     timing: timings.Timing | None = None
     record: RunRecord | None = None
-    lines: str = ""
 
 
 def read_source(number: Number, runs: Sequence[Run], timed: Run | None, so_far: bool = False) -> list[RunReading]:
@@ -133,7 +127,7 @@ def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunRea
         record.check_files(folder, records.METRICS)
         history = {name: [] for name in names}
     else:
-        history = read_history(folder, record, names, every=True)
+        history = read_history(folder, record, names)
     reading = Reading(
         history=history,
         window=number.window,
@@ -146,14 +140,12 @@ def _lines(run: Run, number: Number, timing: RunReading, so_far: bool) -> RunRea
     if diverged_at is not None:
         when = f"in round {diverged_at}" if done else "at once"
         return of_run(reading, True, f"{named} diverged {when}", record=record)
-    measured = {column: values for column, values in history.items() if column not in COSTS}
-    lines = hashlib.sha256(repr(measured).encode()).hexdigest()  # not as JSON: numbers may be NaN
     if done < number.rounds:
         problem = f"{named} has done {done} of {number.rounds} rounds"
-        return of_run(reading if so_far else None, False, problem, unfinished=True, record=record, lines=lines)
+        return of_run(reading if so_far else None, False, problem, unfinished=True, record=record)
     broken = any(not math.isfinite(entry) for column in metric.columns for entry in history[column])
     problem = f"{named / records.METRICS} holds a non-finite number" if broken else ""
-    return of_run(reading, broken, problem, record=record, lines=lines)
+    return of_run(reading, broken, problem, record=record)
 
 
 def read_history(
