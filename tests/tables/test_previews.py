@@ -32,7 +32,7 @@ def test_no_file_of_a_preview_has_a_number_of_the_paper(small_project):
 @pytest.mark.parametrize("name", EXP.all_at("preview").tables)
 def test_headings_of_a_table(name):
     table = at_scale.table(EXP, "preview", name)
-    assert not table.printed and {number.paper for number in table.numbers} == {None}
+    assert not table.printed and not table.paper
     headings = [text for column in table.columns.values() for text in column.headers]
     assert not [words for words in PAPERS for text in headings if words in text]
     assert {column.part for column in table.columns.values()} == {None}

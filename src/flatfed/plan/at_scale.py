@@ -16,6 +16,7 @@ from flatfed.plan.catalog import SplitSettings
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.figures import KINDS, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
+from flatfed.plan.reference import Printed
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import HESSIAN, Run
@@ -57,20 +58,25 @@ class AtScale:
 class ShownTable(AtScale, Table):
     """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
 
-    ``declared_columns``: how many columns it has. ``errata``: those on the whole printed table, id -> text; ``flags``:
-    those that its numbers cite.
+    ``paper``: (column, row) -> printed number. ``declared_columns``: how many columns it has. ``errata``: those on the
+    whole printed table, id -> text; ``flags``: those that its numbers cite.
     """
 
     numbers: Sequence[Number]
+    paper: Mapping[tuple[str, str], Printed]
     declared_columns: int
     errata: Mapping[str, str]
     flags: Mapping[str, str]
 
 
-def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
-    """Return a table, or some of its columns, at ``scale``; ConfigError for an unknown id."""
+def table(
+    experiment: Experiment, scale: str, name: str, columns: list[str] | None = None, row: str | None = None
+) -> ShownTable:
+    """Return a table, some of its ``columns`` or one ``row`` alone, at ``scale``; ConfigError for an unknown id."""
     layout = experiment.table_at(scale, name, columns)
-    of_cells = numbers.numbers(experiment, scale, name, columns)
+    of_cells = numbers.numbers(experiment, scale, name, columns, row)
+    if row:
+        layout = replace(layout, rows={row: layout.rows[row]})
     order = list(layout.columns)
     column_by_column = sorted(of_cells, key=lambda number: order.index(number.column))
     runs = [run for number in column_by_column for run in (*number.runs, *filter(None, [number.timed]))]
@@ -80,6 +86,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
         **_shared(experiment, scale, [(run.protocol, run.split) for run in runs], layout.rows),
         labels={row.algorithm: row.label for row in layout.rows.values()},
         numbers=of_cells,
+        paper=numbers.paper(experiment, layout),
         declared_columns=len(experiment.tables[name].columns),
         errata=experiment.errata.of_table(reference) if layout.printed else {},
         flags=experiment.errata.flags(reference) if layout.printed else {},
@@ -207,7 +214,7 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
         ids = [[_plain(experiment, of_run) for of_run in of_seed] for of_seed in ids]
     first = experiment.resolved(ids[0][0])
     analysis = {"eigenvalues": HESSIAN, "surface": Path(first.surface(document.set)).name}.get(figure.kind, "")
-    about = {"table": figure.id, "column": panel.title, "row": row, "scale": scale, "unit": "number"}
+    about = {"table": figure.id, "column": panel.title, "row": row, "scale": scale}
     about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
     runs = [tuple(experiment.shown(of_run, analysis) for of_run in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]

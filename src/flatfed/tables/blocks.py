@@ -17,7 +17,7 @@ from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, signed, written
 from flatfed.tables import cells, compare, set_up
 from flatfed.tables.cells import Cell, FilledTable
-from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision
+from flatfed.tables.notes import OTHER_PRECISION, WARNED, gather, is_warned, other_precision
 
 #: Status of a red cell -> its meaning.
 RED = {
@@ -146,7 +146,7 @@ def _block(table: FilledTable, columns: list[Column]) -> TableBlock:
             texts.append([of_cell[part] for of_cell in written])
             of_cells.append(list(cells.values()))
             best.append([part == "ours" and row in best_rows for row in cells])
-            errata.append([",".join(flags(cell)) if part == "paper" and of_cell[part] else ""
+            errata.append([",".join(cell.flags) if part == "paper" and of_cell[part] else ""
                            for cell, of_cell in zip(cells.values(), written, strict=True)])  # fmt: skip
     index = pd.MultiIndex.from_tuples(heads)
     frames = [pd.DataFrame(zip(*part, strict=True), labels, index) for part in (texts, of_cells, best, errata)]
@@ -167,7 +167,7 @@ def _under(table: FilledTable, column: Column) -> dict[str, str]:
 
 def _texts(table: FilledTable, column: Column, cell: Cell) -> dict[str, str]:
     """Return the text of each of ``PARTS``."""
-    unit, decimals, estimate = cell.number.unit, cell.decimals, cell.beside
+    unit, decimals, estimate = cell.printed_unit, cell.decimals, cell.beside
     paper = as_printed(cell.paper[0], compare.spread_over_seeds(cell), unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
@@ -184,11 +184,11 @@ def _ours(table: FilledTable, cell: Cell) -> str:
     """Return our number, or the text in its place."""
     if cell.status == "ok":
         seeds = "" if cell.n in (table.usual_n, None) else f" ({cell.n})"
-        return written(cell.value, cell.spread, cell.number.unit, cell.decimals) + seeds
+        return written(cell.value, cell.spread, cell.printed_unit, cell.decimals) + seeds
     if cell.status == "unfinished" and cell.reached is None:
         return f"round {cell.rounds}"
     if cell.status in ("not_reached", "unfinished"):
         yet = " yet" * (cell.status == "unfinished")
-        late = f">{cell.rounds}" if cell.number.unit == "rounds" else f"not reached{yet}"
+        late = f">{cell.rounds}" if cell.printed_unit == "rounds" else f"not reached{yet}"
         return late if cell.reached.startswith("0/") else f"{late} ({cell.reached})"
     return {"diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, evaluations
 from flatfed.plan.number import Number, runs_of
-from flatfed.plan.reference import FLAG
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
 from flatfed.runs import curvature
@@ -56,7 +55,7 @@ def _declared(table: FilledTable) -> Iterator[str]:
         yield f"Shown: {len(shown.columns)} of its {shown.declared_columns} columns."
     yield from shown.row_notes
     yield from shown.document.notes
-    cited = {flag for cell in table.cells * shown.printed for flag in flags(cell)}
+    cited = {flag for cell in table.cells * shown.printed for flag in cell.flags}
     errata = {**shown.errata, **{flag: shown.flags.get(flag, "a discrepancy in the paper.") for flag in cited}}
     yield from (f"{name}: {errata[name]}" for name in sorted(errata, key=lambda flag: (flag[0], int(flag[1:]))))
     if not shown.printed and shown.document.reason:
@@ -93,9 +92,9 @@ def _reading(table: FilledTable) -> str:
     if not shown.printed:
         return note
     if table.has_differences:
-        points = {cell.number.unit for cell in cells} <= {"percent", "pp"}
+        points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
         return note + " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
-    if any(cell.number.compare == "ordering" for cell in cells):
+    if shown.document.compare == "ordering":
         note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
     return note
 
@@ -117,7 +116,7 @@ def _column(column: Column) -> str:
 
 def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
     quantity = shown.document.quantity or cells[0].metric.words
-    units = list(dict.fromkeys(UNITS[cell.number.unit].words for cell in cells))
+    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells))
     if len(units) == 1:
         return quantity + units[0]
     return f"{quantity} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
@@ -126,7 +125,7 @@ def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
 def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
     if late := [cell for cell in cells if cell.status == "not_reached"]:
         rounds = "/".join(map(str, sorted({cell.rounds for cell in late})))
-        symbols = {f">{rounds}" if cell.number.unit == "rounds" else "not reached" for cell in late}
+        symbols = {f">{rounds}" if cell.printed_unit == "rounds" else "not reached" for cell in late}
         base = " of the row or of its base row" if any(cell.number.relative for cell in late) else ""
         some = any(not cell.reached.startswith("0/") for cell in late)
         note = f"{' or '.join(sorted(symbols))}: the target was not reached by every seed{base} within {rounds} rounds"
@@ -231,21 +230,23 @@ def _compared(table: FilledTable) -> list[str]:
     agreements, texts = Counter(map(compare.agreement, table.cells)), []
     if total := sum(agreements[state] for state in compare.JUDGED):
         near = f", {agreements['near']} near" if agreements["near"] else ""
-        texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
+        texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table)}")
     if order := compare.order(table.by_column.values()):
         texts.append(order)
     text = "; ".join(texts)
     return [f"{text[0].upper()}{text[1:]} (flatfed verify)."] if texts else []
 
 
-def _tolerance(cells: list[Cell]) -> str:
+def _tolerance(table: FilledTable) -> str:
     """Return the tolerance that the table sets, and the errata whose numbers it does not judge."""
-    texts = []
-    tolerances = dict.fromkeys((c.number.tolerance, c.unit == "fraction") for c in cells if c.number.tolerance)
-    for (agrees, near), points in tolerances:
-        unit = ("point" if agrees == 1 else "points") if points else "% of the printed number"
-        texts.append(f"agrees: within {agrees:g} {unit}, near: within {near:g}")
-    if ids := sorted({flag for cell in cells if not cell.number.judged for flag in flags(cell)}):
+    document, texts = table.shown.document, []
+    if document.tolerance:
+        agrees, near = document.tolerance.agrees, document.tolerance.near
+        for points in dict.fromkeys(cell.unit == "fraction" for cell in table.cells):
+            unit = ("point" if agrees == 1 else "points") if points else "% of the printed number"
+            texts.append(f"agrees: within {agrees:g} {unit}, near: within {near:g}")
+    cited = {flag for cell in table.cells for flag in cell.flags}
+    if ids := sorted(cited.intersection(document.not_judged)):
         texts.append(f"not judged: numbers with {' or '.join(ids)}")
     return f" ({'; '.join(texts)})" if texts else " within the tolerance"
 
@@ -288,8 +289,3 @@ def outdated(cells: list[Cell]) -> list[str]:
     counts = Counter({run: text for cell in cells for run, text in cell.outdated.items()}.values())
     texts = [f"{plural(n, 'run')}: {text}" for text, n in counts.items()]
     return [f"Of other or unknown code (the .csv names the runs): {'; '.join(texts)}."] if texts else []
-
-
-def flags(cell: Cell) -> tuple[str, ...]:
-    """Return the ids of the errata of a printed number: B1 for "flag:B1"."""
-    return tuple(FLAG.findall(cell.paper_note))
