@@ -100,11 +100,6 @@ class ShownFigure(AtScale, Figure):
     width: float = TWO_COLUMNS
 
     @property
-    def analysed(self) -> bool:
-        """Whether the figure reads Hessians or loss surfaces."""
-        return KINDS[self.kind].reads == "analyses"
-
-    @property
     def runs(self) -> dict[str, Run]:
         """Folder -> run."""
         return {run.path: run for mark in self.marks for run in mark.runs}
