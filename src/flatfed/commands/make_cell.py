@@ -13,7 +13,7 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.files import write_json
 from flatfed.plan import at_scale
-from flatfed.tables import cells
+from flatfed.tables import cells, write
 
 ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 
@@ -24,4 +24,4 @@ def run(options: argparse.Namespace) -> None:
     scale = options.scale or experiment.scale
     table = at_scale.table(experiment, scale, options.table, [options.column], options.row)
     (cell,) = cells.fill(table).cells
-    write_json(options.out, cells.content(cell))
+    write_json(options.out, write.content(cell))

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from flatfed.config.table import TableDocument
 from flatfed.errors import DataError
@@ -294,21 +293,3 @@ def summarise(
         reached=reached if metric.needs_target and complete else None,
         rounds=rounds,
     )
-
-
-def content(cell: Cell) -> dict[str, Any]:
-    """Return the content of a cell's file, and of its line in a table's .csv, in stored units."""
-    number, (paper_value, paper_spread) = cell.number, cell.paper
-    names = ("table", "column", "row", "scale", "metric", "relative", "base", "target", "window", "accuracy")
-    own = ("unit", "status", "value", "spread", "n", "values", "base_values", "best", "reached", "rounds", "seeds")
-    own += ("absent", "runs", "base_runs", "difference", "problems", "warnings", "timed")
-    return {
-        **{name: getattr(number, name) for name in names},
-        "compare": cell.document.compare,
-        **{name: getattr(cell, name) for name in own},
-        "printed_unit": cell.printed_unit,
-        "spread_kind": "seeds",
-        "paper_value": paper_value,
-        "paper_spread": paper_spread,
-        "paper_note": cell.paper_note,
-    }
