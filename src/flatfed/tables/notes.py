@@ -30,10 +30,12 @@ def gather(table: FilledTable) -> list[str]:
     records = [record for cell in cells for record in cell.records]
     return [
         _reading(table),
+        *_bold(table),
         *_symbols(cells, shown.printed),
         *definitions(cell.number for cell in cells),
         *_times(cells),
         *_errors(cells),
+        *_beside(cells),
         *_negative(table),
         *_compared(table),
         *_absences(table),
@@ -42,8 +44,6 @@ def gather(table: FilledTable) -> list[str]:
         *outdated(cells),
         *_declared(table),
         *_set_ups(shown),
-        *_beside(cells),
-        *_bold(table),
         *set_up.doubts(shown.set_ups, records),
     ]
 
