@@ -102,7 +102,7 @@ class Results:
             options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
             for column, row, cell in make_table.of_runs(options)[0].labelled_cells:
                 NAMES.setdefault(row.id, row.label)
-                if cell.number.unit in ("percent", "rounds"):
+                if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.number.target is None else round(100 * cell.number.target)
                     self.cells.setdefault((column.split, row.id, target), cell)
         self.experiment = configuration.load(None)
@@ -198,13 +198,13 @@ def text(cell: Cell) -> str:
     """Return our number of a cell: both seeds' and their mean, or how far the run has come."""
     if cell.status != "ok":
         return "not reached" if cell.status == "not_reached" else f"> {cell.rounds}"
-    number = [written(value, None, cell.number.unit, cell.decimals) for value in (cell.value, *cell.values)]
+    number = [written(value, None, cell.printed_unit, cell.decimals) for value in (cell.value, *cell.values)]
     return number[0] if cell.n == 1 else f"{number[0]} ({', '.join(number[1:])})"
 
 
 def printed(cell: Cell) -> str:
     """Return the printed number of a cell."""
-    return as_printed(cell.paper[0], None, cell.number.unit, cell.decimals) or "not reached"
+    return as_printed(cell.paper[0], None, cell.printed_unit, cell.decimals) or "not reached"
 
 
 def dumbbells(results: Results, out: Path, page_digest: str) -> None:
@@ -215,7 +215,7 @@ def dumbbells(results: Results, out: Path, page_digest: str) -> None:
         numbers = []
         for height, row in enumerate(reversed(ROWS)):
             cell = results.cells[COLUMN, row, target]
-            factor = UNITS[cell.number.unit].factor
+            factor = UNITS[cell.printed_unit].factor
             ours, theirs = (value and factor * value for value in (cell.value, cell.paper[0]))
             open_ = cell.status not in ("ok", "not_reached")
             at = ours or (cell.rounds if open_ else end)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from flatfed import files
+from flatfed.config.table import TableDocument
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
@@ -24,7 +25,7 @@ from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.run_config import RunConfig
-from flatfed.tables.cells import Cell
+from flatfed.tables.cells import Cell, summarise
 from flatfed.tables.measurement import Measured
 from repository import ROOT
 
@@ -254,7 +255,17 @@ def first_number(experiment, scale, table, column, row):
     return numbers(experiment, scale, table, [column], row)[0]
 
 
-def cell_numbers(*, paper=None, **content):
+def document(**keys):
+    """Return the document of a table, with ``keys`` about the comparison with the paper."""
+    return TableDocument(title="t", rows=["r"], columns=[{"protocol": "p"}], **keys)
+
+
+def summary(*, unit, paper=None, **content):
+    """Return the cell of :func:`cell_numbers`; ``unit``: the printed one, ``paper``: the fields of a printed number."""
+    return summarise(cell_numbers(**content), unit, None if paper is None else Printed(**paper), document())
+
+
+def cell_numbers(**content):
     """Return the numbers of a cell; keys that begin with ``base_`` are of the base row.
 
     ``runs``: folders, one per seed, or several with ``seeds``; ``analyses``: a hessian.json for each; ``timing``: a
@@ -277,7 +288,7 @@ def cell_numbers(*, paper=None, **content):
     (runs, timed), (bases, base_timed) = part(""), part("base_")
     seeds = tuple(content.pop("seeds", ())) or range(1, len(runs) + 1)
     content |= {"relative": content.get("relative") or metric.relative}
-    content |= {"timed": timed, "base_timed": base_timed, "paper": None if paper is None else Printed(**paper)}
+    content |= {"timed": timed, "base_timed": base_timed}
     if not runs:
         return [Number(**content)]
     step = len(runs) // len(seeds)
@@ -299,18 +310,21 @@ def so_far(folder, columns, *, settings, **record):
 
 
 def cell(values, paper=None, spread=None, note="", **changes):
-    """A cell of test accuracies by seed; ``paper`` as a fraction. ``changes``: of the cell or its number."""
+    """A cell of test accuracies by seed; ``paper`` as a fraction. ``changes``: of the cell, its number or document."""
     value = None if None in values else sum(values) / len(values)
     own = None if value is None or len(values) < 2 else statistics.stdev(values)
-    about = {"table": "t", "column": "c", "row": "r", "scale": "paper", "metric": "test_accuracy", "unit": "percent"}
+    about = {"table": "t", "column": "c", "row": "r", "scale": "paper", "metric": "test_accuracy"}
+    unit = changes.pop("unit", "percent")
+    keys = {key: changes.pop(key) for key in ("compare", "tolerance", "not_judged") if key in changes}
     of_number = {part.name for part in dataclasses.fields(Number)} - {"value", "rounds"}
     about |= {key: changes.pop(key) for key in of_number & {*changes}}
-    factor = UNITS[about["unit"]].factor
-    about["paper"] = Printed(paper and paper * factor, spread and spread * factor, note)
+    factor = UNITS[unit].factor
+    printed = Printed(paper and paper * factor, spread and spread * factor, note)
     measured = [Measured(Number(**about, seed=seed), number) for seed, number in enumerate(values, 1)]
     summary = {"status": "ok" if value is not None else "not_reached", "value": value, "spread": own, "n": len(values)}
     summary |= {"reached": None, "rounds": 0, **changes}
-    return Cell(number=measured[0].number, measured=measured, **summary)
+    comparison = {"printed_unit": unit, "printed": printed, "document": document(**keys)}
+    return Cell(number=measured[0].number, measured=measured, **comparison, **summary)
 
 
 def rounds_cell(values, paper=None, note="", **changes):

@@ -81,9 +81,9 @@ WITHOUT_TORCH = """
 import json, sys
 from flatfed import cli
 for words in json.loads(sys.argv[1]):
-    print(cli.main([*words, "--device", "cuda"]), "torch" in sys.modules)
+    print(cli.main(words), "torch" in sys.modules)
 """
-DATA = ("--dataset", "data", "--partition", "partition.npz")
+DATA = ("--device", "cuda", "--dataset", "data", "--partition", "partition.npz")
 RUN = ("--run", "description.json", *DATA, "--out", "out")
 COMMANDS = (
     ("train", *RUN),

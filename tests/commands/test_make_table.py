@@ -100,12 +100,9 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert "n = 1 to 2; float32; 45 of 45 rounds (95 runs;" in err
     problems = {key: cell["problems"] for key, cell in found.items() if cell["status"] != "ok"}
     assert problems == {("fedavg", "dir0.6-100"): f"{lost} has no run.json"}
-    found, out, _ = make("--so-far")
+    found = make("--so-far")[0]
     cell = found["fedavg", "dir0.6-100"]
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
-    assert "- Seeds: 1, 2; missing: seed 1 in 1 of 48 cells.\n" in out
-    absent = "- Seeds: 1, 2; missing: seed 1 in 1 of 48 cells, seed 3 in 48 of 48 cells.\n"
-    assert absent in make("--config", "seeds=[1,3]")[1]
 
 
 def test_the_folder_alone_is_asked_and_not_published_ones(folder, make):
@@ -220,7 +217,7 @@ def test_a_target_that_was_reached_counts_and_one_that_was_not_takes_more_rounds
     waiting, keys = found["fedcm", "t2"], ("status", "rounds", "reached", "agreement", "value")
     assert [waiting[key] for key in keys] == ["unfinished", "4", "0/1", "missing", ""]
     assert found["fedavg", "t1"]["runs"] == f"results/paper/runs/{PROTOCOL}/{SPLIT}/fedavg/seed1"
-    assert "- Shown: 2 of its 16 columns, those with runs.\n" in Path("out/fedsmoo2023_T6.md").read_text()
+    assert "- Shown: 2 of its 16 columns.\n" in Path("out/fedsmoo2023_T6.md").read_text()
     found, texts, _ = so_far("--so-far", table="fedsmoo2023_T1")
     values = {row: cell["value"] for (row, _), cell in found.items() if cell["status"] != "missing"}
     assert values == {"fedsmoo": "0.8", "fedavg": "", "fedcm": ""}

@@ -104,12 +104,8 @@ def shortened(rounds_done=6):
 @pytest.mark.parametrize(
     ("change", "rounds", "words"),
     [
-        (None, 7, f"{METRICS}: has nothing to compare in rounds 1 to 7 (6 of 6 rounds are done)"),
-        (None, 1, f"{METRICS}: has nothing to compare in rounds 1 to 1 (6 of 6 rounds are done)"),
-        (shortened, 4, f"{METRICS}: ends with round 4, but run.json says rounds_done 6"),
-        (lambda: shortened(4), None, "in rounds 1 to 6 (4 of 6 rounds are done); choose other --rounds"),
+        (None, 1, f"{METRICS}: has nothing to compare in rounds 1 to 1; choose other --rounds"),
         (METRICS.unlink, None, f"{METRICS}: cannot be read (No such file or directory)"),
-        (lambda: replace("round,test_loss\n2,0.1\n4\n"), None, f"flatfed rerun: {METRICS}: "),
     ],
 )
 def test_metrics_that_cannot_be_compared_are_refused(rerun, change, rounds, words):
@@ -122,6 +118,7 @@ def test_metrics_that_cannot_be_compared_are_refused(rerun, change, rounds, word
 def test_a_digit_in_any_column_is_a_difference(rerun):
     """Also of an unfinished run, as far as it goes. Columns of later versions are named, missing ones differ."""
     shortened(4)
+    assert rerun(out="third")[0] == 0 and len(lines(Path("third"), "metrics.so-far.csv")) == 2
     table = pd.read_csv(METRICS, dtype=str)
     for column in ("train_loss", "consistency", "client_train_accuracy"):
         other = table.copy()
@@ -145,5 +142,3 @@ def test_a_run_that_diverged_is_compared_as_far_as_it_got(rerun):
     diverged_at = json.loads(RECORD.read_text())["diverged_at"]
     assert diverged_at is not None
     assert rerun()[0] == 0 and lines(AGAIN) == whole
-    status, _, err = rerun("--rounds", len(whole) + 1, out="third")
-    assert status == 2 and f"{len(whole)} of 6 rounds are done" in err

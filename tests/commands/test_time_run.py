@@ -12,7 +12,6 @@ import made
 from flatfed.engine.job import train as engine
 from flatfed.errors import DataError
 from flatfed.files import write_sealed
-from flatfed.tables import cells
 from flatfed.tables.readings import RunReading, read_source
 from shipped import EXP
 
@@ -65,7 +64,7 @@ def timed(call):
 
 def seconds() -> RunReading:
     """Return what a cell of a row's seconds reads of timing.json."""
-    (number,) = made.cell_numbers(**ROW, unit="s", timing=str(TIMING), timed=RUN)
+    (number,) = made.cell_numbers(**ROW, timing=str(TIMING), timed=RUN)
     (reading,) = read_source(number, (), number.timed)
     return reading
 
@@ -97,7 +96,7 @@ def test_seconds_of_two_machines_are_not_compared(timed):
     base = {"relative": "speedup", "base": "fedsam", "base_timing": "base.json", "base_timed": RUN}
     numbers = {**ROW, "unit": "x", "timing": str(TIMING), "timed": RUN, **base}
     write_sealed("base.json", timing := timed())
-    cell = cells.summarise(made.cell_numbers(**numbers))
+    cell = made.summary(**numbers)
     assert (cell.value, cell.timed) == (1.0, ["cpu (a CPU, 1 threads), stacked executor"])
     for other, words in (
         ({"host": {**HOST, "processor": "another CPU"}}, "seconds of cpu (a CPU, 1 threads) and of cpu (another CPU, "),
@@ -106,7 +105,7 @@ def test_seconds_of_two_machines_are_not_compared(timed):
     ):
         write_sealed("base.json", {**timing, **other})
         with pytest.raises(DataError, match=re.escape(words)):
-            cells.summarise(made.cell_numbers(**numbers))
+            made.summary(**numbers)
 
 
 @pytest.mark.parametrize(

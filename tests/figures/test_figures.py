@@ -24,6 +24,7 @@ from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import COLUMNS, PROBES, Mark
 from flatfed.runs.landscape_file import Landscape, write
 from flatfed.runs.run import Run
+from flatfed.tables import set_up
 from samples import sampled
 from shipped import EXP
 
@@ -94,7 +95,7 @@ def test_a_figure_is_fit_to_print(name: str, width: float, tmp_path: Path, monke
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: saved.append(figure) or check_overlaps(figure))
     figures.make(replace(spec, panels=unchecked, width=width), tmp_path)
     notes = (tmp_path / f"{name}.txt").read_text().replace("\n", " ")
-    assert spec.caption in notes and "issing" not in notes, "all of its runs are read"
+    assert set_up.caption(spec) in notes and "issing" not in notes, "all of its runs are read"
     check_places(spec, saved[0], width)
 
 

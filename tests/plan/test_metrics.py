@@ -13,7 +13,6 @@ from flatfed.errors import DataError
 from flatfed.plan.metrics import METRICS, Reading, unit_of
 from flatfed.plan.units import RELATIVES, UNITS, as_printed, signed, written
 from flatfed.runs.curvature import RelativeErrors
-from flatfed.tables import cells
 from repository import ROOT
 
 SETTINGS = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
@@ -55,7 +54,7 @@ def make(metric: str, unit: str, runs: list[str], **changes):
         "table": "t", "column": "c", "row": "r", "scale": "paper", "metric": metric, "unit": unit, "target": None,
         "window": 1, "rounds": 3, "seeds": list(range(1, len(runs) + 1)), "paper": None, "runs": runs,
     }  # fmt: skip
-    return cells.summarise(made.cell_numbers(**{**spec, **changes}))
+    return made.summary(**{**spec, **changes})
 
 
 def timing(path: Path, training: float, whole: float, **about) -> str:

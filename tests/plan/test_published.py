@@ -53,7 +53,7 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     assert not served(experiment(tmp_path))
     ids = found.run("paper", "fedsmoo-cifar10~cnn", "path3-100", "fedavg", 1).ids
     analysed = found.shown(ids, "hessian.json")
-    assert Path(analysed.hessian).exists() and store.state(analysed, True) == "finished"
+    assert Path(analysed.hessian).exists() and store.state(analysed) == "finished"
     assert found.shown(ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 

@@ -15,7 +15,7 @@ import made
 from flatfed import cli, plan
 from flatfed.commands import configuration
 from flatfed.errors import ConfigError
-from flatfed.plan import numbers
+from flatfed.plan import at_scale, numbers
 from flatfed.plan.reference import Errata
 from repository import ROOT
 from shipped import EXP
@@ -101,13 +101,13 @@ def test_check_lists_the_printed_numbers_that_no_cell_uses(changed, capsys, monk
 @pytest.mark.parametrize("table", OWN)
 def test_every_printed_number_is_looked_up_by_one_cell(table):
     """A preview has no printed number."""
-    cells = made.first_numbers(EXP, "paper", table)
-    used = [id(cell.paper) for cell in cells if cell.paper is not None]
+    paper, preview = (at_scale.table(EXP, scale, table) for scale in ("paper", "preview"))
+    used = [id(number) for number in paper.paper.values()]
     assert len(used) == len(set(used))
     assert {*used} == {id(number) for number in EXP.references[table].numbers.values()}
-    for paper, preview in zip(cells, made.first_numbers(EXP, "preview", table), strict=True):
-        assert preview.paper is None
-        assert (paper.metric, paper.unit) == (preview.metric, preview.unit)
+    assert not preview.paper
+    metrics = [{(number.column, number.row, number.metric) for number in shown.numbers} for shown in (paper, preview)]
+    assert metrics[0] == metrics[1]
 
 
 def test_data_sets_and_clients_are_the_printed_ones():
@@ -155,7 +155,7 @@ def test_hyper_parameters_are_the_printed_choice(kind, algorithm):
     ],
 )
 def test_numbers_read_off_the_papers(table, column, row, value):
-    assert made.first_number(EXP, "paper", table, column, row).paper.value == value
+    assert at_scale.table(EXP, "paper", table, [column], row).paper[column, row].value == value
 
 
 TABLES = {name: table.lines for name, table in EXP.references.items()}
@@ -169,7 +169,7 @@ def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
     flags = {(table, name) for table in TABLES for name in errata.flags(table)}
     assert all(table in errata.entries[name].tables for table, name in flags)
     assert errata.flags("fedsmoo2023_T6").keys() == {"B1", "B3"}
-    assert [line.split(":")[0] for line in errata.notes("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
+    assert [*errata.of_table("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
 
 
 def test_a_flag_without_an_entry_is_named(tmp_path):

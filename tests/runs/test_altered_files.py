@@ -21,7 +21,7 @@ from flatfed.files import SEAL, digest_arrays, read_json, write_json, write_seal
 from flatfed.plan.number import Number
 from flatfed.runs import curvature, landscape_file, timing
 from flatfed.runs import record as records
-from flatfed.tables import cells
+from flatfed.tables import cells, write
 from flatfed.tables import report as reports
 from flatfed.tables.readings import read_history
 from harness import description, write_problem
@@ -68,13 +68,14 @@ def described(folder: Path) -> dict:
 def cell(base: Path | None = None) -> None:
     """Make the cell of FedAvg's run, against that in ``base`` if one is given."""
     number = {
-        "table": "t", "column": "c", "row": "fedavg", "scale": "paper", "metric": "rounds_to_target", "unit": "rounds",
+        "table": "t", "column": "c", "row": "fedavg", "scale": "paper", "metric": "rounds_to_target",
         "target": 0.01, "window": 1, "rounds": 2, "seed": 3, "runs": (made.requested(RUN, described(RUN), DEALT),),
     }  # fmt: skip
     if base is not None:
         number |= {"relative": "difference", "base": "fedsam"}
         number |= {"base_runs": (made.requested(base, described(OTHER), OF_BASE),)}
-    write_json("cell.json", cells.content(cells.summarise([Number(**number)])))
+    summary = cells.summarise([Number(**number)], "rounds", None, made.document())
+    write_json("cell.json", write.content(summary))
 
 
 def base_row() -> None:
@@ -85,22 +86,25 @@ def report() -> None:
     reports.read(made.requested(RUN, described(RUN)))
 
 
+CPU = ("--device", "cpu")
+
+
 class RefusedError(Exception):
     """A command said why, and did nothing."""
 
 
 def command(*words: object) -> None:
     """Call a command that reads the run's folder; a refusal is raised, so that all readers refuse alike."""
-    if cli.main([str(word) for word in (*words, "--dataset", "data", "--device", "cpu")]) != 0:
+    if cli.main([str(word) for word in (*words, "--dataset", "data")]) != 0:
         raise RefusedError
 
 
 def surface() -> None:
-    command("surface", RUN, "--partition", DEALT, "--grid", 3, "--out", "surface.npz")
+    command("surface", RUN, *CPU, "--partition", DEALT, "--grid", 3, "--out", "surface.npz")
 
 
 def hessian() -> None:
-    command("hessian", RUN, "--partition", DEALT, "--out", "hessian.json")
+    command("hessian", RUN, *CPU, "--partition", DEALT, "--out", "hessian.json")
 
 
 def rerun() -> None:
@@ -109,7 +113,7 @@ def rerun() -> None:
 
 def train(run: Path = RUN, out: Path = Path("fresh")) -> None:
     Path("spec.json").write_text(json.dumps(described(run)))
-    command("train", "--run", "spec.json", "--partition", DEALT, "--out", out)
+    command("train", "--run", "spec.json", *CPU, "--partition", DEALT, "--out", out)
 
 
 READERS = (cell, base_row, report, surface, hessian, rerun, train)

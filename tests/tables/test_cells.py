@@ -11,10 +11,10 @@ import pytest
 import made
 from flatfed import plan
 from flatfed.errors import DataError
-from flatfed.plan.numbers import numbers
+from flatfed.plan import at_scale
 from flatfed.runs import versions
 from flatfed.runs.curvature import OtherEstimate
-from flatfed.tables import cells, compare, notes
+from flatfed.tables import compare, doubts
 
 #: Runs have these components, in these versions.
 COMPONENTS = {"update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn"}, "partition": {"scheme": "iid"}}
@@ -39,7 +39,7 @@ def make(runs: list[str], **changes):
         "target": None, "window": 1, "rounds": 4, "seeds": list(range(1, len(runs) + 1)), "runs": runs,
         "paper": {"value": 80.0, "spread": 0.14, "note": "printed OUR"},
     }  # fmt: skip
-    return cells.summarise(made.cell_numbers(**{**spec, **changes}))
+    return made.summary(**{**spec, **changes})
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_runs_of_other_code_are_noted(run, records, outdated):
     cell = make(runs)
     assert cell.outdated == {f"p/s/a/seed{seed}": "engine is version 0, now 1" for seed in outdated}
     assert cell.value == pytest.approx(0.6) and len(cell.warnings) == len(outdated)
-    texts = notes.outdated([cell])
+    texts = doubts.outdated([cell])
     assert len(texts) == bool(outdated) and all("engine is version 0, now 1" in text for text in texts)
 
 
@@ -190,12 +190,12 @@ def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(hessians
 
 def test_a_table_can_leave_out_pyhessians_estimates(hessians, tmp_path):
     trace = hessians("trace", [(100, 120)])
-    assert trace.beside and replace(trace, number=replace(trace.number, pyhessian=False)).beside is None
+    assert trace.beside and replace(trace, document=made.document(pyhessian=False)).beside is None
     file = "tables/cifar10_cnn_hessian.yaml"
     root = made.edited(tmp_path / "project", file, lambda table: table.update(pyhessian=False))
     experiment = plan.load(root, {"scale": "paper", "tables": [], "figures": []})
     for table, shown in (("cifar10_cnn_hessian", False), ("fedsmoo2023_T2", True)):
-        assert {number.pyhessian for number in numbers(experiment, "paper", table)} == {shown}
+        assert at_scale.table(experiment, "paper", table).document.pyhessian is shown
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from flatfed import cli
-from flatfed.tables import compare, notes
+from flatfed.tables import compare, doubts
 from made import cell
 from made import rounds_cell as rounds
 
 EXACT = {"metric": "stored_memory", "unit": "count", "n": None}
 OF_BASE = {"metric": "rounds_to_target", "unit": "x", "relative": "speedup"}
 #: Tolerances of a table: agrees, near.
-POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
+POINTS, PERCENT = {"tolerance": {"agrees": 1, "near": 2}}, {"tolerance": {"agrees": 15, "near": 30}}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ POINTS, PERCENT = {"tolerance": (1, 2)}, {"tolerance": (15, 30)}
         (rounds([456], 397, **PERCENT), "agrees"),
         (rounds([457], 397, **PERCENT), "near"),
         (rounds([517], 397, **PERCENT), "differs"),
-        (rounds([464], None, "not reached; flag:B1", judged=False), ""),
+        (rounds([464], None, "not reached; flag:B1", not_judged=["B1"]), ""),
         (cell([0.8], 0.8, status="missing", value=None), "missing"),
         (cell([0.8], 0.8, status="diverged", value=None), "differs"),
         (cell([0.8], 0.8, compare="ordering"), ""),
@@ -95,6 +95,6 @@ def test_the_best_mean_of_a_column_is_marked():
 
 def test_verify_notes_runs_of_other_code(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(notes, "outdated", lambda cells: [f"Of other code: {len(cells)} cells."])
+    monkeypatch.setattr(doubts, "outdated", lambda cells: [f"Of other code: {len(cells)} cells."])
     assert cli.main(["verify", "fedlesam2024_T7", "--scale", "paper"]) == 0
     assert re.search(r"\n  Of other code: \d+ cells\.\n$", capsys.readouterr().out)

@@ -11,7 +11,7 @@ import yaml
 import made
 from flatfed import algorithms, plan
 from flatfed.plan import at_scale
-from flatfed.tables import cells, notes
+from flatfed.tables import cells, doubts, notes
 from repository import ROOT
 
 LINES = {"round": [1, 2], "train_loss": [0.9, 0.7], "test_accuracy": [0.3, 0.5], "seconds": [1.0, 2.0]}
@@ -32,26 +32,26 @@ def filled(folder, rows):
             if not path.exists():
                 made.run(path, lines)
         about = {"table": "t", "column": "c", "row": name, "scale": "paper", "target": None, "window": 1, "rounds": 2}
-        numbers = made.cell_numbers(**about, metric="test_accuracy", unit="percent", runs=[*map(str, paths)])
-        labelled.append((None, SimpleNamespace(label=label), cells.summarise(numbers)))
+        cell = made.summary(**about, metric="test_accuracy", unit="percent", runs=[*map(str, paths)])
+        labelled.append((None, SimpleNamespace(label=label), cell))
     return SimpleNamespace(labelled_cells=labelled)
 
 
 def test_rows_that_are_equal_in_all_rounds_of_a_seed_are_named(tmp_path):
     table = filled(tmp_path, {name.upper(): (name, runs) for name, runs in ROWS.items()})
-    assert list(notes.equal_rows(table)) == [
+    assert list(doubts.equal_rows(table)) == [
         "Equal in all rounds of a seed, as one method under two names: FEDAVG and FEDMINE (seed1, seed2)."
     ]
 
 
 def test_two_rows_of_one_run_are_not_named(tmp_path):
     runs = "fedavg", ROWS["fedavg"]
-    assert not list(notes.equal_rows(filled(tmp_path, {"FedAvg": runs, "the same": runs})))
+    assert not list(doubts.equal_rows(filled(tmp_path, {"FedAvg": runs, "the same": runs})))
 
 
 @pytest.fixture
 def own_table(tmp_path, monkeypatch):
-    """Return a function that shows a table of ``rows`` of FL-SAM's protocol, whose momentum is 0.9."""
+    """Return a function that gives the notes of a table of ``rows`` of FL-SAM's protocol, whose momentum is 0.9."""
     monkeypatch.chdir(tmp_path)
 
     def table(*rows):
@@ -60,7 +60,7 @@ def own_table(tmp_path, monkeypatch):
         Path("own/mine.yaml").write_text(yaml.safe_dump({"title": "Mine", "rows": [*rows], "columns": [column]}))
         Path("config.yaml").write_text(yaml.safe_dump({"folders": ["own"], "tables": ["mine"], "figures": []}))
         loaded = plan.load(ROOT, {"scale": "preview", **yaml.safe_load(Path("config.yaml").read_text())})
-        return at_scale.table(loaded, "preview", "mine")
+        return notes.gather(cells.fill(at_scale.table(loaded, "preview", "mine")))
 
     return table
 
@@ -68,14 +68,14 @@ def own_table(tmp_path, monkeypatch):
 def test_a_table_names_a_declaration_without_effect(outside, own_table):
     outside.write("fedmine", 'class FedMine(FedAvg):\n    beta = Number(0.1, "no method reads it")\n')
     algorithms.load("fedmine")
-    assert own_table("fedavg", "fedmine").notes[:2] == [
+    assert [note for note in own_table("fedavg", "fedmine") if note.startswith("FedMine: ")] == [
         "FedMine: overrides no hook, so with equal parameters it is FedAvg under another name.",
         "FedMine: no method reads its parameter 'beta'.",
     ]
 
 
 def test_a_momentum_on_top_of_the_algorithms_own_is_named(own_table, call):
-    shown = [note for note in own_table("fedavg", "fedcm", "mofedsam").notes if "momentum 0.9" in note]
+    shown = [note for note in own_table("fedavg", "fedcm", "mofedsam") if "momentum 0.9" in note]
     start = "zero at the start of a client's round"
     assert shown == [
         f"Local training of FedAvg: momentum 0.9, {start}.",

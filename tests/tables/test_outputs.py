@@ -118,7 +118,7 @@ def test_captions_of_snakemakes_report(scale, printed, golden_output):
     texts = []
     for name, kind in (("workflow", "curves"), ("table", "results"), ("figure", "curves"), ("figure", "surface")):
         wildcards = {"scale": scale, "table": "accuracy", "figure": kind}
-        params = {"caption": [kind, "digits {digits}, 30 clients; turned {t}"], "printed": printed}
+        params = {"caption": [kind, "digits, 30 clients"], "printed": printed}
         about = {"wildcards": wildcards, "params": params, "config": {"scale": scale}}
         text = (ROOT / f"workflow/report/{name}.rst").read_text(encoding="utf-8")
         texts.append(Environment(undefined=StrictUndefined).from_string(text).render(snakemake=about))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from flatfed.plan import at_scale
+from flatfed.tables import set_up
 from shipped import EXP
 from small_results import flatfed
 
@@ -31,7 +32,7 @@ def test_no_file_of_a_preview_has_a_number_of_the_paper(small_project):
 @pytest.mark.parametrize("name", EXP.all_at("preview").tables)
 def test_headings_of_a_table(name):
     table = at_scale.table(EXP, "preview", name)
-    assert not table.printed and {number.paper for number in table.numbers} == {None}
+    assert not table.printed and not table.paper
     headings = [text for column in table.columns.values() for text in column.headers]
     assert not [words for words in PAPERS for text in headings if words in text]
     assert {column.part for column in table.columns.values()} == {None}
@@ -48,11 +49,12 @@ def test_titles_of_panels(name):
 @pytest.mark.parametrize(
     ("make", "name", "columns", "title"),
     [
-        (at_scale.table, "fedsmoo2023_T1", ["cifar10-dir0.1-100"], "Preview on digits, 20 rounds: Table 1 of FedSMOO"),
-        (at_scale.figure, "fedsmoo2023_F5", None, "Preview on digits-20: Figure 5 of FedSMOO"),
+        (at_scale.table, "fedsmoo2023_T1", ["cifar10-dir0.1-100"],
+         "Preview on digits, 20 rounds: Sun et al., ICML 2023, Table 1"),
+        (at_scale.figure, "fedsmoo2023_F5", None, "Preview on digits-20: Sun et al., ICML 2023, Figure 5"),
         (at_scale.table, "flsam2025_README_CNN", None,
          "Preview on digits, 20 rounds: README of FL-SAM (Li et al., ICML 2025)"),
     ],
 )  # fmt: skip
 def test_titles(make, name, columns, title):
-    assert make(EXP, "preview", name, *[columns] * (columns is not None)).title == title
+    assert set_up.title(make(EXP, "preview", name, *[columns] * (columns is not None))) == title

@@ -25,7 +25,7 @@ from flatfed.files import write_whole
 from flatfed.plan import Experiment, lookup, protocols
 from flatfed.plan.units import written
 from flatfed.runs.paths import without_label
-from flatfed.runs.record import ORDER
+from flatfed.runs.record import ORDER, RunRecord
 from flatfed.runs.store import Store
 from flatfed.tables import paired
 
@@ -43,24 +43,23 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     for name in (options.mine, *options.baselines):
         lookup.check_algorithm(name, experiment.catalog.algorithms, "compare")
-    store = Store(options.runs, alone=True, so_far=True)
-    lines, refused, states = [], [], {}
+    store, published = (Store(folders, alone=True, so_far=True) for folders in (options.runs, [PUBLISHED]))
+    lines, refused, mixed = [], [], []
     for mine, base in paired.pairs(experiment, store, options.mine, options.baselines):
         records = [store.records[run.path] for run in (mine, base)]
         if len({(record.dataset_digest, record.partition_digest) for record in records}) > 1:
             refused.append(f"{base.path}: trained on other data or another partition than {mine.path}")
             continue
         settings = experiment.catalog.settings(mine.scale, mine.protocol)
-        series = [paired.accuracies(run.path, settings.accuracy) for run in (mine, base)]
+        series = [paired.accuracies(run.path, store.records[run.path], settings.accuracy) for run in (mine, base)]
         targets, evaluation = protocols.targets(settings, mine.split).values(), settings.evaluation
         about = {"scale": mine.scale, "protocol": mine.protocol, "split": mine.split, "seed": str(mine.seed)}
         about |= {"baseline": base.algorithm, "label": experiment.catalog.label(base.algorithm)}
         of_pair = paired.of_pair(*series, targets, evaluation.window, evaluation.smoothing)
         lines += [{**about, **line, "mine_run": mine.path, "baseline_run": base.path} for line in of_pair]
-        mixed = len({record.config.precision for record in records}) > 1
-        for record in (record for record in records if of_pair and (mixed or not record.ended)):
-            done = f"{record.rounds_done} of {record.config.rounds} rounds"
-            states[record.name] = f"{record.name}: {done}, {record.config.precision} on {record.device}"
+        precisions = [record.config.precision for record in records]
+        if len({*precisions}) > 1:
+            mixed.append(f"{base.name}: in {precisions[1]}, {options.mine} in {precisions[0]}")
     unused = [f"{folder}: {reason}" for folder, reason in store.refused.items()]
     if not lines:
         problem = f"{options.mine} and the baselines have no runs of one protocol, split and seed with a common round"
@@ -70,9 +69,8 @@ def run(options: argparse.Namespace) -> None:
         label = experiment.catalog.label(options.mine)
         print(f"{'/'.join(ids)}, {scale} scale: {label} minus each baseline\n\n{paired.text(part, label)}\n")
         if part["deviation"].isna().all():
-            print(noise(experiment, part["baseline_run"].iloc[0], store))
-    print("Accuracies in percent, differences in points. >N: a target that was not reached in N rounds.")
-    print("".join(f"{line}\n" for line in states.values()), end="")
+            print(noise(experiment, store.records[part["baseline_run"].iloc[0]], published))
+    print("\n".join(["Accuracies in percent, differences in points. >N: target not reached in N rounds.", *mixed]))
     if options.out:
         with write_whole(options.out, "w") as file:
             file.write(table.to_csv(index=False, float_format="%.12g"))
@@ -81,15 +79,11 @@ def run(options: argparse.Namespace) -> None:
         raise DataError("\n".join([*refused, ORDER]))
 
 
-def noise(experiment: Experiment, baseline: str, store: Store) -> str:
-    """Return the note under one seed: how far two seeds of a published row lie apart."""
-    record = store.records[baseline]
+def noise(experiment: Experiment, record: RunRecord, published: Store) -> str:
+    """Return the note under one seed: how far two seeds of a published row like that of ``record`` lie apart."""
     settings = experiment.catalog.settings(record.config.scale, without_label(record.config.protocol))
-    published = Store([PUBLISHED], alone=True, so_far=True).records
-    apart = paired.seeds_apart(published, record, settings.accuracy, settings.evaluation.window)
+    apart = paired.seeds_apart(published.records, record, settings.accuracy, settings.evaluation.window)
     if apart is None:
         return "One seed: no published row tells how far two seeds lie apart. Train a second seed."
-    name, difference = apart
-    points = written(difference, None, "pp")
-    label = experiment.catalog.label(name)
+    label, points = experiment.catalog.label(apart[0]), written(apart[1], None, "pp")
     return f"One seed: two seeds of {label}, published, lie {points} points apart. Smaller differences are noise."

@@ -11,8 +11,9 @@ from typing import Any
 from flatfed.config.datasets import Source
 from flatfed.data import schemes
 from flatfed.data.keys import PartitionSpecification
-from flatfed.plan import Experiment, Run, at_scale, data_sources, number, numbers
+from flatfed.plan import Experiment, Run, at_scale, data_sources, number
 from flatfed.runs import versions
+from flatfed.tables import set_up
 
 #: Folder with the listings of the files of sources, one JSON file per dataset.
 LISTINGS = Path(".snakemake", "flatfed-data")
@@ -137,17 +138,16 @@ class Jobs:
     def caption(self, **ids: str) -> list[str]:
         """Return kind and set-up of a figure."""
         figure, _ = self._shown("figure", **ids)
-        return [figure.kind, figure.setting]
+        return [figure.kind, set_up.setting(figure)]
 
     @functools.cache  # noqa: B019
     def _shown(self, kind: str, scale: str, **ids: str) -> tuple[Any, Sequence[str]]:
         """Return what a job of seconds shows and the files that it reads."""
         experiment = self.experiment
-        if kind == "cell":
-            cell = numbers.numbers(experiment, scale, ids["table"], [ids["column"]], ids["row"])
-            return cell, number.inputs(cell)
-        if kind == "table":
-            table = at_scale.table(experiment, scale, ids["table"], experiment.requested.tables.get(ids["table"]))
+        if kind in ("cell", "table"):
+            name = ids["table"]
+            columns = [ids["column"]] if kind == "cell" else experiment.requested.tables.get(name)
+            table = at_scale.table(experiment, scale, name, columns, ids.get("row"))
             return table, number.inputs(table.numbers)
         if kind == "figure":
             figure = at_scale.figure(experiment, scale, ids["figure"])

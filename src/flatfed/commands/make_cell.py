@@ -12,8 +12,8 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.files import write_json
-from flatfed.plan.numbers import numbers
-from flatfed.tables import cells
+from flatfed.plan import at_scale
+from flatfed.tables import cells, write
 
 ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 
@@ -22,5 +22,6 @@ def run(options: argparse.Namespace) -> None:
     """Write the cell; DataError with a line for each refused run."""
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale
-    of_cell = numbers(experiment, scale, options.table, [options.column], options.row)
-    write_json(options.out, cells.content(cells.summarise(of_cell)))
+    table = at_scale.table(experiment, scale, options.table, [options.column], options.row)
+    (cell,) = cells.fill(table).cells
+    write_json(options.out, write.content(cell))

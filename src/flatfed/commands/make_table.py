@@ -98,17 +98,14 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
         raise DataError("\n".join([problem, *reasons.values()]))
     columns = [column for column in table.columns if column in with_runs]
     spec = at_scale.table(requested, scale, table.id, columns)
-    # The records count the images, not the data of this machine.
-    datasets = {name: replace(dataset, manifest=None) for name, dataset in spec.datasets.items()}
-    summary, notes = _summary(shown.values()), spec.notes
-    if len(columns) < len(table.columns):  # replace the note about the configuration's columns
-        notes = [f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs.", *notes[1:]]
-    title = f"{spec.title} ({summary})" if options.so_far else spec.title
     cells = [_of_seeds(cell, shown, options.so_far) for cell in cells if cell[0].column in with_runs]
-    spec = replace(spec, datasets=datasets, notes=notes, title=title, numbers=[n for cell in cells for n in cell])
+    made = blocks.typeset(replace(spec, numbers=[n for cell in cells for n in cell]), so_far=options.so_far)
+    summary = _summary(shown.values())
+    if options.so_far:
+        made = replace(made, title=f"{made.title} ({summary})")
     others = f"{len(records.keys() - shown.keys() - reasons.keys())} others are not of this table"
     messages = [f"{table.id}, {scale} scale: {summary} ({plural(len(shown), 'run')}; {others}); data not compared"]
-    return blocks.typeset(spec, so_far=options.so_far), [*messages, *reasons.values()]
+    return made, [*messages, *reasons.values()]
 
 
 def _in_one_precision(experiment: Experiment, cell: list[Number]) -> list[Number]:

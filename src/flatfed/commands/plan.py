@@ -18,7 +18,6 @@ import argparse
 import functools
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -27,11 +26,9 @@ from flatfed import gpus
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine.job.progress import in_units
-from flatfed.files import digest_json
 from flatfed.plan import Experiment, Requested, Run, at_scale, lookup
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.numbers import numbers
-from flatfed.runs.run_config import RunConfig
 from flatfed.runs.store import Store, state
 from flatfed.tables.readings import chip
 
@@ -68,38 +65,31 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
     """
     experiment = configuration.load(options.config)
     scale, device = options.scale or experiment.scale_of(options.tables), gpus.resolve(experiment.request.device)
-    lines = list(needs(experiment, scale, requested(experiment, scale, options)))
-    runs = {path: run for *_, of_line, _ in lines for path, run in of_line.items()}
-    analysed = {path for *_, of_line in lines for path in of_line}
+    of_names = runs_by_name(experiment, scale, requested(experiment, scale, options))
     store = Store([f"{experiment.paths.results}/{scale}/runs", PUBLISHED], alone=True, so_far=True)
     measured = measurements(store, scale, device)
-    near = {path: nearest(run, measured) for path, run in runs.items()}
     absent = [] if options.tables or options.all else experiment.left_out(scale, experiment.requested)
     print("".join(f"{line}\n" for line in [*store.refused.values(), *absent]), end="", file=sys.stderr)
-    costs = [run_costs(run, path in analysed, near[path]) for path, run in runs.items()]
-    by_run = pd.DataFrame(costs, list(runs), list(COSTS), dtype=float)
-    lines.append(("total", sum(cells for _, cells, *_ in lines), runs, {}))
-    rows = [{"cells": cells, **by_run.loc[list(of_line)].agg(COSTS)} for _, cells, of_line, _ in lines]
-    machines = sorted({machine for of_run in near.values() if len(of_run) for machine in of_run["machine"]})
+    near = {path: nearest(run, measured) for _, runs in of_names.values() for path, run in runs.items()}
+    costs = {path: run_costs(run, near[path]) for _, runs in of_names.values() for path, run in runs.items()}
+    by_run = pd.DataFrame.from_dict(costs, "index", float, list(COSTS))
+    rows = {name: {"cells": cells, **by_run.loc[list(runs)].agg(COSTS)} for name, (cells, runs) in of_names.items()}
+    rows["total"] = {"cells": sum(cells for cells, _ in of_names.values()), **by_run.agg(COSTS)}
+    machines = sorted({machine for of_run in near.values() for machine in of_run["machine"]})
     basis = f"by {', '.join(machines)}" if machines else "no finished run gives hours"
-    return pd.DataFrame(rows, [name for name, *_ in lines]).fillna(0), f"{scale} scale, {device}: {basis}"
+    return pd.DataFrame.from_dict(rows, "index").fillna(0), f"{scale} scale, {device}: {basis}"
 
 
-def needs(
-    experiment: Experiment, scale: str, requested: Requested
-) -> Iterator[tuple[str, int, dict[str, Run], dict[str, Run]]]:
-    """Yield name, cells, runs and, of these, those whose model an analysis reads, of each table and figure."""
-    for name, columns in requested.tables.items():
-        of_table = numbers(experiment, scale, name, columns)
-        yield name, len(by_cell(of_table)), runs_of(of_table), runs_of(number for number in of_table if number.analysed)
-    for name in requested.figures:
-        figure = at_scale.figure(experiment, scale, name)
-        yield name, 0, figure.runs, figure.runs if figure.analysed else {}
+def runs_by_name(experiment: Experiment, scale: str, shown: Requested) -> dict[str, tuple[int, dict[str, Run]]]:
+    """Return the number of cells and the runs by folder of each table and figure."""
+    tables = {name: numbers(experiment, scale, name, columns) for name, columns in shown.tables.items()}
+    figures = {name: (0, at_scale.figure(experiment, scale, name).runs) for name in shown.figures}
+    return {name: (len(by_cell(of_table)), runs_of(of_table)) for name, of_table in tables.items()} | figures
 
 
-def run_costs(run: Run, analysed: bool, near: pd.DataFrame) -> dict[str, float]:
+def run_costs(run: Run, near: pd.DataFrame) -> dict[str, float]:
     """Return the ``COSTS`` of a ``run``, by the measurements ``near`` if it is unfinished."""
-    present, data, model = state(run, analysed), run.config.dataset, run.config.model
+    present, data, model = state(run), run.config.dataset, run.config.model
     built = [model.name, data.shape, data.classes, model.options]
     costs = {"runs": 1, present: 1, "disk": FLOAT * _parameters(json.dumps(built, sort_keys=True))}
     if present == "finished":
@@ -138,32 +128,26 @@ def measurements(store: Store, scale: str, device: str) -> pd.DataFrame:
     """Return seconds per round and peak memory in bytes of the runs at a ``scale`` on a ``device``."""
     rows = [
         {
-            "speed": _speed_settings(record.config),
+            "protocol": record.config.protocol,
             "algorithm": record.config.update.name,
             "seconds": record.seconds / record.rounds_done,
             "memory": record.peak_memory_bytes,
             "GPU memory": record.peak_device_memory_bytes,
             "published": (published := Path(folder).is_relative_to(PUBLISHED)),
-            "machine": (chip(record) or "unnamed machine") + (" (published)" if published else ""),
+            "machine": (chip(record) or "unnamed machine") + " (published)" * published,
         }
         for folder, record in store.records.items()
         # NaN may be slow
         if record.diverged_at is None and record.rounds_done and record.seconds and record.host
         if (record.device, record.config.scale) == (device, scale)
     ]
-    return pd.DataFrame(rows, columns=["speed", "algorithm", "seconds", "memory", "GPU memory", "published", "machine"])
+    columns = ["protocol", "algorithm", "seconds", "memory", "GPU memory", "published", "machine"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def nearest(run: Run, measured: pd.DataFrame) -> pd.DataFrame:
     """Return the measurements of the protocol of ``run``: if possible of its algorithm, and of runs here."""
-    near = measured[measured["speed"] == _speed_settings(run.config)]
+    near = measured[measured["protocol"] == run.protocol]
     for similar in (near["algorithm"] == run.config.update.name, ~near["published"]):
         near = near[similar.loc[near.index]] if similar.loc[near.index].any() else near
     return near
-
-
-def _speed_settings(config: RunConfig) -> str:
-    """Return the digest of the protocol and the settings that determine its speed."""
-    keys = {"protocol", "model", "batch_size", "local_epochs", "precision"}
-    keys |= {"local_steps"} if config.local_epochs is None else set()  # a centralised run has both
-    return digest_json(config.model_dump(include=keys))

@@ -1,8 +1,8 @@
 """``flatfed rerun``.
 
-Trains the run again with the settings and threads of its run.json, and compares metrics.csv, except times. Lists
-differences of versions, executor, libraries and machine. Requires the same data and partition. --rounds N trains and
-compares the first N rounds; a later call resumes. Exit status: 0 if all digits agree, else 1.
+Trains the run again with the settings, device and threads of its run.json, and compares metrics.csv, except times.
+Lists differences of versions, executor, libraries and machine. Requires the same data and partition. --rounds N trains
+and compares the first N rounds; a later call resumes. Exit status: 0 if all digits agree, else 1.
 
 example:
   python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
@@ -23,9 +23,8 @@ from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
 from flatfed.runs import lock, store
 from flatfed.runs.paths import DEFAULT
-from flatfed.runs.record import METRICS, ORDER, RECORD
+from flatfed.runs.record import ORDER, RECORD
 from flatfed.runs.run_config import differences
-from flatfed.tables.readings import read_history
 
 CLOCK = "seconds"
 
@@ -33,12 +32,10 @@ CLOCK = "seconds"
 ORIGIN = {"versions", "executor", "precision", "tf32", "device", "libraries", "host", "weights_digest"}
 
 ARGUMENTS = [
-    argument("run", arguments.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
+    argument("run", arguments.folder, "a run, finished or not", metavar="RUN_FOLDER"),
     required("--out", arguments.folder, "folder for the rerun"),
     argument("--rounds", arguments.count, "rerun only the first N rounds"),
     argument("--dataset", arguments.folder, "its dataset (default: resources/<name>)"),
-    argument("--weights", arguments.file, "pre-trained weights (default: in resources)"),
-    argument("--device", ("cpu", "cuda"), "the device (default: the run's)"),
 ]
 
 
@@ -49,19 +46,16 @@ def run(options: argparse.Namespace) -> int:
     """
     record = store.read(options.run)
     record.require(("device", "threads"), options.run)
-    read_history(options.run, record, ("round",), every=True)
     config, metrics, partition = record.config, options.run / record.metrics, options.out / "partition.npz"
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
-    weights = options.weights or (Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None)
-    device = gpus.demanded(options.device or record.device)
-    results = (options.out / name for name in (RECORD, METRICS))
-    if options.out.resolve() == options.run.resolve() or any(file.exists() for file in results):
+    weights = Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None
+    device = gpus.demanded(record.device)
+    if options.out.resolve() == options.run.resolve() or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
-    rounds = options.rounds or (record.rounds_done if record.ended else config.rounds)
+    rounds = min(options.rounds or config.rounds, record.rounds_done)
     before = lines(metrics, rounds)
-    if rounds > record.rounds_done or (before.empty and record.diverged_at is None):
-        done = f"{record.rounds_done} of {config.rounds} rounds are done"
-        raise DataError(f"{metrics}: has nothing to compare in rounds 1 to {rounds} ({done}); choose other --rounds")
+    if before.empty and record.diverged_at is None:
+        raise DataError(f"{metrics}: has nothing to compare in rounds 1 to {rounds}; choose other --rounds")
     manifest = dataset / manifests.NAME
     if not manifest.exists() or manifests.read(manifest).digest != record.dataset_digest:
         raise DataError(f"{dataset}: is not the dataset of the run. {ORDER} Make it: snakemake --cores 1 {manifest}")
@@ -75,8 +69,9 @@ def run(options: argparse.Namespace) -> int:
         partitions.make({**config.partition.as_written(), "seed": config.seed}, dataset, partition)
         if partitions.load(partition).digest != record.partition_digest:
             raise DataError(f"{partition}: not the partition of {options.run}: its code differs")
-        settings = {"weights": weights, "stop_after": options.rounds, "threads": record.threads}
-        train(config, dataset, partition, options.out, device=device, **settings)
+        stop_after = options.rounds if record.ended else rounds
+        session = {"weights": weights, "device": device, "threads": record.threads, "stop_after": stop_after}
+        train(config, dataset, partition, options.out, **session)
     again = store.read(options.out)
     for key, was, new in differences(record.model_dump(include=ORIGIN), again.model_dump(include=ORIGIN)):
         print(f"{key} is {new}, the run was made with {was}", file=sys.stderr)
@@ -95,11 +90,11 @@ def compare(before: pd.DataFrame, after: pd.DataFrame, metrics: Path, new_metric
     was, now = (table.reindex(index=rounds, columns=before.columns) for table in (before, after))
     different = was.ne(now)
     ignored = [CLOCK, *after.columns.difference(before.columns)]
-    compared = f"compared: {', '.join(before)}; not compared: {', '.join(ignored)}"
+    print(f"compared: {', '.join(before)}; not compared: {', '.join(ignored)}")
     if not different.any(axis=None):
-        print(f"{new_metrics}: all {len(after)} lines are those of {metrics}, digit for digit\n{compared}")
+        print(f"{new_metrics}: all {len(after)} lines are those of {metrics}, digit for digit")
         return 0
     first = different.any(axis=1).idxmax()
     columns = ", ".join(before.columns[different.loc[first]])
-    print(f"{new_metrics}: differs from {metrics} from round {first} on, there in {columns}\n{compared}")
+    print(f"{new_metrics}: differs from {metrics} from round {first} on, there in {columns}")
     return 1

@@ -19,7 +19,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import flag
 from flatfed.errors import DataError
 from flatfed.plan import at_scale
-from flatfed.tables import cells, compare, notes
+from flatfed.tables import cells, compare, doubts
 
 ARGUMENTS = [*arguments.TABLES, flag("--strict", "exit with 1 unless all numbers agree and none is missing")]
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             continue
         lines, agrees = compare.with_paper(table)
         all_agree = all_agree and agrees
-        print("\n".join([*lines, *(f"  {note}" for note in notes.outdated(table.cells))]))
+        print("\n".join([*lines, *(f"  {note}" for note in doubts.outdated(table.cells))]))
     if refused:
         raise DataError("\n".join(refused))
     return int(options.strict and not all_agree)

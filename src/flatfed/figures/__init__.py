@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from flatfed.files import write_whole
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.runs import versions
 from flatfed.runs.run import Run
-from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import read_all
 
 #: Format -> options; without date and version, the same inputs give the same bytes.
@@ -36,8 +34,6 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
     """
     records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
     versions.check_same(records, spec.id)
-    counts = (record.image_counts for record in records)
-    spec = replace(spec, setting=with_counts(spec.setting, spec.datasets, counts))
     paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in (*FORMATS, "txt")]
     with pyplot.rc_context(STYLE):
         # A module per kind: :data:`flatfed.plan.figures.KINDS`.
@@ -49,5 +45,5 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
         finally:
             pyplot.close(figure)
     with write_whole(paths[-1], "w") as file:
-        file.write(captions.text(spec, explanation))
+        file.write(captions.text(spec, records, explanation))
     return paths

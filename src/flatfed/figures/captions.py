@@ -6,18 +6,22 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from flatfed.plan.at_scale import ShownFigure
+from flatfed.runs.record import RunRecord
+from flatfed.tables import set_up
 
 
-def text(spec: ShownFigure, explanation: Iterable[str]) -> str:
-    """Return the content of the file .txt; ``explanation``: sentences on the marks."""
+def text(spec: ShownFigure, records: Iterable[RunRecord], explanation: Iterable[str]) -> str:
+    """Return the content of the file .txt; ``records``: of its runs; ``explanation``: sentences on the marks."""
+    printed = spec.scale == "paper"
+    unstated = set_up.unstated(spec.set_ups, spec.runs.values()) if printed else []
     paragraphs = [
-        [f"Paper: {spec.document.paper}" if spec.document.paper else "", spec.caption],
-        [f"Here: {spec.setting}" if spec.setting else ""],
+        [f"Paper: {spec.document.paper}" if spec.document.paper and printed else "", set_up.caption(spec)],
+        [f"Here: {set_up.setting(spec, set_up.image_counts(records))}"],
         explanation,
-        [f"Not stated by the paper: {'; '.join(spec.unstated)}" if spec.unstated else ""],
+        [f"Not stated by the paper: {'; '.join(unstated)}" if unstated else ""],
     ]
     lines = (" ".join(part.rstrip(".") + "." for part in parts if part) for parts in paragraphs)
-    return "\n".join([spec.title, "", *(textwrap.fill(line, 120) for line in lines if line), ""])
+    return "\n".join([set_up.title(spec), "", *(textwrap.fill(line, 120) for line in lines if line), ""])
 
 
 def seeds(numbers: Iterable[int]) -> str:

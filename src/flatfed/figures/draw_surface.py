@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import seaborn
@@ -21,12 +20,10 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-from flatfed.errors import DataError
 from flatfed.figures import captions, palette, style
 from flatfed.plan.at_scale import ShownFigure
 from flatfed.plan.figures import KINDS, Mark, Panel
 from flatfed.runs.landscape_file import Landscape, read
-from flatfed.runs.paths import RunIds, without_label
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
@@ -37,15 +34,11 @@ MESH_LINES = 25
 #: Contours of a surface, and the room below it for them as a share of its height.
 CONTOURS, FLOOR = 8, 0.45
 
-#: Remedy for surfaces that do not compare.
-REMEDY = "models of different splits compare on test images: `set: test` in the figure"
-
 
 @dataclass(frozen=True)
 class LossSurface(Landscape):
-    """A surface of a ``file``: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN if not finite."""
+    """A surface ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN if not finite."""
 
-    file: str
     z: np.ndarray
 
     @property
@@ -58,10 +51,9 @@ class LossSurface(Landscape):
 def draw(spec: ShownFigure) -> tuple[Figure, Iterator[str]]:
     """Return a figure of kind "surface" and its explanation.
 
-    :raises DataError: the metric is unknown, a file is damaged, or surfaces differ in images, draw or grid.
+    :raises DataError: a file is damaged, or of another model or analysis.
     """
     surfaces = [[_surface(panel, mark) for mark in panel.marks] for panel in spec.panels]
-    _check_comparable(spec, surfaces)
     values = [z for panel in surfaces for surface in panel if surface for z in surface.z.flat if np.isfinite(z)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     limits = low, high if high > low else low + 1.0
@@ -140,38 +132,21 @@ def _reason_empty(panel: list[LossSurface | None]) -> str:
     return "\n".join(dict.fromkeys(surface.diverged for surface in panel if surface.diverged))
 
 
-def _check_comparable(spec: ShownFigure, surfaces: list[list[LossSurface | None]]) -> None:
-    """Raise DataError if surfaces of one panel, or of one protocol, have other images, directions or grids."""
-    firsts: dict[str, tuple[str, dict[str, Any]]] = {}
-    for panel, of_panel in zip(spec.panels, surfaces, strict=True):
-        for surface in filter(None, of_panel):
-            about, model = surface.about, surface.about.models[0]
-            images = f"{about.set}, SHA-256 of their positions {about.images_sha256[:12]}"
-            set_up = {"dataset": model.digests.dataset[:12], "images": images, "draw of directions": about.seed}
-            set_up |= {"range": about.range, "grid": about.grid}
-            protocol = without_label(RunIds.of_folder(model.scale, model.name).protocol)
-            for group in (f"panel {panel.title}", protocol):
-                first, expected = firsts.setdefault(group, (surface.file, set_up))
-                for key, value in set_up.items():
-                    if value != expected[key]:
-                        problem = f"{surface.file} has {key} {value}, but {first} {expected[key]}"
-                        raise DataError(f"figure {spec.id}: {group}: {problem}: they do not compare; {REMEDY}")
-
-
 def _explanation(surfaces: list[list[LossSurface | None]]) -> Iterator[str]:
     """Yield the sentences on axes, images, and missing surfaces."""
     all_surfaces = [surface for panel in surfaces for surface in panel]
     drawn = [surface for surface in all_surfaces if surface and not surface.diverged]
     if drawn:
-        seeds = ", ".join(map(str, sorted({surface.about.seed for surface in drawn})))
+        seeds = sorted({surface.about.seed for surface in drawn})
+        draw = ", the same for all" if len(seeds) == 1 else "; surfaces of different draws do not compare"
         yield (
-            f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
-            "scaled to each model's own filters; biases and normalisation layers stay fixed"
+            f"x, y: steps along two random directions (draw {', '.join(map(str, seeds))}{draw}), orthogonal in every "
+            "filter and scaled to each model's own filters; biases and normalisation layers stay fixed"
         )
         kinds = {"train": "of the clients' training images", "test": "test images"}
         images = {(f"{s.about.images:,} {kinds[s.about.set]}", s.about.images_sha256) for s in drawn}
-        same = ", the same for all" if len(drawn) > 1 and len(images) == 1 else ""
-        yield f"On {' or '.join(sorted({text for text, _ in images}))}{same}"
+        same = "the same for all" if len(images) == 1 else "different ones, whose losses do not compare"
+        yield f"On {' or '.join(sorted({text for text, _ in images}))}{f', {same}' if len(drawn) > 1 else ''}"
     infinite = sum(int((~np.isfinite(surface.z)).sum()) for surface in drawn)
     yield from captions.counts({"points without a finite value are left out": infinite})
     yield from captions.counts({"surfaces are missing": all_surfaces.count(None)})
@@ -187,4 +162,4 @@ def _surface(panel: Panel, mark: Mark) -> LossSurface | None:
     landscape = read(file)
     run.check_analysis(file, landscape.about.models[0])
     z = KINDS["surface"].quantities[panel.metric].factor * getattr(landscape, panel.metric)[0]
-    return LossSurface(**vars(landscape), file=file, z=np.where(np.isfinite(z), z, np.nan))
+    return LossSurface(**vars(landscape), z=np.where(np.isfinite(z), z, np.nan))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownFigure
-from flatfed.plan.figures import KINDS, PROBES, Panel
+from flatfed.plan.figures import KINDS, PROBES
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.tables.measurement import measure
@@ -22,7 +22,7 @@ def curves(spec: ShownFigure) -> pd.DataFrame:
 
     Columns: ``panel`` (its index), ``label``, ``run``, ``x`` and ``value``.
 
-    :raises DataError: a metrics.csv or run.json is damaged, or probes use different images.
+    :raises DataError: a metrics.csv or run.json is damaged.
     """
     records = {path: record for path, run in spec.runs.items() if (record := run.read_record())}
     parts = [pd.DataFrame(columns=["panel", "label", "run", "x", "value"])]
@@ -33,8 +33,6 @@ def curves(spec: ShownFigure) -> pd.DataFrame:
                 factor = KINDS[spec.kind].quantities[panel.metric].factor
                 numbers = {"x": mark.steps * values.index, "value": factor * values.to_numpy()}
                 parts.append(pd.DataFrame({"panel": index, "label": mark.label, "run": run.path, **numbers}))
-        if panel.metric in PROBES:
-            _check_images(f"figure {spec.id}: {panel.title}", panel, records)
     frame = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
     runs = frame.groupby(["panel", "label"])["run"].transform("nunique")
     return frame[frame.groupby(["panel", "label", "x"])["run"].transform("nunique") == runs]
@@ -76,16 +74,3 @@ def _history(run: Run, record: RunRecord, metric: str) -> pd.Series:
         values = dict(zip(history["round"], history[metric], strict=True))
     series = pd.Series(values, dtype=float)
     return series[np.isfinite(series)]
-
-
-def _check_images(where: str, panel: Panel, records: dict[str, RunRecord]) -> None:
-    """Raise DataError if the probes of one seed use different images."""
-    firsts: dict[int, tuple[str, tuple[str, str]]] = {}
-    for path in (run.path for mark in panel.marks for run in mark.runs if run.path in records):
-        for probe in records[path].probes[:1]:
-            images = records[path].dataset_digest, probe["images_sha256"]
-            first, expected = firsts.setdefault(records[path].config.seed, (path, images))
-            if images != expected:
-                problem = f"the probes of {path} use other images ({images[1][:12]}) than those of {first}"
-                remedy = "`images_of` in config/splits.yaml gives a central split those of another"
-                raise DataError(f"{where}: {problem} ({expected[1][:12]}), so they do not compare; {remedy}")

@@ -1,87 +1,103 @@
-"""Tables, figures and the report at a scale: their numbers, files and texts."""
+"""Tables, figures and the report at a scale: their numbers, files and the documents behind their notes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flatfed.config.datasets import DatasetDocument
+from flatfed.config.protocol import Settings
 from flatfed.config.request import TWO_COLUMNS
 from flatfed.errors import ConfigError
-from flatfed.plan import footnotes, numbers, set_ups, sweeps
-from flatfed.plan.catalog import Catalog
+from flatfed.plan import numbers, sweeps
+from flatfed.plan.catalog import SplitSettings
 from flatfed.plan.experiment import Experiment
-from flatfed.plan.figures import KINDS, PROBED_LOSS, PROBES, Figure, Mark, Panel
+from flatfed.plan.figures import KINDS, Figure, Mark, Panel
 from flatfed.plan.number import Number, runs_of
-from flatfed.plan.set_ups import DatasetSpec
+from flatfed.plan.reference import Printed
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import Paths, RunIds, without_label
 from flatfed.runs.run import HESSIAN, Run
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShownTable(Table):
-    """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
+@dataclass(frozen=True)
+class SetUp:
+    """The documents of a ``protocol`` and ``split`` at a scale.
 
-    ``title``: with the scale, if it is not that of the paper. ``setting``: the set-up, with ``{name}`` for each of the
-    ``datasets``. ``flags``: the errata that the reference file cites. ``seeds``: column -> its requested seeds.
+    ``of_split``: the partition, client sampling and topology. ``manifest``: the dataset.json of the images on this
+    machine. ``trained``: whether runs train on it; a figure of partitions reads no run.
+    """
+
+    protocol: str
+    split: str
+    settings: Settings
+    of_split: SplitSettings
+    dataset: DatasetDocument
+    manifest: str
+    trained: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtScale:
+    """What a table and a figure have at a ``scale``.
+
+    ``labels``: algorithm -> its name. ``row_notes``: the notes of config/algorithms.yaml on the rows and on the plain
+    rows of variants. ``highlight``: the emphasised algorithm.
     """
 
     scale: str
-    title: str
-    setting: str
-    datasets: Mapping[str, DatasetSpec]
-    notes: Sequence[str]
-    flags: Mapping[str, str]
-    numbers: Sequence[Number]
+    set_ups: Sequence[SetUp]
+    labels: Mapping[str, str]
+    row_notes: Sequence[str]
     highlight: str | None
-    seeds: Mapping[str, Sequence[int]]
 
 
-def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None = None) -> ShownTable:
-    """Return a table, or some of its columns, at ``scale``; ConfigError for an unknown id."""
-    catalog, layout = experiment.catalog, experiment.table_at(scale, name, columns)
-    of_cells = numbers.numbers(experiment, scale, name, columns)
+@dataclass(frozen=True, kw_only=True)
+class ShownTable(AtScale, Table):
+    """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
+
+    ``paper``: (column, row) -> printed number. ``declared_columns``: how many columns it has. ``errata``: those on the
+    whole printed table, id -> text; ``flags``: those that its numbers cite.
+    """
+
+    numbers: Sequence[Number]
+    paper: Mapping[tuple[str, str], Printed]
+    declared_columns: int
+    errata: Mapping[str, str]
+    flags: Mapping[str, str]
+
+
+def table(
+    experiment: Experiment, scale: str, name: str, columns: list[str] | None = None, row: str | None = None
+) -> ShownTable:
+    """Return a table, some of its ``columns`` or one ``row`` alone, at ``scale``; ConfigError for an unknown id."""
+    layout = experiment.table_at(scale, name, columns)
+    of_cells = numbers.numbers(experiment, scale, name, columns, row)
+    if row:
+        layout = replace(layout, rows={row: layout.rows[row]})
     order = list(layout.columns)
     column_by_column = sorted(of_cells, key=lambda number: order.index(number.column))
     runs = [run for number in column_by_column for run in (*number.runs, *filter(None, [number.timed]))]
-    pairs = list(dict.fromkeys((run.protocol, run.split) for run in runs))
+    reference = layout.document.reference
     return ShownTable(
         **vars(layout),
-        scale=scale,
-        title=set_ups.title(catalog, scale, layout, pairs),
-        setting=set_ups.setting(catalog, scale, pairs),
-        datasets=set_ups.datasets(experiment, scale, pairs),
-        notes=footnotes.of_table(experiment, layout, len(experiment.tables[name].columns), runs),
-        flags=experiment.errata.flags(layout.document.reference) if layout.printed else {},
+        **_shared(experiment, scale, [(run.protocol, run.split) for run in runs], layout.rows),
+        labels={row.algorithm: row.label for row in layout.rows.values()},
         numbers=of_cells,
-        highlight=experiment.request.highlight,
-        seeds={name: sorted({part.seed for part in of_cells if part.column == name} - {None}) for name in order},
+        paper=numbers.paper(experiment, layout),
+        declared_columns=len(experiment.tables[name].columns),
+        errata=experiment.errata.of_table(reference) if layout.printed else {},
+        flags=experiment.errata.flags(reference) if layout.printed else {},
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShownFigure(Figure):
-    """A figure at a scale.
+class ShownFigure(AtScale, Figure):
+    """A figure at a scale. ``width``: inches."""
 
-    ``title``: with the scale, if it is not that of the paper. ``unstated``: lines on choices that the paper does not
-    state. ``width``: inches.
-    """
-
-    scale: str
-    title: str
-    setting: str = ""
-    caption: str = ""
-    datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
-    unstated: Sequence[str] = ()
-    highlight: str | None
     width: float = TWO_COLUMNS
-
-    @property
-    def analysed(self) -> bool:
-        """Whether the figure reads Hessians or loss surfaces."""
-        return KINDS[self.kind].reads == "analyses"
 
     @property
     def runs(self) -> dict[str, Run]:
@@ -101,24 +117,29 @@ def figure(experiment: Experiment, scale: str, name: str) -> ShownFigure:
     layout, catalog, request = experiment.figure_at(scale, name), experiment.catalog, experiment.request
     panels = [_at_scale(experiment, scale, layout, panel) for panel in layout.panels]
     layout = replace(layout, panels=panels)
-    runs = [run for mark in layout.marks for run in mark.runs]
-    pairs = list(dict.fromkeys(pair for mark in layout.marks for pair in mark.pairs))
-    trained, printed = KINDS[layout.kind].reads != "partitions", scale == "paper"
-    labels = {run.algorithm: catalog.label(run.algorithm) for run in runs}
-    texts = [*filter(None, [layout.document.caption]), *_definitions(catalog, scale, layout)]
-    texts += footnotes.hessian_notes(catalog, runs if layout.kind == "eigenvalues" else (), printed)
-    texts += footnotes.training_notes(runs, labels)
+    labels = {run.algorithm: catalog.label(run.algorithm) for mark in layout.marks for run in mark.runs}
+    pairs = [pair for mark in layout.marks for pair in mark.pairs]
     return ShownFigure(
         **vars(layout),
-        scale=scale,
-        title=set_ups.title(catalog, scale, layout, pairs, trained),
-        setting=set_ups.setting(catalog, scale, pairs, trained),
-        caption=" ".join([*texts, *footnotes.row_notes(catalog, labels)]),
-        datasets=set_ups.datasets(experiment, scale, pairs),
-        unstated=footnotes.unstated(experiment, runs) if printed else [],
-        highlight=request.highlight,
+        **_shared(experiment, scale, pairs, labels, trained=KINDS[layout.kind].reads != "partitions"),
+        labels=labels,
         width=layout.document.width or request.width,
     )
+
+
+def _shared(
+    experiment: Experiment, scale: str, pairs: Iterable[tuple[str, str]], rows: Iterable[str], *, trained: bool = True
+) -> dict[str, Any]:
+    """Return the fields of :class:`AtScale` without labels; ``pairs``: (protocol, split) of trainings or partitions."""
+    catalog, entries = experiment.catalog, experiment.catalog.algorithms
+    set_ups = []
+    for protocol, split in dict.fromkeys(pairs):
+        settings, of_split = catalog.settings(scale, protocol), catalog.split_settings(scale, protocol, split)
+        data = catalog.dataset(scale, protocol), experiment.paths.manifest(settings.dataset)
+        set_ups.append(SetUp(protocol, split, settings, of_split, *data, trained))
+    ids = (name for row in rows for name in (without_label(row), row) if name in entries)
+    notes = list(dict.fromkeys(filter(None, (entries[name].note for name in ids))))
+    return {"scale": scale, "set_ups": set_ups, "row_notes": notes, "highlight": experiment.request.highlight}
 
 
 @dataclass(frozen=True)
@@ -156,14 +177,6 @@ def report(experiment: Experiment, scale: str) -> ShownReport:
     )
 
 
-def _definitions(catalog: Catalog, scale: str, figure: Figure) -> list[str]:
-    """Return the definitions of a figure's probe measures and of their loss."""
-    panels = [panel for panel in figure.panels if panel.metric in PROBES]
-    probes = [(panel, vars(catalog.settings(scale, mark.protocol).probe)) for panel in panels for mark in panel.marks]
-    definitions = [PROBES[panel.metric].definition.format(**probe) for panel, probe in probes]
-    return list(dict.fromkeys([*definitions, *(PROBED_LOSS.format(**probe) for _, probe in probes)]))
-
-
 def _at_scale(experiment: Experiment, scale: str, figure: Figure, panel: Panel) -> Panel:
     """Return a ``panel`` with the marks of a scale; those of a sweep line by line, from left to right, then levels."""
     shown = [mark for mark in panel.marks if scale in mark.scales]
@@ -196,7 +209,7 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
         ids = [[_plain(experiment, of_run) for of_run in of_seed] for of_seed in ids]
     first = experiment.resolved(ids[0][0])
     analysis = {"eigenvalues": HESSIAN, "surface": Path(first.surface(document.set)).name}.get(figure.kind, "")
-    about = {"table": figure.id, "column": panel.title, "row": row, "scale": scale, "unit": "number"}
+    about = {"table": figure.id, "column": panel.title, "row": row, "scale": scale}
     about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
     runs = [tuple(experiment.shown(of_run, analysis) for of_run in of_seed) for of_seed in ids]
     numbers = [Number(**about, seed=of_seed[0].seed, runs=of_seed) for of_seed in runs]

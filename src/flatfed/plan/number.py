@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from flatfed.files import digest_json
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS
-from flatfed.plan.reference import Printed
 from flatfed.runs.run import Run
 
 
@@ -20,11 +19,9 @@ class Number:
 
     ``runs``: one per split of a mean; ``timed``: the run whose timing.json it reads; ``value``: a number known without
     runs; the same of the row ``base`` that it is compared with as ``relative``. Without all of these the cell is not
-    applicable. ``unit``: the printed unit. ``target``: the target accuracy, a fraction. ``window``: the number of final
-    evaluated rounds that are averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing``
-    evaluated rounds reaches targets. ``tolerance``: the largest differences from the paper that agree and that are near
-    (:func:`flatfed.tables.compare.agreement`), None for the default. ``judged``: whether the table compares the cell
-    with the ``paper``. ``pyhessian``: whether it shows PyHessian's estimate, too.
+    applicable. ``target``: the target accuracy, a fraction. ``window``: the number of final evaluated rounds that are
+    averaged. ``accuracy``: the column of metrics.csv whose centred mean of ``smoothing`` evaluated rounds reaches
+    targets.
     """
 
     table: str
@@ -32,7 +29,6 @@ class Number:
     row: str
     scale: str
     metric: str
-    unit: str
     seed: int | None = None
     runs: tuple[Run, ...] = ()
     timed: Run | None = None
@@ -47,11 +43,6 @@ class Number:
     smoothing: int = 1
     rounds: int = 0
     accuracy: str = DEFAULT_ACCURACY
-    paper: Printed | None = None
-    compare: str = "values"
-    tolerance: tuple[float, float] | None = None
-    judged: bool = True
-    pyhessian: bool = True
 
     @property
     def all_runs(self) -> tuple[Run, ...]:

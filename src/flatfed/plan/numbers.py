@@ -9,7 +9,7 @@ from flatfed.plan import lookup, protocols
 from flatfed.plan.experiment import Experiment
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, Reading
 from flatfed.plan.number import Number
-from flatfed.plan.reference import FLAG, Printed, keys_of_split
+from flatfed.plan.reference import Printed, keys_of_split
 from flatfed.plan.tables import Column, Row, Table
 from flatfed.plan.units import RELATIVES
 from flatfed.runs.paths import RunIds
@@ -33,7 +33,6 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
     """Return the numbers of a cell: one per seed, or one that does not depend on seeds."""
     catalog, document, metric = experiment.catalog, table.document, METRICS[column.metric_of(row)]
     base = table.rows.get(column.base_of(row.id)) if column.relative else None
-    paper = printed(experiment, table, column, row)
     settings = catalog.settings(scale, column.protocol)
     target = protocols.target(settings, column.split, column.target, column.id) if column.target else None
     number = Number(
@@ -42,16 +41,10 @@ def _of_cell(experiment: Experiment, scale: str, table: Table, column: Column, r
         row=row.id,
         scale=scale,
         metric=column.metric_of(row),
-        unit=column.unit,
         relative=column.relative,
         base=base.id if base else None,
         target=target,
         accuracy=settings.accuracy if metric.needs_runs else DEFAULT_ACCURACY,
-        paper=paper,
-        compare=document.compare,
-        tolerance=document.tolerance and (document.tolerance.agrees, document.tolerance.near),
-        pyhessian=document.pyhessian,
-        judged=not (paper and set(FLAG.findall(paper.note or "")) & set(document.not_judged)),
     )
     if column.relative and base is None:
         return [number]
@@ -108,17 +101,20 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row) -> P
     return experiment.references[table.document.reference].printed(fields)
 
 
+def paper(experiment: Experiment, table: Table) -> dict[tuple[str, str], Printed]:
+    """Return (column, row) -> printed number of the cells that have one."""
+    pairs = itertools.product(table.columns.values(), table.rows.values())
+    cells = {(column.id, row.id): printed(experiment, table, column, row) for column, row in pairs}
+    return {ids: number for ids, number in cells.items() if number is not None}
+
+
 def unused(experiment: Experiment) -> list[str]:
     """Return the locations of the printed numbers that no cell uses.
 
     A reference file that no table names is for other comparisons (studies/sources.yaml).
     """
     tables = experiment.tables.values()
-    used = {
-        id(printed(experiment, table, column, row))
-        for table in tables
-        for column, row in itertools.product(table.columns.values(), table.rows.values())
-    }
+    used = {id(number) for table in tables for number in paper(experiment, table).values()}
     named = dict.fromkeys(table.document.reference for table in tables if table.printed)
     files = [experiment.references[name] for name in named]
     return [file.places[key] for file in files for key, number in file.numbers.items() if id(number) not in used]

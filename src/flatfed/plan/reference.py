@@ -208,10 +208,7 @@ class Errata:
                 raise ConfigError(unknown("erratum", name, self.entries, f"config/reference/{table}.csv: flag"))
         return {name: entry.says for name, entry in self.entries.items() if name in self.flagged.get(table, ())}
 
-    def notes(self, table: str) -> list[str]:
-        """Return the lines of the errata on the whole ``table``."""
-        return [
-            f"{name}: {entry.says}"
-            for name, entry in self.entries.items()
-            if table in entry.tables and name not in self.flagged[table]
-        ]
+    def of_table(self, table: str) -> dict[str, str]:
+        """Return id -> line of the errata on the whole ``table``, which flag none of its numbers."""
+        errata = {name: entry for name, entry in self.entries.items() if table in entry.tables}
+        return {name: entry.says for name, entry in errata.items() if name not in self.flagged[table]}

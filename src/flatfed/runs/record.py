@@ -102,11 +102,6 @@ class RunRecord(JsonDocument):
         return self.diverged_at is not None or self.rounds_done >= self.config.rounds
 
     @property
-    def image_counts(self) -> dict[str, dict[str, int]]:
-        """{dataset: {"train": images, "test": images}}, empty if the record lacks them."""
-        return {self.config.dataset.name: self.images} if self.images else {}
-
-    @property
     def changed_sources(self) -> str:
         """The commits of sessions whose sources differ from them, "abc and changes since", or "".
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -84,13 +85,13 @@ class Store:
                 serving.append(location)
         if not serving:
             return nowhere
-        first = {self._index(location.path): location for location in reversed(serving)}  # of each listed folder
 
-        def place(index: int) -> tuple[bool, bool, int]:
-            unfinished = not self.records[first[index].path].ended
-            return unfinished, first[index].config.precision != run.config.precision, index
+        def drawback(location: Run) -> tuple[bool, bool]:
+            return not self.records[location.path].ended, location.config.precision != run.config.precision
 
-        found = first[min(first, key=place)]
+        # The records are in order: the first of each listed folder, of these the first without a drawback.
+        folders_first = [next(of_folder) for _, of_folder in itertools.groupby(serving, self._index)]
+        found = min(folders_first, key=drawback)
         unused = [location.path for location in serving if location is not found]
         self.refused |= dict.fromkeys(unused, f"not used: {found.path} is used")
         if self.alone:
@@ -98,9 +99,9 @@ class Store:
         _check_data(found, self.records[found.path], images)
         return found
 
-    def _index(self, folder: str) -> int:
-        """Return the index of the listed folder that contains a run's ``folder``."""
-        return next(index for index, top in enumerate(self.folders) if Path(folder).is_relative_to(top))
+    def _index(self, run: Run) -> int:
+        """Return the index of the listed folder that contains ``run``."""
+        return next(index for index, top in enumerate(self.folders) if Path(run.path).is_relative_to(top))
 
     def _serves(self, run: Run, analysis: str) -> bool:
         """Return whether the recorded run in the folder of ``run`` serves as it; note the reason if it does not."""
@@ -156,11 +157,10 @@ def differences(record: RunRecord, requested: RunConfig) -> list[str]:
     return record.config.deciding_differences(requested) or [changes] * bool(changes)
 
 
-def state(run: Run, analysed: bool = False) -> str:
+def state(run: Run) -> str:
     """Return the state of a run: "finished", "begun", "stale", "damaged" or "missing".
 
-    "stale": of other settings or versions; "damaged": run.json is not a record. An ``analysed`` run without model is
-    missing, except a published one, which has its analyses.
+    "stale": of other settings or versions; "damaged": run.json is not a record.
     """
     try:
         record = records.read(run.record)
@@ -169,8 +169,6 @@ def state(run: Run, analysed: bool = False) -> str:
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
     except DataError:
         return "damaged"
-    if analysed and run.path == run.in_results.path and not Path(run.model).exists():
-        return "missing"
     if differences(record, run.config):
         return "stale"
     return "finished" if record.ended else "begun"

@@ -15,10 +15,10 @@ import pandas as pd
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.tables import Column
 from flatfed.plan.units import as_printed, signed, written
-from flatfed.tables import cells, compare
+from flatfed.tables import cells, compare, set_up
 from flatfed.tables.cells import Cell, FilledTable
-from flatfed.tables.image_counts import doubts, with_counts
-from flatfed.tables.notes import OTHER_PRECISION, WARNED, flags, gather, is_warned, other_precision, warnings
+from flatfed.tables.doubts import OTHER_PRECISION, other_precision
+from flatfed.tables.notes import WARNED, gather, is_warned
 
 #: Status of a red cell -> its meaning.
 RED = {
@@ -71,7 +71,6 @@ class TypesetTable(FilledTable):
     subtitle: str
     blocks: list[TableBlock]
     notes: list[str]
-    warnings: list[str]
 
     @property
     def id(self) -> str:
@@ -99,17 +98,15 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
     """
     filled = cells.fill(table, so_far=so_far)
     records = [record for cell in filled.cells for record in cell.records]
-    setting = with_counts(table.setting, table.datasets, [record.image_counts for record in records])
-    sources = (("Paper", table.document.paper), ("Trained here", setting))
-    unknown = doubts(table.datasets, {(record.config.dataset.name, record.dataset_digest) for record in records})
+    paper = table.document.paper if table.scale == "paper" else ""  # a preview's title names it
+    sources = (("Paper", paper), ("Trained here", set_up.setting(table, set_up.image_counts(records))))
     return TypesetTable(
         table,
         filled.by_column,
-        title=table.title,
+        title=set_up.title(table),
         subtitle=". ".join(f"{label}: {text.rstrip('.')}" for label, text in sources if text),
         blocks=[_block(filled, columns) for columns in split(list(table.columns.values()))],
-        notes=[*gather(filled), *unknown],
-        warnings=list(warnings(filled)),
+        notes=gather(filled),
     )
 
 
@@ -150,7 +147,7 @@ def _block(table: FilledTable, columns: list[Column]) -> TableBlock:
             texts.append([of_cell[part] for of_cell in written])
             of_cells.append(list(cells.values()))
             best.append([part == "ours" and row in best_rows for row in cells])
-            errata.append([",".join(flags(cell)) if part == "paper" and of_cell[part] else ""
+            errata.append([",".join(cell.flags) if part == "paper" and of_cell[part] else ""
                            for cell, of_cell in zip(cells.values(), written, strict=True)])  # fmt: skip
     index = pd.MultiIndex.from_tuples(heads)
     frames = [pd.DataFrame(zip(*part, strict=True), labels, index) for part in (texts, of_cells, best, errata)]
@@ -171,7 +168,7 @@ def _under(table: FilledTable, column: Column) -> dict[str, str]:
 
 def _texts(table: FilledTable, column: Column, cell: Cell) -> dict[str, str]:
     """Return the text of each of ``PARTS``."""
-    unit, decimals, estimate = cell.number.unit, cell.decimals, cell.beside
+    unit, decimals, estimate = cell.printed_unit, cell.decimals, cell.beside
     paper = as_printed(cell.paper[0], compare.spread_over_seeds(cell), unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
@@ -188,11 +185,11 @@ def _ours(table: FilledTable, cell: Cell) -> str:
     """Return our number, or the text in its place."""
     if cell.status == "ok":
         seeds = "" if cell.n in (table.usual_n, None) else f" ({cell.n})"
-        return written(cell.value, cell.spread, cell.number.unit, cell.decimals) + seeds
+        return written(cell.value, cell.spread, cell.printed_unit, cell.decimals) + seeds
     if cell.status == "unfinished" and cell.reached is None:
         return f"round {cell.rounds}"
     if cell.status in ("not_reached", "unfinished"):
         yet = " yet" * (cell.status == "unfinished")
-        late = f">{cell.rounds}" if cell.number.unit == "rounds" else f"not reached{yet}"
+        late = f">{cell.rounds}" if cell.printed_unit == "rounds" else f"not reached{yet}"
         return late if cell.reached.startswith("0/") else f"{late} ({cell.reached})"
     return {"diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")

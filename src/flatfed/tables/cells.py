@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
+from flatfed.config.table import TableDocument
 from flatfed.errors import DataError
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import METRICS, Metric, unit_of
 from flatfed.plan.number import Number, by_cell
+from flatfed.plan.reference import FLAG, Printed
 from flatfed.plan.tables import Column, Row
 from flatfed.runs import curvature, versions
 from flatfed.runs.curvature import Hessian, OtherEstimate, RelativeErrors
@@ -28,8 +29,9 @@ from flatfed.tables.readings import RunReading, read_all
 class Cell:
     """A cell: the summary of its ``measured`` numbers, one per seed, in the stored ``unit``.
 
-    ``number``: that of the first seed, with ids, metric, target and printed number. ``n``: the number of seeds, None if
-    the number does not depend on them. ``reached``: seeds that reached the target, "1/2". ``status``:
+    ``number``: that of the first seed, with ids, metric and target. ``printed``: the paper's number, ``printed_unit``:
+    its unit. ``document``: the table's, which says how both are compared. ``n``: the number of seeds, None if the
+    number does not depend on them. ``reached``: seeds that reached the target, "1/2". ``status``:
 
     ``ok``
         every seed has a number: only then a mean ``value`` and a sample deviation ``spread`` (None for one seed)
@@ -46,6 +48,9 @@ class Cell:
     """
 
     number: Number
+    printed_unit: str
+    printed: Printed | None
+    document: TableDocument
     measured: list[Measured]
     status: str
     value: float | None
@@ -77,7 +82,7 @@ class Cell:
     @property
     def decimals(self) -> int | None:
         """The decimals of the printed number."""
-        return self.number.paper and self.number.paper.decimals
+        return self.printed and self.printed.decimals
 
     @property
     def values(self) -> list[float | None]:
@@ -134,24 +139,29 @@ class Cell:
     @property
     def paper(self) -> tuple[float | None, float | None]:
         """The printed value and spread, in the stored unit."""
-        return self.number.paper.stored(self.number.unit) if self.number.paper else (None, None)
+        return self.printed.stored(self.printed_unit) if self.printed else (None, None)
 
     @property
     def paper_note(self) -> str:
         """The note at the printed number."""
-        return (self.number.paper and self.number.paper.note) or ""
+        return (self.printed and self.printed.note) or ""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The ids of the errata that the printed number cites: B1 for "flag:B1"."""
+        return tuple(FLAG.findall(self.paper_note))
 
     @property
     def difference(self) -> float | None:
         """Our value minus the paper's, without floating-point noise; None if the table does not compare values."""
         paper_value, _ = self.paper
-        comparable = self.number.compare == "values" and None not in (self.value, paper_value)
+        comparable = self.document.compare == "values" and None not in (self.value, paper_value)
         return round(self.value - paper_value, 10) if comparable else None
 
     @cached_property
     def beside(self) -> OtherEstimate | None:
         """PyHessian's estimate (:func:`flatfed.runs.curvature.pyhessian_mean`), if the table shows it."""
-        shown = self.number.pyhessian and not self.number.relative
+        shown = self.document.pyhessian and not self.number.relative
         return curvature.pyhessian_mean(self.hessians, self.number.metric) if shown else None
 
     @property
@@ -229,13 +239,23 @@ def fill(table: ShownTable, *, so_far: bool = False) -> FilledTable:
     :raises DataError: runs are refused; the message has a line for each.
     """
     by_column: dict[str, dict[str, Cell]] = {column: {} for column in table.columns}
-    for cell in read_all(partial(summarise, so_far=so_far), by_cell(table.numbers).values()):
+
+    def filled(item: tuple[tuple[str, str], list[Number]]) -> Cell:
+        (column, row), of_cell = item
+        unit, printed = table.columns[column].unit, table.paper.get((column, row))
+        return summarise(of_cell, unit, printed, table.document, so_far=so_far)
+
+    for cell in read_all(filled, by_cell(table.numbers).items()):
         by_column[cell.column][cell.row] = cell
     return FilledTable(table, by_column)
 
 
-def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
-    """Return the cell of ``numbers``, one per seed; ``so_far`` as in :func:`measure`.
+def summarise(
+    numbers: Iterable[Number], unit: str, printed: Printed | None, document: TableDocument, *, so_far: bool = False
+) -> Cell:
+    """Return the cell of ``numbers``, one per seed, and of the ``printed`` one in its ``unit``.
+
+    ``document``: the table's. ``so_far`` as in :func:`measure`.
 
     :raises DataError: as :func:`measure`, or seeds were trained by different code.
     """
@@ -262,6 +282,9 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         rounds = min(run.record.rounds_done for run in measurement.waiting(readings, metric))
     return Cell(
         number=number,
+        printed_unit=unit,
+        printed=printed,
+        document=document,
         measured=measured,
         status=status,
         value=value,
@@ -270,20 +293,3 @@ def summarise(numbers: Iterable[Number], *, so_far: bool = False) -> Cell:
         reached=reached if metric.needs_target and complete else None,
         rounds=rounds,
     )
-
-
-def content(cell: Cell) -> dict[str, Any]:
-    """Return the content of a cell's file, and of its line in a table's .csv, in stored units."""
-    number, (paper_value, paper_spread) = cell.number, cell.paper
-    names = ("table", "column", "row", "scale", "metric", "relative", "base", "target", "window", "accuracy", "compare")
-    own = ("unit", "status", "value", "spread", "n", "values", "base_values", "best", "reached", "rounds", "seeds")
-    own += ("absent", "runs", "base_runs", "difference", "problems", "warnings", "timed")
-    return {
-        **{name: getattr(number, name) for name in names},
-        **{name: getattr(cell, name) for name in own},
-        "printed_unit": number.unit,
-        "spread_kind": "seeds",
-        "paper_value": paper_value,
-        "paper_spread": paper_spread,
-        "paper_note": cell.paper_note,
-    }

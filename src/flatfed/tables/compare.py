@@ -76,9 +76,8 @@ def tolerances(cell: Cell) -> tuple[float, float]:
     units; numbers without seeds are exact.
     """
     scale = 1.0 if cell.unit == "fraction" else abs(cell.paper[0])
-    if cell.number.tolerance:
-        agrees, near = cell.number.tolerance
-        return agrees * scale / 100, near * scale / 100
+    if tolerance := cell.document.tolerance:
+        return tolerance.agrees * scale / 100, tolerance.near * scale / 100
     if cell.n is None:
         return 1e-9, 1e-9
     floor = scale * (POINT if cell.unit == "fraction" else PART)
@@ -101,7 +100,7 @@ def agreement(cell: Cell) -> str:
     if cell.status in ("missing", "unfinished"):
         return "missing"
     own_base = cell.number.relative and cell.row == cell.number.base  # its ratio is 1 by construction
-    if cell.number.compare != "values" or not cell.number.judged or own_base:
+    if cell.document.compare != "values" or {*cell.flags} & {*cell.document.not_judged} or own_base:
         return ""
     if not_reached(cell):
         return "agrees" if cell.status == "not_reached" else "differs"
@@ -144,14 +143,13 @@ def with_paper(table: FilledTable) -> tuple[list[str], bool]:
     name = f"{shown.id}, {shown.scale} scale"
     if shown.scale == "preview" and shown.document.reference != "none":
         return [f"{name}: a preview is not compared with the paper"], False
-    printed = {(number.column, number.row) for number in shown.numbers if number.paper}  # including "-"
-    if not printed:
+    if not shown.paper:
         return [f"{name}: no printed numbers"], True
-    states = {(cell.column, cell.row): agreement(cell) for cell in table.cells if (cell.column, cell.row) in printed}
+    states = {(cell.column, cell.row): agreement(cell) for cell in table.cells if cell.printed}
     counts = Counter(states.values())
     judged = sum(counts[state] for state in JUDGED)
     texts = [f"{counts['agrees']} of {judged} cells agree, {counts['near']} near, {counts['differs']} differ"]
-    if not judged and counts["missing"] < len(printed):
+    if not judged and counts["missing"] < len(states):
         texts = ["values are not compared (another set-up)"]
     texts += [f"{counts['missing']} missing", *filter(None, [order(table.by_column.values())])]
     lines, causes = [f"{name}: {'; '.join(texts)}"], {}
@@ -166,7 +164,7 @@ def with_paper(table: FilledTable) -> tuple[list[str], bool]:
 
 
 def _difference(cell: Cell) -> str:
-    unit, decimals = cell.number.unit, cell.decimals
+    unit, decimals = cell.printed_unit, cell.decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
     paper = as_printed(cell.paper[0], spread_over_seeds(cell), unit, decimals) or "–"
     reason = "only one of them is a number"

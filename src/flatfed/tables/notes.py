@@ -2,57 +2,91 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from flatfed.plan.at_scale import ShownTable
 from flatfed.plan.metrics import DEFAULT_ACCURACY, METRICS, evaluations
-from flatfed.plan.number import Number
-from flatfed.plan.reference import FLAG
+from flatfed.plan.number import Number, runs_of
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
+from flatfed.runs import curvature
 from flatfed.runs.curvature import RelativeErrors
-from flatfed.tables import compare
+from flatfed.tables import compare, doubts, set_up
 from flatfed.tables.cells import Cell, FilledTable
-from flatfed.tables.readings import rounding
 
 #: Mark of an estimate with :func:`is_warned`.
 WARNED = "⚠"
-
-#: Mark of a number of runs in another precision than that of the column's protocol.
-OTHER_PRECISION = "†"
 
 
 def gather(table: FilledTable) -> list[str]:
     """Return the notes of a table, in reading order."""
     shown, cells = table.shown, table.cells
-    notes = [_reading(table), *_symbols(cells, shown.printed), *definitions(cell.number for cell in cells)]
-    notes += [*_times(cells), *_errors(cells)]
-    settings = {record.name: rounding(record) for cell in cells for record in cell.records}
-    notes += [*_negative(table), *_compared(table), *_absences(table), *_seeds(table), *_precisions(table)]
-    notes += equal_rows(table)
-    notes += [*roundings(settings), *outdated(cells)]
-    ids = {flag for cell in cells * shown.printed for flag in flags(cell)}
-    errata = sorted(ids, key=lambda flag: (flag[0], int(flag[1:])))
-    notes += [*shown.notes, *(f"{flag}: {shown.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata)]
-    return [*notes, *_beside(cells), *_bold(table)]
+    records = [record for cell in cells for record in cell.records]
+    return [
+        _reading(table),
+        *_bold(table),
+        *_symbols(cells, shown.printed),
+        *definitions(cell.number for cell in cells),
+        *_times(cells),
+        *_errors(cells),
+        *_beside(cells),
+        *_negative(table),
+        *_compared(table),
+        *doubts.gather(table),
+        *_declared(table),
+        *_set_ups(shown),
+        *set_up.doubts(shown.set_ups, records),
+    ]
+
+
+def _declared(table: FilledTable) -> Iterator[str]:
+    """Yield the notes of config/ on the table, its rows and the paper's numbers."""
+    shown = table.shown
+    if len(shown.columns) < shown.declared_columns:
+        yield f"Shown: {len(shown.columns)} of its {shown.declared_columns} columns."
+    yield from shown.row_notes
+    yield from shown.document.notes
+    cited = {flag for cell in table.cells * shown.printed for flag in cell.flags}
+    errata = {**shown.errata, **{flag: shown.flags.get(flag, "a discrepancy in the paper.") for flag in cited}}
+    yield from (f"{name}: {errata[name]}" for name in sorted(errata, key=lambda flag: (flag[0], int(flag[1:]))))
+    if not shown.printed and shown.document.reason:
+        yield f"Nothing printed to compare with: {shown.document.reason}."
+
+
+def _set_ups(shown: ShownTable) -> Iterator[str]:
+    """Yield the notes on metrics and settings of the runs, and on what the paper leaves open."""
+    runs = list(runs_of(shown.numbers).values())
+    for column in (column for column in shown.columns.values() if column.peer_metric):
+        rows = [row.label for row in shown.rows.values() if column.metric_of(row) == column.peer_metric]
+        words = [METRICS[name].words for name in (column.peer_metric, column.metric)]
+        peer, main = (text[0].lower() + text[1:] for text in words)
+        if rows:
+            yield f"{column.headers[-1]}: of rows without a server ({', '.join(rows)}), {peer}; of the others, {main}."
+    analysed = [column.metric for column in shown.columns.values() if METRICS[column.metric].source == "analysis"]
+    yield from set_up.hessians(runs if analysed else (), shown.printed)
+    if any(curvature.METRICS[metric].scaled for metric in analysed):
+        yield set_up.SCALED
+    yield from set_up.training(runs, shown.labels)
+    if shown.printed:
+        yield from (f"Not stated by the paper, {line}." for line in set_up.unstated(shown.set_ups, runs))
+        yield from set_up.choices(runs, shown.labels)
 
 
 def _reading(table: FilledTable) -> str:
     shown, cells, n = table.shown, table.cells, table.usual_n
     note = f"{_quantities(shown, cells)}{_windows(table)}."
     if n is not None:
-        text = f"mean ± sample standard deviation over {n} seeds; another number of seeds is in brackets."
-        text = text if n > 1 else "one seed, so no spread."
+        text = f"mean ± sample standard deviation over {n} seeds" if n > 1 else "one seed, so no spread"
         note += f" Ours: {text}" if shown.printed else f" {text[0].upper()}{text[1:]}"
+        others = any(cell.value is not None and cell.n not in (n, None) for cell in cells)
+        note += "; another number of seeds is in brackets." if others else "."
     if not shown.printed:
         return note
-    note += " Paper: as printed."
     if table.has_differences:
-        points = {cell.number.unit for cell in cells} <= {"percent", "pp"}
+        points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
         return note + " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
-    if any(cell.number.compare == "ordering" for cell in cells):
+    if shown.document.compare == "ordering":
         note += " No difference is taken: the set-up is not the paper's. Compare only the order of the rows."
     return note
 
@@ -74,7 +108,7 @@ def _column(column: Column) -> str:
 
 def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
     quantity = shown.document.quantity or cells[0].metric.words
-    units = list(dict.fromkeys(UNITS[cell.number.unit].words for cell in cells))
+    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells))
     if len(units) == 1:
         return quantity + units[0]
     return f"{quantity} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
@@ -83,7 +117,7 @@ def _quantities(shown: ShownTable, cells: list[Cell]) -> str:
 def _symbols(cells: list[Cell], printed: bool) -> Iterator[str]:
     if late := [cell for cell in cells if cell.status == "not_reached"]:
         rounds = "/".join(map(str, sorted({cell.rounds for cell in late})))
-        symbols = {f">{rounds}" if cell.number.unit == "rounds" else "not reached" for cell in late}
+        symbols = {f">{rounds}" if cell.printed_unit == "rounds" else "not reached" for cell in late}
         base = " of the row or of its base row" if any(cell.number.relative for cell in late) else ""
         some = any(not cell.reached.startswith("0/") for cell in late)
         note = f"{' or '.join(sorted(symbols))}: the target was not reached by every seed{base} within {rounds} rounds"
@@ -183,110 +217,27 @@ def is_warned(cell: Cell) -> bool:
     return bool(cell.beside and not cell.beside.within)
 
 
-def warnings(table: FilledTable) -> Iterator[str]:
-    """Yield a sentence per warned cell."""
-    for column, row, cell in table.labelled_cells:
-        if is_warned(cell):
-            estimate, factor = cell.beside, UNITS[cell.number.unit].factor
-            # With the paper's decimals both could look equal.
-            ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, estimate.value, estimate.error))
-            numbers = f"{ours} here, {theirs} by {estimate.by}: further apart than their errors allow ({error})."
-            yield f"{row.label}, {', '.join(column.headers)}: {numbers}"
-
-
 def _compared(table: FilledTable) -> list[str]:
     """Return the note on the agreement with the paper: of cells, and of the order of the rows."""
     agreements, texts = Counter(map(compare.agreement, table.cells)), []
     if total := sum(agreements[state] for state in compare.JUDGED):
         near = f", {agreements['near']} near" if agreements["near"] else ""
-        texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table.cells)}")
+        texts.append(f"{agreements['agrees']} of {total} cells agree with the paper's{near}{_tolerance(table)}")
     if order := compare.order(table.by_column.values()):
         texts.append(order)
     text = "; ".join(texts)
     return [f"{text[0].upper()}{text[1:]} (flatfed verify)."] if texts else []
 
 
-def _tolerance(cells: list[Cell]) -> str:
+def _tolerance(table: FilledTable) -> str:
     """Return the tolerance that the table sets, and the errata whose numbers it does not judge."""
-    texts = []
-    tolerances = dict.fromkeys((c.number.tolerance, c.unit == "fraction") for c in cells if c.number.tolerance)
-    for (agrees, near), points in tolerances:
-        unit = ("point" if agrees == 1 else "points") if points else "% of the printed number"
-        texts.append(f"agrees: within {agrees:g} {unit}, near: within {near:g}")
-    if ids := sorted({flag for cell in cells if not cell.number.judged for flag in flags(cell)}):
+    document, texts = table.shown.document, []
+    if document.tolerance:
+        agrees, near = document.tolerance.agrees, document.tolerance.near
+        for points in dict.fromkeys(cell.unit == "fraction" for cell in table.cells):
+            unit = ("point" if agrees == 1 else "points") if points else "% of the printed number"
+            texts.append(f"agrees: within {agrees:g} {unit}, near: within {near:g}")
+    cited = {flag for cell in table.cells for flag in cell.flags}
+    if ids := sorted(cited.intersection(document.not_judged)):
         texts.append(f"not judged: numbers with {' or '.join(ids)}")
     return f" ({'; '.join(texts)})" if texts else " within the tolerance"
-
-
-def _absences(table: FilledTable) -> list[str]:
-    words = {"missing": "missing", "diverged": "diverged (a run ended in non-finite numbers)"}
-    counts = table.statuses
-    texts = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
-    return [f"Of {counts.total()} cells: {', '.join(texts)}."] if texts else []
-
-
-def _seeds(table: FilledTable) -> Iterator[str]:
-    """Yield the note on the seeds of the numbers, and on the requested seeds that cells lack."""
-    cells = [(row.label, cell, table.shown.seeds[column.id]) for column, row, cell in table.labelled_cells if cell.runs]
-    present = {seed for _, cell, _ in cells for seed in cell.seeds if seed not in cell.absent}
-    lacking: dict[int, list[str]] = defaultdict(list)
-    for label, cell, requested in cells:
-        for seed in {*requested, *cell.seeds} - ({*cell.seeds} - {*cell.absent}):
-            lacking[seed].append(label)
-    if cells:
-        note = f"Seeds: {', '.join(map(str, sorted(present))) or 'none'}"
-        texts = [f"seed {seed} in {len(rows)} of {len(cells)} cells" for seed, rows in sorted(lacking.items())]
-        yield f"{note}; missing: {', '.join(texts)}." if texts else f"{note}."
-
-
-def other_precision(column: Column, cell: Cell) -> str:
-    """Return the precision and device, "bfloat16 on cpu", of runs of a variant of the column's protocol, or ""."""
-    variants = [record for record in cell.records if record.config.protocol != column.protocol]
-    return " and ".join(sorted({f"{record.precision} on {record.device}" for record in variants}))
-
-
-def _precisions(table: FilledTable) -> Iterator[str]:
-    """Yield the note on the numbers marked :data:`OTHER_PRECISION`."""
-    rows: dict[str, dict[str, None]] = defaultdict(dict)
-    for column, row, cell in table.labelled_cells:
-        rows[other_precision(column, cell)][row.label] = None
-    texts = [f"{', '.join(labels)}: {words}" for words, labels in rows.items() if words]
-    if texts:
-        yield f"{OTHER_PRECISION}: not in the precision of the other rows. {'; '.join(texts)}."
-
-
-def equal_rows(table: FilledTable) -> Iterator[str]:
-    """Yield the note on rows that measured the same in all rounds of a seed."""
-    rows: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
-    for _, row, cell in table.labelled_cells:
-        for run in (run for run in cell.readings[: len(cell.runs)] if run.lines):
-            ids = run.record.config.ids
-            rows[ids.split, f"seed{ids.seed}", run.lines].setdefault(ids.name, row.label)
-    seeds: dict[str, dict[str, None]] = defaultdict(dict)
-    for (_, seed, _), runs in rows.items():
-        if len(labels := dict.fromkeys(runs.values())) > 1:
-            seeds[" and ".join(labels)][seed] = None
-    if texts := [f"{labels} ({', '.join(names)})" for labels, names in seeds.items()]:
-        yield f"Equal in all rounds of a seed, as one method under two names: {'; '.join(texts)}."
-
-
-def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:
-    """Return a note on ``settings`` of runs that affect rounding (:func:`flatfed.tables.readings.rounding`)."""
-    differ = [len({*parts} - {None}) > 1 for parts in zip(*settings.values(), strict=True)]
-    if not any(differ):
-        return []
-    runs = Counter(tuple(itertools.compress(parts, differ)) for parts in settings.values())
-    texts = [f"{plural(n, 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way, n in runs.items()]
-    return [f"The runs differ in settings that affect rounding: {'; '.join(texts)}."]
-
-
-def outdated(cells: list[Cell]) -> list[str]:
-    """Return a note on the runs of other code than the present, or of unknown code."""
-    counts = Counter({run: text for cell in cells for run, text in cell.outdated.items()}.values())
-    texts = [f"{plural(n, 'run')}: {text}" for text, n in counts.items()]
-    return [f"Of other or unknown code (the .csv names the runs): {'; '.join(texts)}."] if texts else []
-
-
-def flags(cell: Cell) -> tuple[str, ...]:
-    """Return the ids of the errata of a printed number: B1 for "flag:B1"."""
-    return tuple(FLAG.findall(cell.paper_note))

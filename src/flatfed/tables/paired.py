@@ -13,11 +13,9 @@ from flatfed.errors import ConfigError
 from flatfed.plan import Experiment, Run
 from flatfed.plan.metrics import Reading
 from flatfed.plan.units import signed, written
-from flatfed.runs import store
 from flatfed.runs.paths import without_label
-from flatfed.runs.record import RunRecord, read_again
+from flatfed.runs.record import METRICS, RunRecord
 from flatfed.runs.store import Store
-from flatfed.tables.readings import read_history
 
 GROUP = ["scale", "protocol", "split", "baseline", "quantity", "unit"]
 
@@ -41,14 +39,13 @@ def pairs(experiment: Experiment, store: Store, mine: str, baselines: Sequence[s
                 yield first, base
 
 
-def accuracies(folder: str, column: str) -> pd.Series:
-    """Return the accuracies of a run, also of one that trains, by round."""
-
-    def read() -> pd.Series:
-        history = read_history(Path(folder), store.read(Path(folder)), ("round", column))
-        return pd.Series(history[column], history["round"])
-
-    return read_again(read, so_far=True)
+def accuracies(folder: str, record: RunRecord, column: str) -> pd.Series:
+    """Return the accuracies by round of a run whose ``record`` was checked; none if it diverged before the first."""
+    path = Path(folder, record.metrics)
+    if not path.exists():  # its training ended since then
+        path = path.with_name(METRICS)
+    lines = pd.read_csv(path, index_col="round")
+    return lines.get(column, pd.Series(dtype=float))
 
 
 def of_pair(
@@ -129,7 +126,8 @@ def seeds_apart(
     apart = {}
     for algorithm, by_seed in folders.items():
         if len(by_seed) > 1:
-            pair = [accuracies(by_seed[seed], column) for seed in sorted(by_seed)[:2]]
+            first_two = [by_seed[seed] for seed in sorted(by_seed)[:2]]
+            pair = [accuracies(folder, published[folder], column) for folder in first_two]
             first, second = pd.concat(pair, axis=1, join="inner").tail(window).mean()
             apart[algorithm] = abs(first - second)
     return max(apart.items(), key=lambda item: item[1], default=None)

@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,9 @@ from flatfed.plan.at_scale import ShownReport
 from flatfed.runs import source_code
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
-from flatfed.tables import blocks
+from flatfed.tables import blocks, set_up
 from flatfed.tables.cells import Cell
 from flatfed.tables.formats import html
-from flatfed.tables.image_counts import with_counts
 from flatfed.tables.readings import chip, read_history
 
 #: Suffix of a file -> text of its link, in order.
@@ -68,11 +67,9 @@ def make(spec: ShownReport, out: str | Path) -> None:
     tables = list(map(blocks.typeset, spec.tables))
     runs = [read(run) for run in spec.runs]
     records = [run.record for run in runs if run.record]
-    counts = [record.image_counts for record in records]
     # Without figures and printed numbers, no paper is involved.
     papers = bool(spec.figures) or not tables or any(table.document.reference != "none" for table in spec.tables)
-    figures = [replace(f, setting=with_counts(f.setting, f.datasets, counts)) for f in spec.figures]
-    curves = next((figure for figure in figures if figure.kind == "curves"), None)
+    curves = next((figure for figure in spec.figures if figure.kind == "curves"), None)
     anchors = {run.run.in_results.path: run.anchor for run in runs}
     commit = source_code.commit()
 
@@ -94,7 +91,11 @@ def make(spec: ShownReport, out: str | Path) -> None:
         statuses=sum((table.statuses for table in tables), Counter()),
         red=blocks.RED,
         curves=curves,
-        figures=[figure for figure in figures if figure is not curves],
+        figures=[figure for figure in spec.figures if figure is not curves],
+        title=set_up.title,
+        caption=set_up.caption,
+        setting=set_up.setting,
+        counts=set_up.image_counts(records),
         pictures=lambda figure: paths.figure(scale, figure.id),
         exists=os.path.isfile,
         files=files,
@@ -111,7 +112,7 @@ def make(spec: ShownReport, out: str | Path) -> None:
     )
     title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
     page = str(html.framed(title, body))
-    for path in filter(os.path.isfile, (paths.figure(scale, figure.id)[0] for figure in figures)):
+    for path in filter(os.path.isfile, (paths.figure(scale, figure.id)[0] for figure in spec.figures)):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
             page = page.replace(f'src="{escape(address(path))}"', f'src="{data}"')

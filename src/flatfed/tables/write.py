@@ -1,4 +1,4 @@
-"""Writes a table in four formats.
+"""Writes a table in four formats, and the content of a cell.
 
 ``.csv`` has a line per cell with every field, in stored units; ``.tex`` is a bare ``tabular`` with booktabs rules, for
 ``\\input``; ``.html`` is self-contained.
@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from flatfed.files import write_whole
 from flatfed.tables.blocks import TypesetTable
-from flatfed.tables.cells import content
+from flatfed.tables.cells import Cell
 from flatfed.tables.compare import agreement
 from flatfed.tables.formats import html, latex, markdown
 
@@ -42,6 +43,24 @@ def make(table: TypesetTable, out_dir: str | Path) -> list[Path]:
         with write_whole(path, "w") as file:
             file.write(render(table))
     return paths
+
+
+def content(cell: Cell) -> dict[str, Any]:
+    """Return the content of a cell's file, and of its line in a table's .csv, in stored units."""
+    number, (paper_value, paper_spread) = cell.number, cell.paper
+    names = ("table", "column", "row", "scale", "metric", "relative", "base", "target", "window", "accuracy")
+    own = ("unit", "status", "value", "spread", "n", "values", "base_values", "best", "reached", "rounds", "seeds")
+    own += ("absent", "runs", "base_runs", "difference", "problems", "warnings", "timed")
+    return {
+        **{name: getattr(number, name) for name in names},
+        "compare": cell.document.compare,
+        **{name: getattr(cell, name) for name in own},
+        "printed_unit": cell.printed_unit,
+        "spread_kind": "seeds",
+        "paper_value": paper_value,
+        "paper_spread": paper_spread,
+        "paper_note": cell.paper_note,
+    }
 
 
 def _csv(table: TypesetTable) -> str:

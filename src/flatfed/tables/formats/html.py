@@ -78,7 +78,7 @@ def _state(part: str, cell: Cell) -> str:
 
 def _ours(text: str, cell: Cell, link: Link | None) -> str:
     """Return our number with each seed's number as its title, and a link to its first run."""
-    seeds = each_seed(cell.values, cell.seeds, cell.number.unit, cell.decimals)
+    seeds = each_seed(cell.values, cell.seeds, cell.printed_unit, cell.decimals)
     anchor = link(cell) if link else None
     tag, address = ("a", Markup(' href="#{}"').format(anchor)) if anchor else ("span", "")
     title = Markup(' title="{}"').format(seeds) if seeds else ""

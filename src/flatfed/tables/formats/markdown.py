@@ -22,8 +22,6 @@ def render(table: TypesetTable) -> str:
         if block.heading:
             paragraphs.append(f"**{escape(block.heading)}**")
         paragraphs.append(_grid(block, table))
-    if table.warnings:
-        paragraphs.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
     paragraphs.append("\n".join(f"- {escape(note)}" for note in table.notes))
     return "\n\n".join(paragraphs) + "\n"
 

@@ -1,25 +1,27 @@
-"""Tables and figures say how many images were read, from dataset.json; declared numbers are compared with the data."""
+"""The line on a set-up counts the images that were read; lines on momentum; doubts about images."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import yaml
 
 from flatfed import plan
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.plan import set_ups
+from flatfed.plan import at_scale
 from flatfed.runs.paths import Paths
-from flatfed.tables.image_counts import doubts, with_counts
+from flatfed.tables import set_up
 from repository import ROOT
 from shipped import EXP
 
 ARCHIVE = {"source": "torchvision", "dataset": "CIFAR10"}
-PAIRS = [("fedsmoo-cifar10", "dir0.6-100")]
+COLUMN = "fedsmoo2023_T1", ["cifar10-dir0.6-100"]
 ABSENT = "declared; they are not on this machine"
 
 
@@ -50,9 +52,9 @@ def fetched(exp: plan.Experiment, name: str = "cifar10") -> dict:
     return json.loads((folder / "dataset.json").read_text())
 
 
-def line(exp: plan.Experiment, scale: str, records=()) -> str:
-    """Return what a table of FedSMOO's set-up on CIFAR-10 says of its images."""
-    setting = with_counts(set_ups.setting(exp.catalog, scale, PAIRS), set_ups.datasets(exp, scale, PAIRS), records)
+def line(exp: plan.Experiment, scale: str, counts=None) -> str:
+    """Return what a table of FedSMOO's set-up on CIFAR-10 says of its images; ``counts``: of the runs."""
+    setting = set_up.setting(at_scale.table(exp, scale, *COLUMN), counts or {})
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
@@ -74,7 +76,7 @@ def test_a_declared_subset_counts_wherever_images_are_counted(loaded, tmp_path) 
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
     few = loaded(images(tmp_path / "few.npz", 60, 20))
     with pytest.raises(ConfigError, match=r"clients: 100 is not allowed; .*; at most 60 images of .*cifar10"):
-        few.run("paper", *PAIRS[0], "fedavg", 1)
+        few.run("paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
 
 
 def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
@@ -90,31 +92,41 @@ def test_the_line_counts_the_images_that_were_read(loaded, tmp_path) -> None:
         line(part, "paper")
 
 
-
 def test_where_the_data_are_not_the_records_of_the_runs_count_them(loaded, tmp_path) -> None:
     exp = loaded(ARCHIVE)
-    whole, part = ({"cifar10": {"train": train, "test": 100}} for train in (59_900, 500))
-    other = {"digits": {"train": 1, "test": 1}}
-    for records, words in (
-        ([other, whole, whole], "60,000 images"),
-        ([part, {}], "600 of 60,000 images"),
-        ([part, whole], "600 or 60,000 of 60,000 images"),
+    for numbers, words in (
+        ({60_000}, "60,000 images of 32x32"),
+        ({600}, "600 of 60,000 images of 32x32"),
+        ({600, 60_000}, "600 or 60,000 of 60,000 images of 32x32"),
+        (set(), "60,000 images of 32x32 declared; the records of the runs do not count them"),
     ):
-        assert line(exp, "paper", records) == f"CIFAR-10 ({words} of 32x32)"
-    assert ABSENT in line(exp, "paper", [other])
+        assert line(exp, "paper", {"digits": {2}, "cifar10": numbers}) == f"CIFAR-10 ({words})"
+    assert ABSENT in line(exp, "paper", {"digits": {2}})
     fetched(loaded(images(tmp_path / "f.npz", 60, 20)))
-    assert line(exp, "paper", [whole]) == "CIFAR-10 (60,000 images of 32x32)", "as many as the runs had"
+    assert line(exp, "paper", {"cifar10": {60_000}}) == "CIFAR-10 (60,000 images of 32x32)", "as many as the runs had"
+
+
+def record(images: dict | None, dataset: str = "cifar10", digest: str = "") -> SimpleNamespace:
+    """Return what a record says of its images."""
+    config = SimpleNamespace(dataset=SimpleNamespace(name=dataset))
+    return SimpleNamespace(config=config, images=images, dataset_digest=digest)
+
+
+def test_the_images_of_records_are_counted_by_dataset() -> None:
+    records = [record({"train": 500, "test": 100}), record({"train": 50, "test": 10}), record(None, "digits")]
+    assert set_up.image_counts([*records, records[0]]) == {"cifar10": {600, 60}, "digits": set()}
 
 
 def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
     exp = loaded(ARCHIVE)
-    specs = set_ups.datasets(exp, "paper", PAIRS)
+    shown = at_scale.table(exp, "paper", *COLUMN)
     path, (published,) = Path(exp.paths.manifest("cifar10")), manifests.DIGESTS["cifar10"]
     about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
     one, other = "1" * 64, "2" * 64
 
     def notes(*digests: str) -> list[str]:
-        return doubts(specs, {*(("cifar10", digest) for digest in digests), ("mine", "3" * 64)})
+        records = [record(None, digest=digest) for digest in digests]
+        return set_up.doubts(shown.set_ups, [*records, record(None, "mine", "3" * 64)])
 
     assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
     for source, expected in (("npz", [one, other]), ("torchvision", [other])):
@@ -122,3 +134,38 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
         for text, digest in zip(notes(one, other), expected, strict=True):
             assert f"their digest {digest[:12]} is unknown" in text
 
+
+@pytest.fixture
+def own_table(tmp_path, monkeypatch):
+    """Return a function that shows a table of ``rows`` of FL-SAM's protocol, whose momentum is 0.9."""
+    monkeypatch.chdir(tmp_path)
+
+    def table(*rows):
+        column = {"protocol": "flsam-cifar10", "splits": ["iid-100-norep"]}
+        Path("own").mkdir()
+        Path("own/mine.yaml").write_text(yaml.safe_dump({"title": "Mine", "rows": [*rows], "columns": [column]}))
+        Path("config.yaml").write_text(yaml.safe_dump({"folders": ["own"], "tables": ["mine"], "figures": []}))
+        loaded = plan.load(ROOT, {"scale": "preview", **yaml.safe_load(Path("config.yaml").read_text())})
+        return at_scale.table(loaded, "preview", "mine")
+
+    return table
+
+
+def test_a_momentum_on_top_of_the_algorithms_own_is_named(own_table, call):
+    shown = own_table("fedavg", "fedcm", "mofedsam")
+    start = "zero at the start of a client's round"
+    assert set_up.training((number.runs[0] for number in shown.numbers), shown.labels) == [
+        f"Local training of FedAvg: momentum 0.9, {start}.",
+        f"Local training of FedCM, MoFedSAM: momentum 0.9 on top of the algorithm's own, {start}.",
+    ]
+    status, output, _ = call("check", "--config", "config.yaml", "scale=preview")
+    assert status == 0 and [line for line in output.splitlines() if line.startswith("warning: ")] == [
+        f"warning: {name}: `momentum` of protocol flsam-cifar10 adds to the algorithm's own momentum"
+        for name in ("fedcm", "mofedsam")
+    ]
+
+
+@pytest.mark.parametrize("scale", plan.SCALES)
+def test_the_shipped_protocol_with_momentum_trains_no_algorithm_with_its_own(call, scale):
+    status, output, _ = call("check", "--config", 'tables=["flsam2025_README_CNN"]', f"scale={scale}")
+    assert status == 0 and "28 cells" in output and "warning" not in output
