@@ -62,7 +62,7 @@ def test_valid_values_are_written_as_they_were_and_unknown_keys_and_defaults_lef
         ({"columns": [{"di": "b"}]}, "columns[0]: key 'id' is missing; is it named 'di'?"),
         ({"columns": [{"id": "a", "part": 1}]}, "columns[0].part: 1"),
         ({"versions": {"engine": 1.5}}, "versions.engine: 1.5"),
-        ({"on": 1}, "on: 1 is a number; expected true or false"),
+        ({"on": 1}, "on: 1 is a whole number; expected true or false"),
         ({"another name": 1}, "another name: 1"),
         *(({key: ...}, f"key '{key}' is missing; ") for key in WHOLE),
     ],

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
+from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.values import (
     Count,
     Different,
@@ -94,19 +94,24 @@ class Model(Document):
     weights: str = optional("pre-trained weights to start from, one of flatfed.models.pretrained")
 
 
-class LearningRateSchedule(OfKind):
-    selects: ClassVar = "kind"
-    only: ClassVar = {"final_learning_rate": ("cosine",), **dict.fromkeys(("milestones", "factor"), ("step",))}
-    needed: ClassVar = {"cosine": ("final_learning_rate",), "step": ("milestones", "factor")}
+class Exponential(Document):
+    kind: Literal["exponential"] = required("a factor in each round, learning_rate_decay; the default")
 
-    kind: Literal["exponential", "cosine", "step"] = required(
-        "exponential (a factor in each round, learning_rate_decay; the default), cosine (half a period) or step"
+
+class Cosine(Document):
+    kind: Literal["cosine"] = required("half a period of a cosine")
+    final_learning_rate: NotNegative = required("the learning rate after the last round")
+
+
+class Steps(Document):
+    kind: Literal["step"] = required("a factor after some rounds")
+    milestones: Annotated[list[Count], NotEmpty, Different] = required(
+        "numbers of rounds after which the learning rate is multiplied by factor"
     )
-    final_learning_rate: NotNegative = optional("cosine only, the learning rate after the last round")
-    milestones: Annotated[list[Count], NotEmpty, Different] = optional(
-        "step only, numbers of rounds after which the learning rate is multiplied by factor"
-    )
-    factor: Share = optional("step only, above 0 and at most 1")
+    factor: Share = required("above 0 and at most 1")
+
+
+LearningRateSchedule = Annotated[Exponential | Cosine | Steps, Field(discriminator="kind")]
 
 
 #: Training key -> the key whose place it takes, until a later source sets that key.
@@ -219,7 +224,7 @@ class Open(Document):
 Unstated = dict[
     Setting,
     Annotated[
-        Annotated[str, Tag("text")] | Annotated[Open, Tag("mapping")],
+        Annotated[str, Tag("string")] | Annotated[Open, Tag("object")],
         by_type,
         Field(
             description="the choice and its reason; or both as `says`, with the `rows` or `splits` concerned (* "
@@ -270,3 +275,4 @@ class Settings(Protocol):
 
 PROTOCOL = Content(Protocol)
 CHANGES = Content(Changes)
+SCHEDULE = Content(LearningRateSchedule)

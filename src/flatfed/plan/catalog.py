@@ -12,7 +12,7 @@ from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument, Source
 from flatfed.config.protocol import ABSENT, Settings
 from flatfed.config.split import Split
-from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings, PartitionSpecification
+from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings
 from flatfed.errors import ConfigError
 from flatfed.plan import lookup
 from flatfed.plan.lookup import Declared, Entries
@@ -133,24 +133,23 @@ class Catalog:
         clients = entry.clients if scheme != "domain" else entry.clients_per_domain
         if scheme != "central":
             clients = max(1, round(clients * settings.clients_times))
-        keys = [key for key, schemes in PartitionSpecification.only.items() if scheme in schemes]
-        of_scheme = {key: getattr(entry, key) for key in keys if key not in ("images_of", "held_out")}
+        partition = entry.model_dump(include=PartitionSettings.model_fields.keys() - {"images_of"})
         if scheme == "domain":
-            of_scheme = {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
+            partition |= {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
             clients *= len(dataset.domains) - 1
-        elif "alpha" in of_scheme:
-            of_scheme["alpha"] = float(entry.alpha)
+        elif "alpha" in partition:
+            partition["alpha"] = float(entry.alpha)
         elif scheme == "pathological":
-            of_scheme["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
-        elif entry.images_of:
+            partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
+        elif scheme == "central" and entry.images_of:
             pooled = self.split_settings(scale, protocol, entry.images_of).partition
-            of_scheme["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
+            partition["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
         if settings.client_test_images:
-            of_scheme["client_test"] = settings.client_test_images
-        shared = {"dataset": settings.dataset, "classes": classes, "clients": clients, "sampler": entry.sampler}
+            partition["client_test"] = settings.client_test_images
+        partition |= {"dataset": settings.dataset, "classes": classes, "clients": clients}
         fraction = min(1.0, round(entry.participation * settings.participation_times, 10))
         return SplitSettings(
-            PartitionSettings(scheme=scheme, **shared, **of_scheme),
+            PartitionSettings(**partition),
             SamplingSettings(scheme=entry.sampling, fraction=fraction, sampler=entry.sampler),
             topology(entry, settings.clients_times),
             dataset.train,
@@ -179,7 +178,7 @@ class Catalog:
         settings, dataset = self.settings(scale, protocol), self.dataset(scale, protocol)
         resolved_split, model = self.split_settings(scale, protocol, split), settings.model
         training, parameters = self.hyperparameters(scale, protocol, ids.algorithm)
-        if reference := self.splits[split].steps_of:  # a round has the steps of the reference split
+        if reference := self.splits[split].related.get("steps_of"):  # a round has the steps of the reference split
             federated = self.split_settings(scale, protocol, reference)
             length = training["batch_size"], training.get("local_epochs"), training.get("local_steps")
             training["local_steps"] = federated.steps(*length)
@@ -204,7 +203,7 @@ class Catalog:
     def check_fit(self, protocol: str, split: str, where: str) -> None:
         """Refuse a split that does not fit the datasets of ``protocol``; ``where`` requests it."""
         declared, location = self.splits[split], self.split_places[split]
-        for related_split in filter(None, (declared.images_of, declared.steps_of)):
+        for related_split in declared.related.values():
             self.check_fit(protocol, related_split, where)
         domains = self.dataset("paper", protocol).domains or []
         if declared.scheme == "domain":
@@ -220,7 +219,7 @@ class Catalog:
             partition, sampling = resolved_split.partition, resolved_split.sampling
             clients, shards = partition.clients, partition.shards_per_client or 1
             distinct = partition.assignment == "different_classes"
-            size = "clients" if declared.clients else "clients_per_domain"
+            size = "clients_per_domain" if declared.scheme == "domain" else "clients"
             made = f"{clients * shards} {'shards' if partition.shards_per_client else 'clients'}"
             drawn = clients * sampling.fraction if sampling.scheme == "bernoulli" else 1
             joining = f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from flatfed import models
 from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument
-from flatfed.config.protocol import IN_PLACE_OF, Model, Open, Settings
+from flatfed.config.protocol import IN_PLACE_OF, Model, Open, Settings, Steps
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
@@ -49,10 +49,9 @@ def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> N
     split, where = splits[name].content, splits[name].where
     # The number of images of a domain split depends on the downloaded data.
     federated = {id_: entry for id_, entry in splits.items() if entry.content.scheme not in ("central", "domain")}
-    for key in ("steps_of", "images_of"):
-        if related := getattr(split, key):
-            lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
-    if split.topology and split.clients:  # a domain split's clients depend on the dataset
+    for key, related in split.related.items():
+        lookup.check("split", related, Entries(federated, splits.refused), f"{where}.{key}")
+    if split.topology and split.scheme != "domain":  # whose clients depend on the dataset
         graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
     same = seen.setdefault(split.model_dump_json(exclude={"label"}), name)
     if same != name:
@@ -75,8 +74,8 @@ def check_protocol(
         _check_patterns(settings, algorithms, splits, where)
         _check_client_test(settings, datasets[settings.dataset], where)
         _check_evaluation(settings, where)
-        milestones = (settings.learning_rate_schedule and settings.learning_rate_schedule.milestones) or [0]
-        if (last := max(milestones)) >= settings.rounds:
+        schedule = settings.learning_rate_schedule
+        if isinstance(schedule, Steps) and (last := max(schedule.milestones)) >= settings.rounds:
             at, scope = f"{where}learning_rate_schedule.milestones", f"of the {settings.rounds} rounds at {scale} scale"
             raise ConfigError(f"{at}: {last} is not allowed; at most {settings.rounds - 1} {scope}")
         if (needed := ACCURACIES[settings.accuracy]) not in (evaluated := settings.evaluation.sets):

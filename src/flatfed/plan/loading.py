@@ -51,7 +51,6 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     # Snakemake, which merges the file into ``config``, accepts duplicate keys.
     request = read(root / FILE)
     if config is not None:
-        strict_yaml.check(config, WHERE)
         request = REQUEST.check(config, WHERE)
     environment = _user_folders(request)
     catalog = _catalog(_declarations(root, request), request.data)
@@ -230,7 +229,7 @@ def _dataset(name: str, declared: Declared, override: Source | None) -> tuple[Da
     except FlatFedError as error:
         raise MissingData(str(error)) from None
     checks.check_dataset(dataset, declared.where)
-    return dataset, Source(**source.model_dump(exclude_unset=True, exclude={"images"}))
+    return dataset, type(source)(**source.model_dump(exclude_unset=True, exclude={"images"}))
 
 
 def _tables(request: Request, entries: Entries[Table]) -> dict[str, list[str] | None]:
