@@ -97,9 +97,7 @@ class ImageFolder(SourceDocument):
     source: Literal["imagefolder"] = required("folders of images")
     path: Location = required("the folder, relative to the folder Snakemake runs in")
     size: Count = required("images are resized to size x size pixels; without `resize` they are squeezed")
-    resize: Count = optional(
-        "shorter side in pixels after scaling; size x size pixels are then cut out of the centre"
-    )
+    resize: Count = optional("shorter side in pixels after scaling; size x size pixels are then cut out of the centre")
     domains: Annotated[
         Annotated[bool, Tag("boolean")] | Annotated[list[DomainFolder], Tag("array")],
         by_type,

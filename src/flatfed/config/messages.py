@@ -34,14 +34,12 @@ WORDS = {
     "null": "nothing (null)",
 }
 
-#: Type of an error -> words for its bound.
+#: Type of an error, without string_ -> words for its bound.
 BOUNDS = {
     "greater_than_equal": "at least {ge:.10g}",
     "less_than_equal": "at most {le:.10g}",
     "greater_than": "greater than {gt:.10g}",
     "less_than": "less than {lt:.10g}",
-    "string_too_short": "a length of at least {min_length}",
-    "string_too_long": "a length of at most {max_length}",
     "too_short": "a length of at least {min_length}",
     "too_long": "a length of at most {max_length}",
     "finite_number": "a finite number",
@@ -86,8 +84,8 @@ def message(error: Mapping[str, Any], schema: Schema, content: Any, where: str) 
         return f"{location}: {shortened_json(context['item'])} is given twice"
     if kind == MISTAKE:
         return f"{location}: {shown} is not allowed; {context['meaning']}"
-    if kind in BOUNDS:
-        return f"{location}: {shown} is not allowed; expected {BOUNDS[kind].format(**context)}{description}"
+    if bound := BOUNDS.get(kind.removeprefix("string_")):
+        return f"{location}: {shown} is not allowed; expected {bound.format(**context)}{description}"
     if kind.startswith("union_tag") or kind.endswith("_type"):
         types = _alternatives(place.node, schema) if "union" in kind else [place.node.get("type", "object")]
         expected = _either([WORDS[name] for name in types])

@@ -22,11 +22,6 @@ from flatfed.config.values import (
     by_type,
 )
 
-Setting = Annotated[IdOfFile, Field(description="a setting's name has letters, digits and . _ - only")]
-Target = Annotated[IdOfFile, Field(description="a target's name has letters, digits and . _ - only")]
-Label = Annotated[
-    IdOfFile, Field(description="a label has at most 64 letters, digits and . _ - only, begins with a letter or digit")
-]
 BelowOne = Annotated[float, Field(ge=0, lt=1), as_given]
 Overrides = Annotated[dict[str, Any], Field(description="training keys or parameters of the algorithm")]
 Patterns = Annotated[list[str], NotEmpty]
@@ -182,7 +177,7 @@ class Changes(Document):
     targets: dict[
         str,
         Annotated[
-            dict[Target, Annotated[Share, Field(description="an accuracy, a fraction between 0 and 1")]],
+            dict[IdOfFile, Annotated[Share, Field(description="an accuracy, a fraction between 0 and 1")]],
             Field(description="target accuracies by name, t1 and so on"),
         ],
     ] = optional("target accuracies by split; the first pattern that matches its id applies (* matches any text)", {})
@@ -222,7 +217,7 @@ class Open(Document):
 
 
 Unstated = dict[
-    Setting,
+    IdOfFile,
     Annotated[
         Annotated[str, Tag("string")] | Annotated[Open, Tag("object")],
         by_type,
@@ -251,7 +246,7 @@ class Protocol(Changes):
         "settings that the paper leaves open, with the choice and its reason; printed under tables", {}
     )
     preview: Preview = optional("changes at preview scale; without them, the protocol has the paper scale only")
-    variants: dict[Label, Annotated[Variant, Field(description="changes of the protocol")]] = optional(
+    variants: dict[IdOfFile, Annotated[Variant, Field(description="changes of the protocol")]] = optional(
         "labelled variants, label to changes; dataset and partitions stay"
     )
 

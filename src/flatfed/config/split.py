@@ -19,15 +19,12 @@ class IidKeys(Document):
     balanced: bool = optional("true for the same number of images of every class on every client", False)
 
 
-class DirichletKeys(Document):
-    alpha: Positive = required("concentration of each client's label distribution, above 0")
-    replacement: bool = optional(
-        "true (the default) to restart an exhausted class, false to use no image twice", True
-    )
-
-
 class GroupedDirichletKeys(Document):
-    alpha: Positive = required("concentration of each group's label distribution, above 0")
+    alpha: Positive = required("concentration of the label distribution of each client or group, above 0")
+
+
+class DirichletKeys(GroupedDirichletKeys):
+    replacement: bool = optional("true (the default) to restart an exhausted class, false to use no image twice", True)
 
 
 class PathologicalKeys(Document):
@@ -162,13 +159,7 @@ class CentralSplit(ClientsSplit):
 
 
 Split = Annotated[
-    IidSplit
-    | DirichletSplit
-    | GroupedDirichletSplit
-    | PathologicalSplit
-    | ShardsSplit
-    | DomainSplit
-    | CentralSplit,
+    IidSplit | DirichletSplit | GroupedDirichletSplit | PathologicalSplit | ShardsSplit | DomainSplit | CentralSplit,
     Field(discriminator="scheme"),
 ]
 Splits = Annotated[dict[IdOfFile, Split], NotEmpty]
