@@ -96,7 +96,7 @@ def message(error: Mapping[str, Any], schema: Schema, content: Any, where: str) 
 
 def _place(schema: Schema, content: Any, loc: Sequence[Key]) -> Place:
     """Return the place at pydantic's ``loc``, which has the tags of unions between its keys."""
-    place = Place([], content, _resolved(schema, schema))
+    place = Place([], content, {**_resolved(schema, schema), "description": None})
     for part in loc:
         if part == "[key]":  # an error of the key before it
             names = {"type": "string", **place.above.node.get("propertyNames", {})}
