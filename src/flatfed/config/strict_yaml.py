@@ -22,12 +22,12 @@ DEEPEST, MOST = 32, 100_000
 #: Unicode categories of control and invisible characters.
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
-#: Type of a plain word -> its pattern and possible first characters.
+#: Type of a plain word -> its pattern and possible first characters; integers are within the range of floats.
 TAG, DIGITS = "tag:yaml.org,2002:", "0123456789"
 FLOAT = r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?"
 WORDS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "int": (r"[-+]?(0|[1-9][0-9]{0,3999})", f"-+{DIGITS}"),
+    "int": (r"[-+]?(0|[1-9][0-9]{0,299})", f"-+{DIGITS}"),
     "float": (rf"{FLOAT}|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", f"-+.{DIGITS}"),
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "merge": (r"<<", "<"),
