@@ -146,7 +146,7 @@ def check_order(source: Source, counts: DatasetDocument | ImageCounts, where: st
 
 def expanded(source: Source) -> Source:
     """Return ``source`` with expanded ``~`` in its paths."""
-    return source.model_copy(update={key: os.path.expanduser(path) for key, path in source.paths.items()})
+    return source.model_copy(update={key: str(Path(path).expanduser()) for key, path in source.paths.items()})
 
 
 def in_project(dataset: DatasetDocument, file: Path) -> DatasetDocument:
