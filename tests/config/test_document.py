@@ -1,4 +1,4 @@
-"""Typed JSON: valid values pass unchanged; others are refused with key, value and type."""
+"""Typed JSON and YAML: valid values pass unchanged; all others are refused with key, value and type."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
+from flatfed.config import document
 from flatfed.config.document import JsonDocument
+from flatfed.config.figure import FIGURE
+from flatfed.config.request import REQUEST
+from flatfed.config.split import SPLITS
 from flatfed.config.values import Count, NotEmpty, Number, Share, Version
-from flatfed.errors import DataError
+from flatfed.errors import ConfigError, DataError
 
 
 class Column(JsonDocument):
@@ -62,7 +66,7 @@ def test_valid_values_are_written_as_they_were_and_unknown_keys_and_defaults_lef
         ({"columns": [{"di": "b"}]}, "columns[0]: key 'id' is missing; is it named 'di'?"),
         ({"columns": [{"id": "a", "part": 1}]}, "columns[0].part: 1"),
         ({"versions": {"engine": 1.5}}, "versions.engine: 1.5"),
-        ({"on": 1}, "on: 1 is a number; expected true or false"),
+        ({"on": 1}, "on: 1 is a whole number; expected true or false"),
         ({"another name": 1}, "another name: 1"),
         *(({key: ...}, f"key '{key}' is missing; ") for key in WHOLE),
     ],
@@ -78,3 +82,80 @@ def test_a_file_that_is_no_mapping_is_refused():
     for value in (None, [], "x", 3):
         with pytest.raises(DataError, match=r"^x\.json: .*; expected a mapping$"):
             File.of_json(value, "x.json")
+
+
+SPLIT = {"scheme": "dirichlet", "alpha": 0.1, "clients": 4, "participation": 1}
+SURFACE = {"kind": "surface", "title": "x"}
+ID = "an id has at most 64 letters, digits and . _ - only, begins with a letter or digit"
+KINDS = "iid, dirichlet, grouped_dirichlet, pathological, shards, domain or central"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "lines"),
+    [
+        (
+            SPLITS,
+            {
+                "a": {**SPLIT, "participation": 2, "clients": "4", "shards_per_client": 2, "topologie": "ring"},
+                "b": {"sheme": "iid"},
+                "c d": {**SPLIT, "scheme": "dirichlett"},
+            },
+            [
+                "a.participation: 2 is not allowed; expected at most 1; share of the clients active in a round, above 0"
+                " and at most 1",
+                'a.clients: "4" is a text; expected a whole number; number of clients',
+                "a.shards_per_client: 2 is not allowed; it is for scheme shards",
+                "a: unknown key 'topologie'; did you mean 'topology'? known: alpha, clients, label, neighbours, "
+                "participation, replacement, sampler, sampling, scheme, topology",
+                f"b: key 'scheme' is missing; is it named 'sheme'? present: sheme; expected {KINDS}",
+                f'"c d" is not allowed; {ID}',
+                "c d.scheme: unknown value 'dirichlett'; did you mean 'dirichlet'? known: central, dirichlet, domain, "
+                "grouped_dirichlet, iid, pathological, shards",
+            ],
+        ),
+        (
+            FIGURE,
+            {**SURFACE, "splits": ["a"], "seeds": [1]},
+            [
+                "key 'panels' is missing; the panels, in the paper's order",
+                'splits: ["a"] is not allowed; it is for kind curves, bars or partition',
+                "seeds: [1] is not allowed; it is for kind curves, sweep, bars or eigenvalues",
+            ],
+        ),
+        (
+            FIGURE,
+            {**SURFACE, "panels": [{"title": "a", "values": [1]}, {"rows": ["x", "x"]}, 3]},
+            [
+                "panels[0].values: [1] is not allowed; it is for kind sweep",
+                'panels[1].rows: "x" is given twice',
+                "panels[2]: 3 is a whole number; expected a mapping",
+            ],
+        ),
+        (
+            REQUEST,
+            {"scale": "paper", "tables": [], "figures": [], "tune": True, "notes": "all"},
+            [
+                "tune: true is not allowed; the key does not exist any more: a table with variants as rows and the "
+                "metric validation_accuracy (docs/questions.md)",
+                'notes: "all" is not allowed; the key does not exist any more: .tex tables and figures have no notes, '
+                "which are in .md and .txt; remove it",
+            ],
+        ),
+    ],
+)
+def test_all_mistakes_of_a_document_are_named(kind, content, lines):
+    with pytest.raises(ConfigError) as caught:
+        kind.check(content, "x.yaml")
+    assert sorted(str(caught.value).splitlines()) == sorted(f"x.yaml: {line}" for line in lines)
+
+
+def test_a_valid_document_of_a_kind_has_the_keys_of_this_kind_alone():
+    split = SPLITS.check({"a": SPLIT}, "x.yaml")["a"]
+    assert split.as_written() == SPLIT and split.headers == ["Dirichlet 0.1"] and split.replacement
+    assert not hasattr(split, "shards_per_client")
+
+
+def test_a_removed_key_with_its_former_default_is_ignored(capsys):
+    document._say_ignored.cache_clear()
+    assert REQUEST.check({"scale": "paper", "tables": [], "figures": [], "keep_models": "needed"}, "x.yaml")
+    assert "the key `keep_models` does not exist any more; remove it" in capsys.readouterr().err

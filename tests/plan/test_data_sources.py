@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flatfed import plan
-from flatfed.config.datasets import Source
+from flatfed.config.datasets import SOURCE, ArrayFile
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import data_sources
@@ -85,11 +85,11 @@ def test_a_folder_without_images_is_refused():
 
 
 def test_archives_of_the_same_size_and_time_differ_by_their_ends():
-    listings = [data_sources.listing(Source(**ARCHIVE))]  # the file does not exist
+    listings = [data_sources.listing(ArrayFile(**ARCHIVE))]  # the file does not exist
     for value in (0, 1):
         np.savez("data.npz", train_images=np.full((4, 2, 2), value, dtype=np.uint8))
         os.utime("data.npz", (1000, 1000))
-        listings.append(data_sources.listing(Source(**ARCHIVE)))
+        listings.append(data_sources.listing(ArrayFile(**ARCHIVE)))
     assert listings[0] is None and len(set(listings)) == 3
 
 
@@ -98,7 +98,7 @@ def test_contents_decide_whether_data_changed(here, monkeypatch, source):
     """A file whose size or time changed is hashed again, the others are not."""
     np.savez("data.npz", train_images=np.zeros((4, 2, 2), dtype=np.uint8))
     file = Path("data.npz" if source is ARCHIVE else "photos/train/a/4.png")
-    content, cache, hashed, source = file.read_bytes(), here / "cache/photos.json", [], Source(**source)
+    content, cache, hashed, source = file.read_bytes(), here / "cache/photos.json", [], SOURCE.check(source, "source")
     digest = data_sources.digest_file
     monkeypatch.setattr(data_sources, "digest_file", lambda path: hashed.append(Path(path)) or digest(path))
 

@@ -35,5 +35,5 @@ def run(options: argparse.Namespace) -> None:
     """Write the schemas."""
     options.out.mkdir(parents=True, exist_ok=True)
     for name, content in SCHEMAS.items():
-        write_json(options.out / f"{name}.json", content.json_schema())
+        write_json(options.out / f"{name}.json", content.json_schema)
         print(options.out / f"{name}.json")

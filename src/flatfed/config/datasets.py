@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
+from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.values import (
     Count,
     Different,
@@ -39,70 +39,82 @@ class ImageCounts(Document):
     test: Count = required("number of test images")
 
 
-class Source(OfKind):
-    selects: ClassVar = "source"
-    only: ClassVar = {
-        **dict.fromkeys(("test", "expand"), ("sklearn",)),
-        **dict.fromkeys(("dataset", "draw"), ("torchvision",)),
-        "path": ("npz", "imagefolder", "torchvision"),
-        "order": ("torchvision", "npz"),
-        **dict.fromkeys(("size", "resize", "domains", "obtain"), ("imagefolder",)),
-    }
-    needed: ClassVar = {
-        "sklearn": ("test",),
-        "torchvision": ("dataset",),
-        "npz": ("path",),
-        "imagefolder": ("path", "size"),
-    }
+Order = Annotated[str, Field(pattern=r"^[^{}]+$", max_length=1000)]
+#: Keys of a source that are paths of one machine.
+PATHS = ("path", "order")
+ORDER = (
+    "a file by studies/order.py, in whose order the images are put; relative as path is; without braces, which are "
+    "wildcards to Snakemake"
+)
 
-    source: Literal["sklearn", "torchvision", "npz", "imagefolder"] = required(
-        "sklearn (embedded digits), torchvision (download with checksum), npz or imagefolder (from disk)"
-    )
-    test: Count = optional("sklearn only, number of test images")
-    expand: Literal["rotate90", "styles"] = optional(
-        "sklearn only; rotate90 adds ten classes, the digits turned by 90 degrees; styles draws each of the dataset's"
-        " domains in the style of its name"
-    )
-    dataset: Literal["CIFAR10", "CIFAR100", "FashionMNIST", "EMNIST"] = optional(
-        "torchvision only, the name of a class of torchvision.datasets"
-    )
-    draw: Annotated[Count, Field(ge=2)] = optional(
-        "torchvision only; size of a random subset with a fixed seed, training and test images in proportion"
-    )
-    path: Location = optional(
-        "npz or imagefolder, the file or folder; torchvision, the archive or a folder with it, in place of a "
-        "download; relative to the folder Snakemake runs in"
-    )
-    order: Annotated[str, Field(pattern=r"^[^{}]+$", max_length=1000)] = optional(
-        "torchvision or npz; a file by studies/order.py, in whose order the images are put; relative as path is; "
-        "without braces, which are wildcards to Snakemake"
-    )
-    size: Count = optional(
-        "imagefolder only, images are resized to size x size pixels; without `resize` they are squeezed"
-    )
-    resize: Count = optional(
-        "imagefolder only, shorter side in pixels after scaling; size x size pixels are then cut out of the centre"
-    )
-    domains: Annotated[
-        Annotated[bool, Tag("flag")] | Annotated[list[DomainFolder], Tag("list")],
-        by_type,
-    ] = optional(
-        "imagefolder only; true for the layout <domain>/<class>/<image>, with a fifth of each domain for testing; a "
-        "list gives the names of the folders, in the order of the dataset's domains"
-    )
+
+class SourceDocument(Document):
+    """The keys of all sources."""
+
     images: ImageCounts = optional(
         "under `data` of config/config.yaml only; numbers of images of this source, if they differ from the dataset's"
         " entry (a subset)"
     )
-    obtain: Location = optional("imagefolder only, where to get the images; printed if they are missing")
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Key of :data:`PATHS` -> the path."""
+        return {key: path for key in PATHS if (path := getattr(self, key, None))}
+
+
+class Digits(SourceDocument):
+    source: Literal["sklearn"] = required("the digits embedded in scikit-learn")
+    test: Count = required("number of test images")
+    expand: Literal["rotate90", "styles"] = optional(
+        "rotate90 adds ten classes, the digits turned by 90 degrees; styles draws each of the dataset's domains in the"
+        " style of its name"
+    )
+
+
+class Download(SourceDocument):
+    source: Literal["torchvision"] = required("a download with checksum")
+    dataset: Literal["CIFAR10", "CIFAR100", "FashionMNIST", "EMNIST"] = required(
+        "the name of a class of torchvision.datasets"
+    )
+    draw: Annotated[Count, Field(ge=2)] = optional(
+        "size of a random subset with a fixed seed, training and test images in proportion"
+    )
+    path: Location = optional(
+        "the archive or a folder with it, in place of a download; relative to the folder Snakemake runs in"
+    )
+    order: Order = optional(ORDER)
+
+
+class ArrayFile(SourceDocument):
+    source: Literal["npz"] = required("a file of arrays")
+    path: Annotated[Location, Field(pattern=r"^[^{}]+$")] = required(
+        "the file, relative to the folder Snakemake runs in; without braces, which are wildcards to Snakemake"
+    )
+    order: Order = optional(ORDER)
+
+
+class ImageFolder(SourceDocument):
+    source: Literal["imagefolder"] = required("folders of images")
+    path: Location = required("the folder, relative to the folder Snakemake runs in")
+    size: Count = required("images are resized to size x size pixels; without `resize` they are squeezed")
+    resize: Count = optional("shorter side in pixels after scaling; size x size pixels are then cut out of the centre")
+    domains: Annotated[
+        Annotated[bool, Tag("boolean")] | Annotated[list[DomainFolder], Tag("array")],
+        by_type,
+    ] = optional(
+        "true for the layout <domain>/<class>/<image>, with a fifth of each domain for testing; a list gives the names"
+        " of the folders, in the order of the dataset's domains"
+    )
+    obtain: Location = optional("where to get the images; printed if they are missing")
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
-        if self.source == "npz" and set("{}") & set(self.path):
-            raise mistake(["path"], "of one file without braces, which are wildcards to Snakemake")
+    def _is_cut_out(self) -> Self:
         if self.resize and self.resize < self.size:
             raise mistake(["resize"], f"it must be at least size, {self.size}, which is cut out of it")
         return self
+
+
+Source = Annotated[Digits | Download | ArrayFile | ImageFolder, Field(discriminator="source")]
 
 
 class DatasetDocument(Document):
@@ -130,13 +142,14 @@ class DatasetDocument(Document):
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> Self:
-        if self.source.source in ("sklearn", "torchvision"):
+        if isinstance(self.source, Digits | Download):
             require(self, ("classes", "shape", "train", "test", "mean", "std"))
         if self.source.images:
             raise mistake(["source", "images"], "it is for `data` of config/config.yaml")
-        for index, domain in enumerate(self.domains or ()):
-            if self.source.expand == "styles" and domain not in STYLES:
-                raise mistake(["domains", index], suggestion(domain, STYLES))
+        if isinstance(self.source, Digits) and self.source.expand == "styles":
+            for index, domain in enumerate(self.domains or ()):
+                if domain not in STYLES:
+                    raise mistake(["domains", index], suggestion(domain, STYLES))
         return self
 
 

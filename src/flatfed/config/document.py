@@ -31,62 +31,24 @@ class Document(BaseModel):
     ``removed``: key of an earlier version -> its default then, which is ignored, and what to write instead of others.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
     removed: ClassVar[Mapping[str, tuple[Any, str]]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _has_no_removed_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or cls.removed.keys().isdisjoint(value):
+        if not isinstance(value, dict):
             return value
-        for key in cls.removed.keys() & value.keys():
-            default, instead = cls.removed[key]
-            if value[key] != default:
-                raise mistake([key], f"the key does not exist any more: {instead}")
+        removed = {key: cls.removed[key] for key in value if key in cls.removed}
+        if wrong := {key: instead for key, (default, instead) in removed.items() if value[key] != default}:
+            raise mistakes({(key,): f"the key does not exist any more: {instead}" for key, instead in wrong.items()})
+        for key in removed:
             _say_ignored(key)
-        return {key: entry for key, entry in value.items() if key not in cls.removed}
+        return {key: entry for key, entry in value.items() if key not in removed}
 
     def as_written(self) -> dict[str, Any]:
         """Return the keys that the file has, and their values."""
         return self.model_dump(exclude_unset=True)
-
-
-class OfKind(Document):
-    """A document whose key ``selects`` decides which other keys it has.
-
-    ``only``: key -> the kinds that have it. ``needed``: kind -> the keys that it needs.
-    """
-
-    selects: ClassVar[str]
-    only: ClassVar[Mapping[str, tuple[str, ...]]]
-    needed: ClassVar[Mapping[str, tuple[str, ...]]]
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _names_all_missing_keys(cls, value: Any, validate: Any) -> Self:
-        """Report the keys that its kind needs together with the others that are missing."""
-        given = value if isinstance(value, dict) else {}
-        needed = next((keys for kind, keys in cls.needed.items() if kind == given.get(cls.selects)), ())
-        absent = [key for key in needed if key not in given]
-        errors = [{"type": _absent(absent), "input": value}] if absent else []
-        try:
-            document = validate(value)
-        except ValidationError as error:
-            for line in error.errors():
-                kind = PydanticCustomError(line["type"], "", line.get("ctx"))
-                errors.append({"type": kind, "loc": line["loc"], "input": line["input"]})
-        if errors:
-            raise ValidationError.from_exception_data(cls.__name__, errors)
-        return document
-
-    @model_validator(mode="after")
-    def _has_no_keys_of_another_kind(self) -> Self:
-        kind = getattr(self, self.selects)
-        for key, kinds in self.only.items():
-            if key in self.model_fields_set and kind not in kinds:
-                *others, last = kinds
-                raise mistake([key], f"it is for {self.selects} {', '.join(others)}{' or ' if others else ''}{last}")
-        return self
 
 
 @cache
@@ -97,16 +59,22 @@ def _say_ignored(key: str) -> None:
 def require(document: Document, keys: Iterable[str], at: Sequence[str | int] = ()) -> None:
     """Refuse a document, ``at`` these keys of the validated value, without one of the ``keys``."""
     if absent := [key for key in keys if key not in document.model_fields_set]:
-        raise _absent(absent, at)
+        errors = [{"type": "missing", "loc": (*at, key), "input": None} for key in absent]
+        raise ValidationError.from_exception_data("", errors)
 
 
-def _absent(keys: list[str], at: Sequence[str | int] = ()) -> PydanticCustomError:
-    return PydanticCustomError(messages.ABSENT, "", {"keys": keys, "at": list(at)})
-
-
-def mistake(at: Sequence[str | int], meaning: str) -> PydanticCustomError:
+def mistake(at: Sequence[str | int], meaning: str) -> ValidationError:
     """Return the error for the value at the keys ``at`` of a document; ``meaning``: what is allowed."""
-    return PydanticCustomError(messages.MISTAKE, "", {"at": list(at), "meaning": meaning})
+    return mistakes({tuple(at): meaning})
+
+
+def mistakes(meanings: Mapping[tuple[str | int, ...], str]) -> ValidationError:
+    """Return the error for the values at several keys of a document, as :func:`mistake`."""
+    errors = [
+        {"type": PydanticCustomError(messages.MISTAKE, "", {"meaning": meaning}), "loc": at, "input": None}
+        for at, meaning in meanings.items()
+    ]
+    return ValidationError.from_exception_data("", errors)
 
 
 class _WithoutNull(GenerateJsonSchema):
@@ -128,19 +96,21 @@ class Content:
         """Built when it is first used: a call reads few of the types."""
         return TypeAdapter(self.kind)
 
-    def check(self, value: Any, where: str, under: Sequence[str] = ()) -> Any:
-        """Return ``value``, the content of the file ``where`` at the keys ``under``, as documents.
+    def check(self, value: Any, where: str) -> Any:
+        """Return ``value``, the content of the file ``where``, as documents.
 
-        :raises FlatFedError: the most relevant mistake, or all missing keys; a ConfigError by default.
+        :raises FlatFedError: a line for each mistake; a ConfigError by default.
         """
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            raise self.error(messages.message(errors, self.kind, where, under)) from None
+            lines = (messages.message(error, self.json_schema, value, where) for error in errors)
+            raise self.error("\n".join(lines)) from None
 
+    @cached_property
     def json_schema(self) -> dict[str, Any]:
-        """Return the JSON schema for editors; it lacks the rules between keys."""
+        """The JSON schema for editors; it lacks the rules between keys."""
         return self._adapter.json_schema(schema_generator=_WithoutNull)
 
 
@@ -158,7 +128,8 @@ class JsonDocument(BaseModel):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            raise DataError(messages.message(error.errors(include_url=False), cls, where, ())) from None
+            first, *_ = error.errors(include_url=False)
+            raise DataError(messages.message(first, cls.model_json_schema(), value, where)) from None
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as JSON for :meth:`of_json`."""

@@ -7,13 +7,16 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from flatfed.config.document import Content, Document, mistake, optional, require, required
+from flatfed.config.document import Content, Document, optional, require, required
 from flatfed.config.table import SeedsByScale
 from flatfed.config.values import Different, Inches, Line, NotEmpty, Number, Odd, Seed, by_type
 
 SPLIT = "an id of config/splits.yaml"
 ROW = "an id of config/algorithms.yaml"
 PROTOCOL = "an id of config/protocols"
+ROWS = "ids of config/algorithms.yaml"
+SPLITS = "one panel each, ids of config/splits.yaml; or `panels`"
+PANELS = "the panels, in the paper's order"
 TITLE = "what the figure shows"
 PREVIEW = "false to leave it out at preview scale"
 QUANTITY = (
@@ -68,20 +71,31 @@ class PanelDocument(Document):
     metric: str = optional(QUANTITY)
     split: str = optional(SPLIT)
     splits: SplitIds = optional("splits whose mean is shown")
-    rows: Rows = optional("ids of config/algorithms.yaml")
-    parameter: str = optional("sweep only, what varies along the axis")
-    levels: Rows = optional("sweep only, rows without the parameter, drawn as horizontal lines")
-    values: Annotated[Annotated[Values, Tag("list")] | Annotated[ValuesByScale, Tag("mapping")], by_type] = optional(
-        "sweep only, values of the parameter next to the rows' own, for both scales or by scale; of `penalty` for beta"
-        " and of `rho` for rho_per_learning_rate"
-    )
-    points: Annotated[list[PointDocument], NotEmpty] = optional(
-        "sweep only, one per value, for parameters that a split or a protocol sets"
-    )
+    rows: Rows = optional(ROWS)
     series: Annotated[list[Series], NotEmpty] = optional(
         "curves and surface only, one line or model each, instead of rows"
     )
     partitions: Annotated[list[DrawnPartition], NotEmpty] = optional("histogram only, one outline each")
+
+    @model_validator(mode="after")
+    def _has_a_title(self) -> Self:
+        if "split" not in self.model_fields_set:
+            require(self, ("title",))
+        return self
+
+
+class SweepPanel(PanelDocument):
+    """A panel of a sweep; absent keys are taken from the figure."""
+
+    parameter: str = required("what varies along the axis")
+    levels: Rows = optional("rows without the parameter, drawn as horizontal lines")
+    values: Annotated[Annotated[Values, Tag("array")] | Annotated[ValuesByScale, Tag("object")], by_type] = optional(
+        "values of the parameter next to the rows' own, for both scales or by scale; of `penalty` for beta and of `rho`"
+        " for rho_per_learning_rate"
+    )
+    points: Annotated[list[PointDocument], NotEmpty] = optional(
+        "one per value, for parameters that a split or a protocol sets"
+    )
 
     @property
     def scales_of_values(self) -> dict[float, tuple[str, ...]]:
@@ -93,10 +107,20 @@ class PanelDocument(Document):
         return {value: tuple(scale for scale in listed if value in listed[scale]) for value in values}
 
     @model_validator(mode="after")
-    def _has_a_title(self) -> Self:
-        if "split" not in self.model_fields_set:
-            require(self, ("title",))
+    def _has_values(self) -> Self:
+        if not self.points:
+            require(self, ("values",))
         return self
+
+
+class SurfacePanel(PanelDocument):
+    """A panel of one model or two; absent keys are taken from the figure."""
+
+    rows: Annotated[Rows, Field(max_length=2)] = optional("one id of config/algorithms.yaml or two")
+    series: Annotated[list[Series], Field(min_length=1, max_length=2)] = optional("one model or two, instead of rows")
+
+
+Panels = Annotated[list[PanelDocument], NotEmpty]
 
 
 class Smooth(Document):
@@ -104,79 +128,90 @@ class Smooth(Document):
     paper: Window = required("an odd number of evaluated rounds, or 0")
 
 
-#: Kind of figure -> the keys that it needs.
-NEEDED = {
-    "curves": (),
-    "sweep": ("panels",),
-    "bars": ("protocol", "splits", "rows"),
-    "partition": ("seed",),
-    "histogram": ("panels", "seed"),
-    "surface": ("panels",),
-    "eigenvalues": ("panels",),
-}
-#: Kind of figure -> keys that it does not have.
-WITHOUT = {
-    "curves": ("set",),
-    "sweep": ("splits", "smooth", "across", "set"),
-    "bars": ("panels", "smooth", "across", "set"),
-    "partition": ("metric", "rows", "smooth", "across", "set"),
-    "histogram": ("splits", "metric", "rows", "smooth", "across", "set"),
-    "surface": ("splits", "rows", "smooth", "across"),
-    "eigenvalues": ("splits", "metric", "smooth", "across", "set"),
-}
-ONE_SEED = ("partition", "histogram", "surface")
-
-
 class FigureDocument(Document):
-    kind: Literal["curves", "sweep", "bars", "partition", "histogram", "surface", "eigenvalues"] = required(
-        "curves (a quantity over the rounds), sweep (a quantity over a parameter), bars, partition (images per client"
-        " and class), histogram (images per class); surface (the loss around a model), eigenvalues (of the Hessian at"
-        " the models)"
-    )
+    """The keys of figures of all kinds."""
+
     title: Line = required(TITLE)
     paper: Line = optional("the printed figure; absent for your own figure")
     caption: str = optional("text next to the figure")
     protocol: str = optional(PROTOCOL)
-    splits: SplitIds = optional("one panel each, ids of config/splits.yaml; or `panels`")
-    panels: Annotated[list[PanelDocument], NotEmpty] = optional("the panels, in the paper's order, instead of splits")
-    rows: Rows = optional("ids of config/algorithms.yaml")
     decentralised: str = optional("the split of decentralised rows; * is the panel's split", "*")
-    metric: str = optional(QUANTITY)
-    across: Literal["rounds", "communications"] = optional(
-        "curves only, rounds (the default) or communications (rounds times gossip steps)"
-    )
-    smooth: Smooth = optional(
-        "curves only, width of the Hanning window in evaluated rounds, by scale; 0 or 1 for none; 0 by default"
-    )
-    set: Literal["train", "test"] = optional(
-        "surface only, images of the loss, instead of those in the protocols' `analysis:`; train is the same set only"
-        " for models of one split, test for models of all splits"
-    )
     width: Inches = optional("inches, instead of `width` of config.yaml")
+
+
+class SeedsFigure(FigureDocument):
+    """A figure over several seeds."""
+
     seeds: SeedsByScale = optional("seeds of this figure, for both scales or by scale, instead of the protocols'")
-    seed: Seed = optional("partition, histogram and surface only, the seed shown")
+
+
+class PanelsOrSplits(FigureDocument):
+    splits: SplitIds = optional(SPLITS)
+    panels: Panels = optional("the panels, in the paper's order, instead of splits")
 
     @model_validator(mode="after")
-    def _is_of_one_kind(self) -> Self:
-        require(self, NEEDED[self.kind])
-        if self.kind in ("curves", "partition") and not self.panels:
+    def _has_panels(self) -> Self:
+        if not self.panels:
             require(self, ("splits",))
-        for key in WITHOUT[self.kind]:
-            if key in self.model_fields_set:
-                raise mistake([key], "this kind of figure does not have it")
-        one, several = ("seeds", "`seed`, one") if self.kind in ONE_SEED else ("seed", "`seeds`, a list")
-        if one in self.model_fields_set:
-            raise mistake([one], f"this kind of figure has {several}")
-        for index, panel in enumerate(self.panels or ()):
-            if self.kind == "sweep":
-                require(panel, ("parameter", *(() if panel.points else ("values",))), ["panels", index])
-            for key in ("parameter", "values", "points", "levels") if self.kind != "sweep" else ():
-                if key in panel.model_fields_set:
-                    raise mistake(["panels", index, key], "only a sweep has it")
-            for key in ("rows", "series") if self.kind == "surface" else ():
-                if len(getattr(panel, key) or ()) > 2:
-                    raise mistake(["panels", index, key], "one model or two in a panel")
         return self
 
 
-FIGURE = Content(FigureDocument)
+class Curves(SeedsFigure, PanelsOrSplits):
+    kind: Literal["curves"] = required("a quantity over the rounds")
+    rows: Rows = optional(ROWS)
+    metric: str = optional(QUANTITY)
+    across: Literal["rounds", "communications"] = optional(
+        "rounds (the default) or communications (rounds times gossip steps)"
+    )
+    smooth: Smooth = optional(
+        "width of the Hanning window in evaluated rounds, by scale; 0 or 1 for none; 0 by default"
+    )
+
+
+class Sweep(SeedsFigure):
+    kind: Literal["sweep"] = required("a quantity over a parameter")
+    panels: Annotated[list[SweepPanel], NotEmpty] = required(PANELS)
+    rows: Rows = optional(ROWS)
+    metric: str = optional(QUANTITY)
+
+
+class Bars(SeedsFigure):
+    kind: Literal["bars"] = required("a quantity by row")
+    protocol: str = required(PROTOCOL)
+    splits: SplitIds = required("one panel each, ids of config/splits.yaml")
+    rows: Rows = required(ROWS)
+    metric: str = optional(QUANTITY)
+
+
+class PartitionFigure(PanelsOrSplits):
+    kind: Literal["partition"] = required("images per client and class")
+    seed: Seed = required("the seed shown")
+
+
+class Histogram(FigureDocument):
+    kind: Literal["histogram"] = required("images per class")
+    panels: Panels = required(PANELS)
+    seed: Seed = required("the seed shown")
+
+
+class Surface(FigureDocument):
+    kind: Literal["surface"] = required("the loss around a model")
+    panels: Annotated[list[SurfacePanel], NotEmpty] = required(PANELS)
+    metric: str = optional(QUANTITY)
+    set: Literal["train", "test"] = optional(
+        "images of the loss, instead of those in the protocols' `analysis:`; train is the same set only for models of"
+        " one split, test for models of all splits"
+    )
+    seed: Seed = optional("the seed shown")
+
+
+class Eigenvalues(SeedsFigure):
+    kind: Literal["eigenvalues"] = required("eigenvalues of the Hessian at the models")
+    panels: Panels = required(PANELS)
+    rows: Rows = optional(ROWS)
+
+
+Figure = Annotated[
+    Curves | Sweep | Bars | PartitionFigure | Histogram | Surface | Eigenvalues, Field(discriminator="kind")
+]
+FIGURE = Content(Figure)

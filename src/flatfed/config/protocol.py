@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from flatfed.config.document import Content, Document, OfKind, mistake, optional, require, required
+from flatfed.config.document import Content, Document, mistake, optional, require, required
 from flatfed.config.values import (
     Count,
     Different,
@@ -22,11 +22,6 @@ from flatfed.config.values import (
     by_type,
 )
 
-Setting = Annotated[IdOfFile, Field(description="a setting's name has letters, digits and . _ - only")]
-Target = Annotated[IdOfFile, Field(description="a target's name has letters, digits and . _ - only")]
-Label = Annotated[
-    IdOfFile, Field(description="a label has at most 64 letters, digits and . _ - only, begins with a letter or digit")
-]
 BelowOne = Annotated[float, Field(ge=0, lt=1), as_given]
 Overrides = Annotated[dict[str, Any], Field(description="training keys or parameters of the algorithm")]
 Patterns = Annotated[list[str], NotEmpty]
@@ -94,19 +89,24 @@ class Model(Document):
     weights: str = optional("pre-trained weights to start from, one of flatfed.models.pretrained")
 
 
-class LearningRateSchedule(OfKind):
-    selects: ClassVar = "kind"
-    only: ClassVar = {"final_learning_rate": ("cosine",), **dict.fromkeys(("milestones", "factor"), ("step",))}
-    needed: ClassVar = {"cosine": ("final_learning_rate",), "step": ("milestones", "factor")}
+class Exponential(Document):
+    kind: Literal["exponential"] = required("a factor in each round, learning_rate_decay; the default")
 
-    kind: Literal["exponential", "cosine", "step"] = required(
-        "exponential (a factor in each round, learning_rate_decay; the default), cosine (half a period) or step"
+
+class Cosine(Document):
+    kind: Literal["cosine"] = required("half a period of a cosine")
+    final_learning_rate: NotNegative = required("the learning rate after the last round")
+
+
+class Steps(Document):
+    kind: Literal["step"] = required("a factor after some rounds")
+    milestones: Annotated[list[Count], NotEmpty, Different] = required(
+        "numbers of rounds after which the learning rate is multiplied by factor"
     )
-    final_learning_rate: NotNegative = optional("cosine only, the learning rate after the last round")
-    milestones: Annotated[list[Count], NotEmpty, Different] = optional(
-        "step only, numbers of rounds after which the learning rate is multiplied by factor"
-    )
-    factor: Share = optional("step only, above 0 and at most 1")
+    factor: Share = required("above 0 and at most 1")
+
+
+LearningRateSchedule = Annotated[Exponential | Cosine | Steps, Field(discriminator="kind")]
 
 
 #: Training key -> the key whose place it takes, until a later source sets that key.
@@ -177,7 +177,7 @@ class Changes(Document):
     targets: dict[
         str,
         Annotated[
-            dict[Target, Annotated[Share, Field(description="an accuracy, a fraction between 0 and 1")]],
+            dict[IdOfFile, Annotated[Share, Field(description="an accuracy, a fraction between 0 and 1")]],
             Field(description="target accuracies by name, t1 and so on"),
         ],
     ] = optional("target accuracies by split; the first pattern that matches its id applies (* matches any text)", {})
@@ -217,9 +217,9 @@ class Open(Document):
 
 
 Unstated = dict[
-    Setting,
+    IdOfFile,
     Annotated[
-        Annotated[str, Tag("text")] | Annotated[Open, Tag("mapping")],
+        Annotated[str, Tag("string")] | Annotated[Open, Tag("object")],
         by_type,
         Field(
             description="the choice and its reason; or both as `says`, with the `rows` or `splits` concerned (* "
@@ -246,7 +246,7 @@ class Protocol(Changes):
         "settings that the paper leaves open, with the choice and its reason; printed under tables", {}
     )
     preview: Preview = optional("changes at preview scale; without them, the protocol has the paper scale only")
-    variants: dict[Label, Annotated[Variant, Field(description="changes of the protocol")]] = optional(
+    variants: dict[IdOfFile, Annotated[Variant, Field(description="changes of the protocol")]] = optional(
         "labelled variants, label to changes; dataset and partitions stay"
     )
 
@@ -270,3 +270,4 @@ class Settings(Protocol):
 
 PROTOCOL = Content(Protocol)
 CHANGES = Content(Changes)
+SCHEDULE = Content(LearningRateSchedule)

@@ -38,7 +38,7 @@ class Request(Document):
     scale: Literal["preview", "paper"] = required(
         "preview (embedded data, minutes on a laptop) or paper (the papers' own sizes)"
     )
-    tables: list[Annotated[Annotated[str, Tag("text")] | Annotated[RequestedColumns, Tag("mapping")], by_type]] = (
+    tables: list[Annotated[Annotated[str, Tag("string")] | Annotated[RequestedColumns, Tag("object")], by_type]] = (
         required("tables to build, ids of files in config/tables")
     )
     figures: Annotated[list[Annotated[str, Field(description="the id of a figure")]], Different] = required(

@@ -1,4 +1,4 @@
-"""A strict YAML reader: it refuses duplicate keys, unknown tags, control characters and content beyond its limits.
+"""A strict YAML reader: it refuses duplicate keys, control characters and content that is nested too deep.
 
 Plain words follow YAML 1.2: 1e-3 is a number; yes, no, on, 010, 1:30 and 2023-01-01 are texts.
 """
@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from types import NoneType
 from typing import Any, ClassVar
 
 import yaml
@@ -17,21 +16,18 @@ import yaml
 from flatfed.config import parsed_files
 from flatfed.errors import ConfigError
 
-#: Limits: nesting, characters of a text and of a file, values of a file with expanded anchors.
-DEEPEST, LONGEST, LARGEST_FILE, MOST = 32, 4000, 1_000_000, 100_000
-
-#: The largest integer that all JSON readers represent exactly.
-LARGEST = 2**53
+#: Limits: nesting, and values of a file with expanded anchors.
+DEEPEST, MOST = 32, 100_000
 
 #: Unicode categories of control and invisible characters.
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
-#: Type of a plain word -> its pattern and possible first characters.
+#: Type of a plain word -> its pattern and possible first characters; integers are within the range of floats.
 TAG, DIGITS = "tag:yaml.org,2002:", "0123456789"
 FLOAT = r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?"
 WORDS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "int": (r"[-+]?(0|[1-9][0-9]{0,3999})", f"-+{DIGITS}"),
+    "int": (r"[-+]?(0|[1-9][0-9]{0,299})", f"-+{DIGITS}"),
     "float": (rf"{FLOAT}|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", f"-+.{DIGITS}"),
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "merge": (r"<<", "<"),
@@ -67,10 +63,7 @@ def read(path: Path, name: str) -> Any:
 
 def _parsed(path: Path, name: str) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
-        if len(text) > LARGEST_FILE:
-            raise ConfigError(f"has {len(text)} characters; at most {LARGEST_FILE}")
-        value = yaml.load(text, _Loader)
+        value = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     except OSError as error:
@@ -79,7 +72,7 @@ def _parsed(path: Path, name: str) -> Any:
         raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())[:400]}") from None
-    check(value, name)
+    _check(value, name)
     return value
 
 
@@ -97,7 +90,7 @@ def as_in_a_file(value: Any) -> Any:
     return loader.construct_object(yaml.ScalarNode(tag, value)) if number else value
 
 
-def check(value: Any, name: str) -> None:
+def _check(value: Any, name: str) -> None:
     """Raise ConfigError, with ``name`` and key, for the first refused part of ``value``."""
     for count, (key, depth, part) in enumerate(_parts(value), 1):
         at = f"{name}: {key}" if key else name
@@ -105,16 +98,10 @@ def check(value: Any, name: str) -> None:
             raise ConfigError(f"{at}: nested deeper than {DEEPEST} levels")
         if count > MOST:
             raise ConfigError(f"{at}: more than {MOST} values, anchors expanded")
-        for entry in part if isinstance(part, dict) else ():
-            if not isinstance(entry, str):
-                raise ConfigError(f"{at}: key {entry!r} is not a text; write it in quotes")
-            _check_text(entry, f"{at}: key")
-        if isinstance(part, str):
-            _check_text(part, at)
-        elif isinstance(part, int | float) and not abs(part) <= LARGEST:
-            raise ConfigError(f"{at}: {str(part)[:40]} is not allowed; expected a number of at most {LARGEST:g}")
-        elif not isinstance(part, int | float | dict | list | NoneType):
-            raise ConfigError(f"{at}: {part!r} is a {type(part).__name__}; write a text in quotes")
+        for character in part if isinstance(part, str) and not part.isprintable() else ():
+            if unicodedata.category(character) in INVISIBLE:
+                hint = "; write >- before a text of several lines" if character == "\n" else ""
+                raise ConfigError(f"{at}: {part[:80]!r} contains the control character {character!r}{hint}")
 
 
 def _parts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, int, Any]]:
@@ -126,12 +113,3 @@ def _parts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, int
     elif isinstance(value, list):
         for index, part in enumerate(value):
             yield from _parts(part, f"{key}[{index}]", depth + 1)
-
-
-def _check_text(text: str, at: str) -> None:
-    if len(text) > LONGEST:
-        raise ConfigError(f"{at}: '{text[:20]}...' has {len(text)} characters; at most {LONGEST}")
-    for character in "" if text.isascii() and text.isprintable() else text:
-        if unicodedata.category(character) in INVISIBLE:
-            hint = "; write >- before a text of several lines" if character == "\n" else ""
-            raise ConfigError(f"{at}: {text[:80]!r} contains the control character {character!r}{hint}")

@@ -21,7 +21,7 @@ Printed = Annotated[
     dict[
         PrintedKey,
         Annotated[
-            Annotated[str, Tag("text")] | Annotated[float, Tag("number")],
+            Annotated[str, Tag("string")] | Annotated[int, Tag("integer")] | Annotated[float, Tag("number")],
             by_type,
             Field(description="as printed there"),
         ],
@@ -29,8 +29,8 @@ Printed = Annotated[
     Field(description="other words of the printed table, by column of config/reference"),
 ]
 Base = Annotated[
-    Annotated[str, Tag("text")]
-    | Annotated[dict[str, Annotated[str, Field(description="the id of a row")]], Tag("mapping")],
+    Annotated[str, Tag("string")]
+    | Annotated[dict[str, Annotated[str, Field(description="the id of a row")]], Tag("object")],
     by_type,
 ]
 
@@ -78,6 +78,9 @@ class RowEntry(Document):
     reference: Printed = optional(PRINTED, {})
 
 
+Row = Annotated[Annotated[str, Tag("string")] | Annotated[RowEntry, Tag("object")], by_type]
+
+
 class ColumnGroup(Numbers):
     """Columns that share a protocol."""
 
@@ -107,7 +110,7 @@ class BothScales(Document):
 
 
 SeedsByScale = Annotated[
-    Annotated[Seeds, Tag("list")] | Annotated[BothScales, Tag("mapping")],
+    Annotated[Seeds, Tag("array")] | Annotated[BothScales, Tag("object")],
     by_type,
 ]
 
@@ -149,9 +152,7 @@ class TableDocument(Declarations):
         "the scales with this table; both by default"
     )
     seeds: SeedsByScale = optional("seeds of this table, for both scales or by scale, instead of the protocols'")
-    rows: Annotated[
-        list[Annotated[Annotated[str, Tag("text")] | Annotated[RowEntry, Tag("mapping")], by_type]], NotEmpty, Different
-    ] = required("ids of algorithms, in the order of the rows")
+    rows: Annotated[list[Row], NotEmpty, Different] = required("ids of algorithms, in the order of the rows")
     columns: Annotated[list[ColumnGroup], NotEmpty] = required(
         "groups of columns, in their order, such as [{protocol: ID, splits: [ID]}]"
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, Tag, WrapValidator
+from pydantic import AfterValidator, Discriminator, Field, Tag, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
+from flatfed.config.document import mistake
 
 #: The largest count, number and seed.
 MOST, LARGEST, LAST_SEED = 1_000_000_000, 1_000_000, 2**32 - 1
@@ -42,8 +43,7 @@ UNPRINTABLE = re.compile(
 def _printable(text: str) -> str:
     if character := UNPRINTABLE.search(text):
         allowed = "Latin and Greek letters, punctuation, arrows and common signs of mathematics"
-        meaning = f"pdflatex cannot print {character[0]!r} in a table; it prints {allowed}"
-        raise PydanticCustomError(messages.MISTAKE, "", {"at": [], "meaning": meaning})
+        raise mistake([], f"pdflatex cannot print {character[0]!r} in a table; it prints {allowed}")
     return text
 
 
@@ -66,7 +66,7 @@ def _different(items: list[Any]) -> list[Any]:
 
 def _odd(number: int) -> int:
     if number and number % 2 == 0:
-        raise PydanticCustomError(messages.EVEN, "")
+        raise mistake([], "expected an odd number")
     return number
 
 
@@ -77,8 +77,8 @@ NotEmpty = Field(min_length=1)
 Names = Annotated[list[str], NotEmpty, Different]
 Seeds = Annotated[list[Seed], NotEmpty, Different]
 
-#: Selects the alternative of a union by the type of a value: "text", "mapping" (also a document), "list" or "flag".
-by_type = Discriminator(lambda value: "mapping" if isinstance(value, BaseModel) else messages.TAGS.get(type(value)))
+#: Selects the alternative of a union by the type of a value, a name of types in JSON schemas.
+by_type = Discriminator(lambda value: messages.TYPES.get(type(value), "object"))
 #: A version of the code, or the digest of a user's file.
-Version = Annotated[Annotated[int, Tag("number")] | Annotated[str, Tag("text")], by_type]
+Version = Annotated[Annotated[int, Tag("integer")] | Annotated[str, Tag("string")], by_type]
 Device = Literal["cpu", "cuda"]

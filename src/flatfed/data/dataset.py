@@ -171,7 +171,7 @@ def _check_counts(spec: DatasetSpecification, counts: dict[str, int]) -> None:
     if declared.items() <= counts.items():
         return
     name, source = spec.name, spec.source.model_dump(exclude_unset=True, exclude={"obtain"})
-    holder = f"{spec.source.path} holds" if spec.source.path else "its source gives"
+    holder = f"{spec.source.path} holds" if "path" in spec.source.paths else "its source gives"
     raise DataError(
         f"dataset {name!r}: {holder} {counts['train']} training and {counts['test']} test images, but "
         f"{', '.join(f'`{part}: {count}`' for part, count in declared.items())} is declared (config/datasets.yaml: "

@@ -6,13 +6,13 @@ The configuration imports this module: it must not import NumPy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from flatfed.config import split
 from flatfed.config.datasets import Source
-from flatfed.config.document import Content, Document, OfKind, optional, required
-from flatfed.config.split import KEYS_OF_SCHEMES, LABELS
+from flatfed.config.document import Content, Document, optional, required
 from flatfed.config.values import LAST_SEED, Count, Natural, Positive, Shape, Text
 from flatfed.errors import DataError, unknown
 
@@ -41,7 +41,7 @@ class PartitionSettings(Document):
     model_config = ConfigDict(extra="allow")
 
     clients: Count = required("number of clients")
-    scheme: Literal[*LABELS] = required("how images are partitioned among clients")
+    scheme: Literal[*split.SCHEMES] = required("how images are partitioned among clients")
     alpha: Positive = optional("concentration of each client's label distribution")
     assignment: Literal["different_classes", "permutation"] = optional("which shards a client may have")
     balanced: bool = optional("whether every client has the same number of images of every class")
@@ -57,23 +57,54 @@ class PartitionSettings(Document):
     shards_per_client: Count = optional("number of shards of a client")
 
 
-class PartitionSpecification(PartitionSettings, OfKind):
-    model_config = ConfigDict(extra="forbid")
+class PartitionSpecification(Document):
+    """The keys of the partitions of all schemes."""
 
-    selects: ClassVar = "scheme"
-    only: ClassVar = {**KEYS_OF_SCHEMES, "held_out": ("domain",)}
-    needed: ClassVar = {
-        "iid": ("clients",),
-        "dirichlet": ("clients", "classes", "alpha"),
-        "grouped_dirichlet": ("clients", "classes", "alpha"),
-        "pathological": ("clients", "classes", "classes_per_client"),
-        "shards": ("clients", "shards_per_client", "assignment"),
-        "domain": ("held_out", "clients_per_domain"),
-    }
-
-    clients: Count = optional("number of clients")
     dataset: Text = required("the name of the dataset")
     seed: Annotated[int, Field(ge=0, le=LAST_SEED)] = required("the seed of the draw")
+    clients: Count = optional("number of clients")
+    classes: Count = optional("number of classes of the dataset")
+    client_test: Count = optional("number of test images of each client")
+    sampler: Literal["keyed", "official"] = optional("the random generator")
+
+
+class ClientsPartition(PartitionSpecification):
+    clients: Count = required("number of clients")
+
+
+class LabelsPartition(ClientsPartition):
+    classes: Count = required("number of classes of the dataset")
+
+
+class IidPartition(ClientsPartition, split.IidKeys):
+    scheme: Literal["iid"]
+
+
+class DirichletPartition(LabelsPartition, split.DirichletKeys):
+    scheme: Literal["dirichlet"]
+
+
+class GroupedDirichletPartition(LabelsPartition, split.GroupedDirichletKeys):
+    scheme: Literal["grouped_dirichlet"]
+
+
+class PathologicalPartition(LabelsPartition, split.PathologicalKeys):
+    scheme: Literal["pathological"]
+
+
+class ShardsPartition(ClientsPartition, split.ShardsKeys):
+    scheme: Literal["shards"]
+    assignment: Literal["different_classes", "permutation"] = required("which shards a client may have")
+
+
+class DomainPartition(PartitionSpecification, split.DomainKeys):
+    scheme: Literal["domain"]
+    held_out: Natural = required("index of the domain held out for testing")
+
+
+class CentralPartition(PartitionSpecification):
+    scheme: Literal["central"]
+    images_of: dict[str, Any] = optional("the partition whose images one client has")
 
     @property
     def pooled(self) -> dict[str, Any]:
@@ -81,8 +112,19 @@ class PartitionSpecification(PartitionSettings, OfKind):
         return {**self.model_dump(exclude_unset=True, include={"dataset", "classes", "seed"}), **self.images_of}
 
 
+Partition = Annotated[
+    IidPartition
+    | DirichletPartition
+    | GroupedDirichletPartition
+    | PathologicalPartition
+    | ShardsPartition
+    | DomainPartition
+    | CentralPartition,
+    Field(discriminator="scheme"),
+]
+
 DATASET = Content(DatasetSpecification, DataError)
-PARTITION = Content(PartitionSpecification, DataError)
+PARTITION = Content(Partition, DataError)
 
 
 def check_dataset(content: Mapping[str, Any]) -> DatasetSpecification:
@@ -95,12 +137,12 @@ def check_partition(content: Mapping[str, Any]) -> PartitionSpecification:
     """Return a partition specification, checked as by :func:`check_dataset`."""
     where = "the specification of the partition"
     spec = _check(PARTITION, content, where, "partition")
-    if spec.images_of is not None:
+    if isinstance(spec, CentralPartition) and spec.images_of is not None:
         where = f"{where}: images_of"
         if inherited := INHERITED & spec.images_of.keys():
             raise DataError(f"{where}: {min(inherited)} is not allowed here: set it for the central partition")
         if (scheme := spec.images_of.get("scheme")) in ("central", "domain"):
-            allowed = (name for name in LABELS if name not in ("central", "domain"))
+            allowed = (name for name in split.SCHEMES if name not in ("central", "domain"))
             raise DataError(unknown("scheme", scheme, [*allowed], where))
         _check(PARTITION, spec.pooled, where, "partition")
     return spec

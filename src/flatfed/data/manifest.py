@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from flatfed.config.datasets import Source
+from flatfed.config.datasets import PATHS, Source
 from flatfed.config.document import JsonDocument
 from flatfed.files import read_sealed, write_sealed
 
 NAME = "dataset.json"
 REMEDY = "delete the folder to fetch it again"
-#: Keys of a source that are paths of one machine.
-PATHS = {"path", "order"}
 
 #: Published dataset -> digests of its images, one for each known order.
 DIGESTS: dict[str, tuple[str, ...]] = {
@@ -25,7 +23,7 @@ DIGESTS: dict[str, tuple[str, ...]] = {
 class Manifest(JsonDocument):
     """A dataset of ``train`` and ``test`` images of ``shape`` (C, H, W) uint8, ``bytes`` in total.
 
-    ``domains``: their names, or None. ``source``: without :data:`PATHS`, because a moved file must not cause a new
+    ``domains``: their names, or None. ``source``: without its paths, because a moved file must not cause a new
     training. ``digest``: SHA-256 of all arrays. ``version``: of the code that wrote them.
     """
 
@@ -42,8 +40,8 @@ class Manifest(JsonDocument):
 
 
 def shared(source: Source) -> dict[str, Any]:
-    """Return a ``source`` without :data:`PATHS`."""
-    return dict(sorted(source.model_dump(exclude_unset=True, exclude=PATHS).items()))
+    """Return a ``source`` without its paths."""
+    return dict(sorted(source.model_dump(exclude_unset=True, exclude={*PATHS}).items()))
 
 
 def write(path: str | os.PathLike[str], manifest: Manifest) -> None:

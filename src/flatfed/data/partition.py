@@ -55,8 +55,8 @@ def assign(labels: np.ndarray, spec: keys.PartitionSpecification) -> list[np.nda
     clients = spec.clients or 1
     if clients > len(labels):
         raise DataError(f"partition: {clients} clients, but {spec.dataset!r} has {len(labels)} training images")
-    if spec.images_of:
-        return [np.concatenate(assign(labels, keys.PartitionSpecification(**spec.pooled)))]
+    if isinstance(spec, keys.CentralPartition) and spec.images_of:
+        return [np.concatenate(assign(labels, keys.check_partition(spec.pooled)))]
     return SCHEMES[spec.scheme](labels, spec)
 
 

@@ -22,7 +22,7 @@ def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     """Write the dataset folder ``out`` of a specification, JSON; DataError if it is wrong or the images do not fit."""
     spec = keys.check_dataset(content)
     where = f"dataset {spec.name!r}: source.order"
-    image_order = order.read(spec.source.order, where) if spec.source.order else None
+    image_order = order.read(file, where) if (file := spec.source.paths.get("order")) else None
     images = SOURCES[spec.source.source](spec)
     if spec.domains:
         images = _with_declared_domains(spec, images)

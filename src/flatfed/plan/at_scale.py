@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.config.datasets import DatasetDocument
+from flatfed.config.figure import Curves, Eigenvalues, Surface
 from flatfed.config.protocol import Settings
 from flatfed.config.request import TWO_COLUMNS
 from flatfed.errors import ConfigError
@@ -202,13 +203,15 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     if kind.reads == "partitions":
         return replace(mark, files=[experiment.paths.partition(scale, protocol, mark.splits[0], document.seed)])
     settings, row = experiment.catalog.settings(scale, protocol), mark.line or mark.algorithm
-    seeds = experiment.seeds(scale, protocol, document.seeds)
-    seeds = [document.seed or seeds[0]] if kind.one_seed else seeds
+    seeds = experiment.seeds(scale, protocol, getattr(document, "seeds", None))
+    seeds = [document.seed or seeds[0]] if isinstance(document, Surface) else seeds
     ids = [[RunIds(scale, protocol, split, mark.algorithm, seed) for split in mark.splits] for seed in seeds]
     if mark.line:
         ids = [[_plain(experiment, of_run) for of_run in of_seed] for of_seed in ids]
     first = experiment.resolved(ids[0][0])
-    analysis = {"eigenvalues": HESSIAN, "surface": Path(first.surface(document.set)).name}.get(figure.kind, "")
+    analysis = HESSIAN if isinstance(document, Eigenvalues) else ""
+    if isinstance(document, Surface):
+        analysis = Path(first.surface(document.set)).name
     about = {"table": figure.id, "column": panel.title, "row": row, "scale": scale}
     about |= {"metric": panel.metric or "", "rounds": settings.rounds, "window": settings.evaluation.window}
     runs = [tuple(experiment.shown(of_run, analysis) for of_run in of_seed) for of_seed in ids]
@@ -216,12 +219,13 @@ def _mark(experiment: Experiment, scale: str, figure: Figure, panel: Panel, mark
     shown = replace(mark, algorithm=row, numbers=numbers)
     others = {run.config.precision for run in shown.runs if run.config.protocol != run.protocol}
     label = sweeps.label(mark.label, first) if mark.label else experiment.catalog.label(row)
+    communications = isinstance(document, Curves) and document.across == "communications"
     return replace(
         shown,
         label=" ".join([label, *(f"({name})" for name in sorted(others))]),
         files=[f"{run.analysis_folder}/{analysis}" for run in shown.runs] if analysis else (),
         x=_swept_value(panel.parameter, shown) if mark.line else 0.0,
-        steps=first.config.update.params.get("gossip_steps", 1) if document.across == "communications" else 1,
+        steps=first.config.update.params.get("gossip_steps", 1) if communications else 1,
     )
 
 

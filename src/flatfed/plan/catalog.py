@@ -13,7 +13,7 @@ from flatfed.config.algorithm import AlgorithmDocument
 from flatfed.config.datasets import DatasetDocument, Source
 from flatfed.config.protocol import Settings
 from flatfed.config.split import Split
-from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings, PartitionSpecification
+from flatfed.data.keys import INHERITED, DatasetSpecification, PartitionSettings
 from flatfed.plan import lookup
 from flatfed.plan.protocols import ResolvedProtocol, of_algorithm
 from flatfed.runs.paths import Paths, RunIds, without_label
@@ -120,24 +120,23 @@ class Catalog:
         clients = entry.clients if scheme != "domain" else entry.clients_per_domain
         if scheme != "central":
             clients = max(1, round(clients * settings.clients_times))
-        keys = [key for key, schemes in PartitionSpecification.only.items() if scheme in schemes]
-        of_scheme = {key: getattr(entry, key) for key in keys if key not in ("images_of", "held_out")}
+        partition = entry.model_dump(include=PartitionSettings.model_fields.keys() - {"images_of"})
         if scheme == "domain":
-            of_scheme = {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
+            partition |= {"clients_per_domain": clients, "held_out": printed.domains.index(entry.domain)}
             clients *= len(dataset.domains) - 1
-        elif "alpha" in of_scheme:
-            of_scheme["alpha"] = float(entry.alpha)
+        elif "alpha" in partition:
+            partition["alpha"] = float(entry.alpha)
         elif scheme == "pathological":
-            of_scheme["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
-        elif entry.images_of:
+            partition["classes_per_client"] = max(1, round(entry.classes_per_client * classes / printed.classes))
+        elif scheme == "central" and entry.images_of:
             pooled = self.split_settings(scale, protocol, entry.images_of).partition
-            of_scheme["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
+            partition["images_of"] = pooled.model_dump(exclude_unset=True, exclude=INHERITED)
         if settings.client_test_images:
-            of_scheme["client_test"] = settings.client_test_images
-        shared = {"dataset": settings.dataset, "classes": classes, "clients": clients, "sampler": entry.sampler}
+            partition["client_test"] = settings.client_test_images
+        partition |= {"dataset": settings.dataset, "classes": classes, "clients": clients}
         fraction = min(1.0, round(entry.participation * settings.participation_times, 10))
         return SplitSettings(
-            PartitionSettings(scheme=scheme, **shared, **of_scheme),
+            PartitionSettings(**partition),
             SamplingSettings(scheme=entry.sampling, fraction=fraction, sampler=entry.sampler),
             topology(entry, settings.clients_times),
             dataset.train,
@@ -166,7 +165,7 @@ class Catalog:
         settings, dataset = self.settings(scale, protocol), self.dataset(scale, protocol)
         resolved_split, model = self.split_settings(scale, protocol, split), settings.model
         training, parameters = self.hyperparameters(scale, protocol, ids.algorithm)
-        if reference := self.splits[split].steps_of:  # a round has the steps of the reference split
+        if reference := self.splits[split].related.get("steps_of"):  # a round has the steps of the reference split
             federated = self.split_settings(scale, protocol, reference)
             length = training["batch_size"], training.get("local_epochs"), training.get("local_steps")
             training = {**training, "local_steps": federated.steps(*length)}

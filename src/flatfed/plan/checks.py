@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.datasets import DatasetDocument
-from flatfed.config.protocol import ABSENT, IN_PLACE_OF, Model, Open, Settings
+from flatfed.config.protocol import ABSENT, IN_PLACE_OF, Model, Open, Settings, Steps
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
@@ -52,10 +52,9 @@ def check_split(split: Split, splits: Mapping[str, Split], where: str) -> None:
     """Refuse a split that refers to an unknown split, or has an impossible graph."""
     # The number of images of a domain split depends on the downloaded data.
     federated = [id_ for id_, entry in splits.items() if entry.scheme not in ("central", "domain")]
-    for key in ("steps_of", "images_of"):
-        if related := getattr(split, key):
-            lookup.check("split", related, federated, f"{where}.{key}")
-    if split.topology and split.clients:  # a domain split's clients depend on the dataset
+    for key, related in split.related.items():
+        lookup.check("split", related, federated, f"{where}.{key}")
+    if split.topology and split.scheme != "domain":  # whose clients depend on the dataset
         graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
 
 
@@ -90,8 +89,8 @@ def check_protocol(protocol: ResolvedProtocol, catalog: Catalog) -> None:
 
 
 def _check_rounds(settings: Settings, where: str) -> None:
-    milestones = (settings.learning_rate_schedule and settings.learning_rate_schedule.milestones) or [0]
-    if (last := max(milestones)) >= settings.rounds:
+    schedule = settings.learning_rate_schedule
+    if isinstance(schedule, Steps) and (last := max(schedule.milestones)) >= settings.rounds:
         at = f"{where}learning_rate_schedule.milestones: {last} is not allowed"
         raise ConfigError(f"{at}; at most {settings.rounds - 1} of the {settings.rounds} rounds")
 
@@ -224,7 +223,7 @@ def _check_evaluated(name: str, settings: Settings, location: str, where: str) -
 def check_fit(catalog: Catalog, protocol: str, split: str) -> None:
     """Refuse a split that does not fit the datasets of ``protocol``."""
     declared, location = catalog.splits[split], catalog.split_places[split]
-    for related_split in filter(None, (declared.images_of, declared.steps_of)):
+    for related_split in declared.related.values():
         check_fit(catalog, protocol, related_split)
     domains = catalog.dataset("paper", protocol).domains or []
     if declared.scheme == "domain":
@@ -240,7 +239,7 @@ def check_fit(catalog: Catalog, protocol: str, split: str) -> None:
         partition, sampling = resolved_split.partition, resolved_split.sampling
         clients, shards = partition.clients, partition.shards_per_client or 1
         distinct = partition.assignment == "different_classes"
-        size = "clients" if declared.clients else "clients_per_domain"
+        size = "clients_per_domain" if declared.scheme == "domain" else "clients"
         made = f"{clients * shards} {'shards' if partition.shards_per_client else 'clients'}"
         drawn = clients * sampling.fraction if sampling.scheme == "bernoulli" else 1
         joining = f"{drawn:g} clients join a round; expected at least {FEWEST} {scope}"

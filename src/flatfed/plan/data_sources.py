@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, Source
+from flatfed.config.datasets import SOURCE, ArrayFile, DatasetDocument, ImageCounts, ImageFolder, Source
 from flatfed.data import VERSION, counting, manifest
 from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import ConfigError, DataError
@@ -41,7 +41,8 @@ MEAN, DEVIATION = 0.5, 0.25
 
 def check_resize(source: Source, declared: Source, where: str, base: str) -> None:
     """Refuse a ``source`` without ``resize`` if the one ``declared`` in ``base`` has it."""
-    if declared.resize and source.source == declared.source and not source.resize:
+    both = isinstance(source, ImageFolder) and isinstance(declared, ImageFolder)
+    if both and declared.resize and not source.resize:
         raise ConfigError(
             f"{where}.resize: is missing; {base} has {declared.resize} with size {declared.size}, and without it "
             f"images are squeezed (for images that are already square, write resize: {source.size})"
@@ -50,8 +51,7 @@ def check_resize(source: Source, declared: Source, where: str, base: str) -> Non
 
 def files(source: Source) -> dict[str, str]:
     """Return key -> path of a source's single files."""
-    paths = {"path": source.path if source.source == "npz" else None, "order": source.order}
-    return {key: path for key, path in paths.items() if path}
+    return {key: path for key, path in source.paths.items() if key == "order" or isinstance(source, ArrayFile)}
 
 
 def listing(source: Source) -> str | None:
@@ -117,14 +117,14 @@ def kept(specs: Iterable[DatasetSpecification], named: Collection[str], paths: P
             complete = same and here.version == VERSION and all(map(os.path.exists, paths.arrays(spec.name)))
             another = here.source["source"] != source["source"]
             downloaded = source["source"] == "torchvision" and here.source == source
-            if complete and not spec.source.path and spec.name not in named and (another or downloaded):
+            if complete and "path" not in spec.source.paths and spec.name not in named and (another or downloaded):
                 names.append(spec.name)
     return names
 
 
 def check_exists(source: Source, where: str) -> None:
     """Refuse a ``source`` on disk whose path is missing or of the wrong kind."""
-    if not source.path:
+    if "path" not in source.paths:
         return
     layout, exists = ON_DISK[source.source]
     path = Path(source.path).expanduser()
@@ -135,18 +135,18 @@ def check_exists(source: Source, where: str) -> None:
 
 def check_order(source: Source, counts: DatasetDocument | ImageCounts, where: str) -> None:
     """Refuse an invalid ``order`` of a ``source``, or one of another number of images than ``counts``."""
-    if source.order:
+    if file := source.paths.get("order"):
         from flatfed.data import order
 
-        for part, ranks in order.read(source.order, f"{where}.order").ranks.items():
+        for part, ranks in order.read(file, f"{where}.order").ranks.items():
             if len(ranks) != (count := getattr(counts, part)):
-                mismatch = f"{source.order} orders {len(ranks)} {part} images, not {count}"
+                mismatch = f"{file} orders {len(ranks)} {part} images, not {count}"
                 raise ConfigError(f"{where}.order: {mismatch}")
 
 
 def expanded(source: Source) -> Source:
     """Return ``source`` with expanded ``~`` in its paths."""
-    return source.model_copy(update={key: str(path) for key, path in _paths(source).items()})
+    return source.model_copy(update={key: str(Path(path).expanduser()) for key, path in source.paths.items()})
 
 
 def in_project(dataset: DatasetDocument, file: Path) -> DatasetDocument:
@@ -156,20 +156,18 @@ def in_project(dataset: DatasetDocument, file: Path) -> DatasetDocument:
     """
     here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
     project = next((up for up in folders if [*up.glob("Snakefile"), *up.glob("workflow/Snakefile")]), folders[0])
-    paths = {key: project / path for key, path in _paths(dataset.source).items()}
+    paths = {key: project / Path(path).expanduser() for key, path in dataset.source.paths.items()}
     # Snakemake fetches a dataset again if its path changes in form.
     short = {key: str(path.relative_to(here) if path.is_relative_to(here) else path) for key, path in paths.items()}
     source = SOURCE.check({**dataset.source.as_written(), **short}, str(file))
     return dataset.model_copy(update={"source": source})
 
 
-def _paths(source: Source) -> dict[str, Path]:
-    return {key: Path(path).expanduser() for key in manifest.PATHS if (path := getattr(source, key))}
 
 
 def check_domains(source: Source, dataset: DatasetDocument, where: str) -> None:
     """Refuse a source whose domains or domain folders differ from those of ``dataset``."""
-    if source.domains:
+    if isinstance(source, ImageFolder) and source.domains:
         if not dataset.domains:
             raise ConfigError(f"{where}.domains: has no effect; the dataset has no `domains`")
         counting.part_folders(source, dataset.domains, where)
@@ -201,8 +199,8 @@ def complete(name: str, entry: DatasetDocument, source: Source, where: str) -> D
 
 def digest(source: Source, manifest_file: str) -> str | None:
     """Return the digest of the images as runs read them, in the ``order`` of the source; None if they are not here."""
-    if source.order:
-        return _read_order(source.order).digest
+    if file := source.paths.get("order"):
+        return _read_order(file).digest
     with contextlib.suppress(OSError, DataError):
         return manifest.read(manifest_file).digest
     return None

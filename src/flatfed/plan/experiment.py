@@ -13,7 +13,7 @@ from flatfed.config.protocol import Settings
 from flatfed.config.request import Request
 from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
-from flatfed.data.keys import PartitionSpecification
+from flatfed.data.keys import PartitionSpecification, check_partition
 from flatfed.errors import ConfigError
 from flatfed.models import pretrained
 from flatfed.plan import checks, data_sources, lookup
@@ -94,7 +94,7 @@ class Experiment:
         lookup.check("split", split, self.catalog.splits, "config/splits.yaml")
         checks.check_fit(self.catalog, protocol, split)
         partition = self.catalog.split_settings(scale, protocol, split).partition
-        return PartitionSpecification(seed=seed, **partition.as_written())
+        return check_partition({**partition.as_written(), "seed": seed})
 
     @functools.cache  # noqa: B019, an experiment lives as long as its process
     def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:

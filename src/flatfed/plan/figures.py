@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series
+from flatfed.config.figure import DrawnPartition, FigureDocument, PanelDocument, PointDocument, Series, SweepPanel
 from flatfed.errors import ConfigError
 from flatfed.plan import checks, lookup, sweeps
 from flatfed.plan.catalog import Catalog
@@ -179,8 +179,9 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     """Return the figure ``name``; ConfigError for unknown ids, a line for each panel."""
     document, where = declared.content, declared.file
     # A list of splits gives one panel per split.
-    panels = document.panels or [PanelDocument(split=split) for split in document.splits]
-    places = (f"{where}: panels[{index}]" if document.panels else where for index in range(len(panels)))
+    declared_panels = getattr(document, "panels", None)
+    panels = declared_panels or [PanelDocument(split=split) for split in document.splits]
+    places = (f"{where}: panels[{index}]" if declared_panels else where for index in range(len(panels)))
     resolved, mistakes = [], Mistakes()
     for panel, place in zip(panels, places, strict=True):
         with mistakes.noted():
@@ -192,23 +193,23 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
 def _panel(panel: PanelDocument, figure: FigureDocument, catalog: Catalog, where: str) -> Panel:
     """Return a ``panel`` with the keys that it inherits from its ``figure``."""
     kind = KINDS[figure.kind]
-    inherited = {key: getattr(panel, key) or getattr(figure, key) for key in ("protocol", "rows", "metric")}
+    inherited = {key: getattr(panel, key) or getattr(figure, key, None) for key in ("protocol", "rows", "metric")}
     panel = panel.model_copy(update={**inherited, "metric": inherited["metric"] or kind.default})
     if panel.metric:
         lookup.check("metric", panel.metric, kind.quantities, f"{where}: metric (kind {figure.kind})")
-    parts = panel.series or panel.points or panel.partitions or [PointDocument()]
+    parameter, points = (panel.parameter, panel.points) if isinstance(panel, SweepPanel) else (None, None)
+    parts = panel.series or points or panel.partitions or [PointDocument()]
     marks = [mark for part in parts for mark in _marks(part, panel, figure, catalog, where)]
-    if figure.kind == "sweep":
-        lookup.check("parameter", panel.parameter, PARAMETERS, f"{where}: parameter")
+    if isinstance(panel, SweepPanel):
+        lookup.check("parameter", parameter, PARAMETERS, f"{where}: parameter")
         marks = [replace(mark, line=mark.algorithm) for mark in marks] + _of_values(panel, marks, catalog, where)
-    if panel.levels:
-        rows = panel.model_copy(update={"rows": panel.levels})
-        marks += _marks(PointDocument(), rows, figure, catalog, where)
+        levels = panel.model_copy(update={"rows": panel.levels})
+        marks += _marks(PointDocument(), levels, figure, catalog, where) if panel.levels else []
     title = panel.title or ", ".join(catalog.splits[panel.split].headers)
-    return Panel(title=title, marks=marks, metric=panel.metric, parameter=panel.parameter)
+    return Panel(title=title, marks=marks, metric=panel.metric, parameter=parameter)
 
 
-def _of_values(panel: PanelDocument, marks: Sequence[Mark], catalog: Catalog, where: str) -> list[Mark]:
+def _of_values(panel: SweepPanel, marks: Sequence[Mark], catalog: Catalog, where: str) -> list[Mark]:
     """Return the points of the ``values:`` of a sweep's ``panel``: variants of its ``marks``."""
     points = []
     keys = PARAMETERS[panel.parameter].keys

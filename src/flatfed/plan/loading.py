@@ -51,7 +51,6 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     # Snakemake, which merges the file into ``config``, accepts duplicate keys.
     request = read(root / FILE)
     if config is not None:
-        strict_yaml.check(config, WHERE)
         request = REQUEST.check(config, WHERE)
     environment = _user_folders(request)
     mistakes = Mistakes()
@@ -218,7 +217,7 @@ def _dataset(name: str, declared: Declared, override: Source | None) -> tuple[Da
         data_sources.check_order(source, source.images or dataset, location)
     data_sources.check_domains(source, dataset, location)
     checks.check_dataset(dataset, declared.where)
-    return dataset, Source(**source.model_dump(exclude_unset=True, exclude={"images"}))
+    return dataset, type(source)(**source.model_dump(exclude_unset=True, exclude={"images"}))
 
 
 def _tables(request: Request, entries: Mapping[str, Table]) -> dict[str, list[str] | None]:

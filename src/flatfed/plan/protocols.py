@@ -9,7 +9,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import AlgorithmDocument
-from flatfed.config.protocol import ABSENT, CHANGES, DEFAULTS, IN_PLACE_OF, LearningRateSchedule, Protocol, Settings
+from flatfed.config.protocol import ABSENT, CHANGES, DEFAULTS, IN_PLACE_OF, SCHEDULE, Protocol, Settings
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
@@ -125,7 +125,7 @@ def of_algorithm(
     changed = {key: value for key, value in overrides.items() if key in shared and key not in declared}
     training = overlay({key: getattr(settings, key) for key in shared}, changed)
     if schedule := training.get("learning_rate_schedule"):
-        schedule = LearningRateSchedule.model_validate(schedule)
+        schedule = SCHEDULE.check(schedule, f"{algorithm}: learning_rate_schedule")
         training["learning_rate_schedule"] = None if schedule.kind == "exponential" else schedule
     replaced = {other for key, other in IN_PLACE_OF.items() if training.get(key)}
     training = {key: value for key, value in training.items() if (value or key not in ABSENT) and key not in replaced}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from flatfed.config.algorithm import AlgorithmDocument
+from flatfed.config.figure import Sweep
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
 from flatfed.plan.lookup import Declared
@@ -50,7 +51,7 @@ def declare_variants(figure: Declared, algorithms: dict[str, Declared]) -> None:
     :raises ConfigError: the id of a variant is declared with other settings.
     """
     document = figure.content
-    for index, panel in enumerate(document.panels or ()):
+    for index, panel in enumerate(document.panels if isinstance(document, Sweep) else ()):
         keys = PARAMETERS[panel.parameter].keys if panel.parameter in PARAMETERS else ()
         rows = [row for row in panel.rows or document.rows or () if row in algorithms and "~" not in row]
         for row, key, number in itertools.product(rows, keys[:1], panel.scales_of_values):

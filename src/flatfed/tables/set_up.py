@@ -121,8 +121,9 @@ def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
     for run in _by_row(runs):
         config, parts = run.config, []
         if schedule := config.learning_rate_schedule:
-            shape = f"falls to {schedule.final_learning_rate} along a cosine over all rounds"
-            if schedule.kind == "step":
+            if schedule.kind == "cosine":
+                shape = f"falls to {schedule.final_learning_rate} along a cosine over all rounds"
+            else:
                 shape = f"is multiplied by {schedule.factor} after {' and '.join(map(str, schedule.milestones))} rounds"
             parts.append(f"the learning rate {shape}")
         if config.momentum:
