@@ -45,12 +45,15 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
 IMPORT = "from flatfed.algorithms import Algorithm\n"
 
 
+FIGURE = "kind: curves\ntitle: T\nprotocol: fedsmoo-cifar10\nrows: [fedavg]\nsplits: [dir0.6-100]\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("mine.yaml", "kind: curvs\ntitle: T\n", "mine.yaml: kind: unknown value 'curvs'; did you mean 'curves'"),
         ("my_table.yaml", "kind: curves\n", "my_table.yaml: key 'title' is missing"),
-        ("fedsmoo2023_F3.yaml", "kind: curves\n", "there is a figure 'fedsmoo2023_F3' already, config/figures"),
+        ("fedsmoo2023_F3.yaml", FIGURE, "there is a figure 'fedsmoo2023_F3' already, config/figures"),
         ("fedavg.py", "class FedAvg:\n    pass\n", "fedavg.py: flatfed.algorithms has 'fedavg' already; rename"),
         ("fedsіgn.py", f"{IMPORT}class FedSіgn(Algorithm): ...\n", "id 'fedsіgn' is not allowed"),
     ],
