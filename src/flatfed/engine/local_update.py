@@ -88,8 +88,7 @@ class LocalUpdate:
             g = gradient(w + e)
         hooks.check_gradients(algorithm, len(losses))
         d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
-        # The descent changes d in place.
-        self.descend(w, hooks.apart(d, [w, *ctx.client.values(), *ctx.scratch.values(), *ctx.server.values()]), ctx)
+        self.descend(w, d.contiguous(), ctx)
         return losses[0]
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -102,7 +101,8 @@ class LocalUpdate:
         return losses[:1], gradients[:1]
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """Clip the direction ``d``, add decay and momentum, and move ``w``, all in place."""
+        """Clip the direction ``d``, add decay and momentum, and move ``w`` in place."""
+        d = d.clone()  # `correct` may return a vector of the context
         shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
         if self.config.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
@@ -112,9 +112,7 @@ class LocalUpdate:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
         if self.config.momentum:
             shared.copy_(ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared))
-        moved = hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w)
-        if moved is not w:
-            w.copy_(moved)
+        w.copy_(hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w))
 
     @property
     def plain(self) -> LocalUpdate:
