@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "scale": "preview", "protocol": "toy", "split": "toy", "seed": 1, "precision": "float64",
     "dataset": {"name": "toy", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
     "model": {"name": "cnn_tiny", "options": {}}, "augmentation": "none", "clip_norm": 1.5, "weight_decay": 0.01,
-    "rounds": ROUNDS, "batch_size": 4, "local_epochs": 2, "learning_rate": 0.2, "learning_rate_decay": 0.9,
+    "rounds": ROUNDS, "batch_size": 4, "local_epochs": 1, "learning_rate": 0.2, "learning_rate_decay": 0.9,
     "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": TEST}, "checkpoint_every": ROUNDS,
     "executor": {"cpu": "sequential", "cuda": "sequential"}, "sampling": {"scheme": "all"},
 }
