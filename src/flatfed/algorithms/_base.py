@@ -148,7 +148,7 @@ class Algorithm:
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
-        """Return ``w`` moved along ``d``; may change it in place."""
+        """Return ``w`` moved along ``d``; may change ``w`` in place, not ``d``."""
         return w.addcmul_(d, ctx.lr, value=-1)
 
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
