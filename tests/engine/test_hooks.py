@@ -1,11 +1,13 @@
 """The engine names file and hook of a wrong value, and writes what hooks return, in whatever way they made it."""
 
 import re
+from inspect import signature
 from textwrap import indent
 
 import pytest
 import torch
 
+from flatfed.algorithms._names import HOOKS
 from flatfed.engine.checks import first_round, repeats
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
@@ -279,6 +281,13 @@ def test_the_full_gradient_is_that_of_all_the_clients_images_without_augmentatio
 
 
 PAGE = (ROOT / "docs/add-an-algorithm.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_table_has_every_hook_with_its_arguments():
+    rows = dict(re.findall(r"^\| `(\w+)\(([^)]*)\)` \|", PAGE, re.MULTILINE))
+    for name in HOOKS.keys() - {"keeps_rows_whole", "stored_vectors"}:  # functions for the engine
+        assert rows.pop(name).split(", ") == list(signature(HOOKS[name]).parameters)[1:]
+    assert not rows
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
