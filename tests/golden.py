@@ -150,7 +150,7 @@ def sketch(name: str, tensor: torch.Tensor) -> list[float]:
 
 def values(run: Simulation) -> dict[str, list[float]]:
     """Train ``run`` to its end; return sketches of model, server and client state, and metrics by round and probe."""
-    probe, lines = Probe(run.config.probe, run) if run.config.probe else Callback(), []
+    probe, lines = Probe() if run.config.probe else Callback(), []
     for _ in range(run.config.rounds):
         probe.before_round(run, run.sample())
         lines.append(run.advance())

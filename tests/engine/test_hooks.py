@@ -1,11 +1,13 @@
 """The engine names file and hook of a wrong value, and writes what hooks return, in whatever way they made it."""
 
 import re
+from inspect import signature
 from textwrap import indent
 
 import pytest
 import torch
 
+from flatfed.algorithms._names import HOOKS
 from flatfed.engine.checks import first_round, repeats
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
@@ -17,7 +19,9 @@ ARGUMENTS = {
     **{"start": "w, ctx", "perturbation": "w, gradient, ctx", "update_dual": "e, ctx", "correct": "g, w, ctx"},
     **{"update": "w, d, ctx", "finish": "w, ctx", "aggregate": "server, uploads, ctx"},
     **{"loss": "logits, labels, second", "second_model": "ctx", "transform": "images, private"},
+    **{"begin": "models, ctx", "mix": "models, mixing, ctx"},
 }
+PEERS, RING = "decentralised = True\n", {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
 DUAL = "def perturbation(self, w, gradient, ctx):\n    return gradient(w)\n"
 
 #: Hook, its body, the message after its name, other attributes of the class.
@@ -33,10 +37,15 @@ MISTAKES = [
     ("update_dual", 'return {"mu": e}', "returned a vector 'mu', which client_state .*; declared: none", DUAL),
     ("finish", 'return {"c": w}', r"returned \{'c': .*; expected: two dicts, client vectors and uploads", ""),
     ("finish", 'return {}, {"delta": w.mean(dim=0)}', r"returned .*; expected: as upload 'delta' .* \(\d, any\)", ""),
-    ("aggregate", 'server["w"].zero_()', r"returned None; expected: a dict of .*, \{\} if none changes", ""),
+    ("aggregate", 'server["w"].zero_()', r"returned None; expected: a dict of .*, with the model 'w'", ""),
+    ("start", "w.mul_(2)", r"returned None; expected: a dict of .*, \{\} if none changes", ""),
     ("aggregate", 'return {"w": uploads["w"]}', rf"returned {ROWS}; expected: as 'w' a tensor \(1, \d+\)", ""),
-    ("aggregate", "return {}", r"returned \[\]; expected: the next model 'w'", ""),
+    ("aggregate", "return {}", r"returned \{\}; expected: a dict of .*, with the model 'w'", ""),
     ("aggregate", 'return {"m": server["v"]}', "returned a vector 'm', .*: 'w', 'v'", 'server_state = ("v",)\n'),
+    ("begin", "models.mul_(2)", r"returned None; expected: a dict of .*, with the model 'model'", PEERS),
+    ("mix", "models.copy_(mixing(0) @ models)", r"returned None; expected: a dict of .*, with the model", PEERS),
+    ("mix", "return mixing(0) @ models", rf"returned {ROWS}; expected: a dict of vectors of client_state, with", PEERS),
+    ("mix", 'return {"model": models[:1]}', rf"returned {ROWS}; expected: as 'model' a tensor \(6, \d+\)", PEERS),
 ]
 EXECUTORS = "sequential", "stacked", "products"
 
@@ -65,7 +74,7 @@ def test_a_wrong_value_is_refused_with_file_and_hook(tmp_path, outside, mistake,
     name, body, words, attributes = mistake
     path = algorithm(outside, "fedbad", f"{attributes}\n{hook(name, body)}")
     with pytest.raises(FlatFedError, match=f"^{re.escape(path)}: Fedbad.{name}: {words}") as caught:
-        trained(tmp_path, "fedbad", executor)
+        trained(tmp_path, "fedbad", executor, **(RING if attributes == PEERS else {}))
     assert "\n" not in str(caught.value)
 
 
@@ -207,6 +216,19 @@ return {"w": mean, "lead": 0.5 * (mean - server["w"])}"""),
 )
 
 
+#: Nodes that mix with their old models, in new tensors, and in place.
+MIXED = [
+    PEERS + 'client_state = ("old",)\n' + hook("begin", begins) + hook("mix", mixes)
+    for begins, mixes in (
+        ('return {"model": 2 * models, "old": models}',
+         'return {"model": mixing(0) @ (models + ctx.client["old"]) / 2, "old": models}'),
+        ('ctx.client["old"].copy_(models)\nreturn {"model": models.mul_(2)}',
+         'last = models.clone()\nmodels.add_(ctx.client["old"]).div_(2)\n'
+         'return {"model": models.copy_(mixing(0) @ models), "old": ctx.client["old"].copy_(last)}'),
+    )
+]
+
+
 CLIENT = 'client_state = ("m",)\n'
 #: Two texts of one algorithm each.
 TWINS = {
@@ -225,6 +247,7 @@ TWINS = {
     ],
     "the round": ROUNDS,
     "the received model": STARTS,
+    "mixing": MIXED,
 }
 
 
@@ -235,7 +258,7 @@ def test_two_texts_of_one_algorithm_agree(tmp_path, outside, twins, executor):
     found = []
     for name, body in zip(("fedone", "fedtwo"), TWINS[twins], strict=True):
         algorithm(outside, name, body, "Algorithm")
-        run = simulation(tmp_path, description(name, clip_norm=0.1), executor)
+        run = simulation(tmp_path, description(name, clip_norm=0.1, **(RING if twins == "mixing" else {})), executor)
         losses = torch.tensor([line["test_loss"] for line in advanced(run, 4) if line])
         found.append({"losses": losses, **run.algorithm.evaluated(run.server), **run.state.store})
     for name, values in found[0].items():
@@ -258,6 +281,13 @@ def test_the_full_gradient_is_that_of_all_the_clients_images_without_augmentatio
 
 
 PAGE = (ROOT / "docs/add-an-algorithm.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_table_has_every_hook_with_its_arguments():
+    rows = dict(re.findall(r"^\| `(\w+)\(([^)]*)\)` \|", PAGE, re.MULTILINE))
+    for name in HOOKS.keys() - {"keeps_rows_whole", "stored_vectors"}:  # functions for the engine
+        assert rows.pop(name).split(", ") == list(signature(HOOKS[name]).parameters)[1:]
+    assert not rows
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

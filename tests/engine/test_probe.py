@@ -8,7 +8,8 @@ from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
 from flatfed.engine.batches import active_clients
-from flatfed.engine.probe import Probe
+from flatfed.engine.callbacks import UserCallback
+from flatfed.engine.probe import Probe, images_of, measure
 from flatfed.runs.record import read_finished
 from flatfed.runs.run_config import SamplingSettings
 from harness import Reference, description, job, lines, needs, simulation, write_problem
@@ -22,7 +23,7 @@ HALF = {"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}
 def with_probe(folder, spec: dict, *arguments):
     """Return the simulation and the probe of ``spec``."""
     run = simulation(folder, {"probe": PROBE, **spec}, *arguments)
-    return run, Probe(run.config.probe, run)
+    return run, Probe()
 
 
 def advance(run, probe) -> None:
@@ -48,7 +49,7 @@ def test_sharpness_is_the_rise_of_the_loss_one_step_uphill(tmp_path):
     """Of the loss without label smoothing."""
     spec = description("fedavg", label_smoothing=0.5)
     (run, probe), reference = with_probe(tmp_path, spec), Reference(tmp_path, description("fedavg"))
-    w, images = run.server["w"][0].clone(), probe.images.numpy()
+    w, images = run.server["w"][0].clone(), images_of(run).numpy()
     probe.before_round(run, run.sample())
     assert len(images) == 49 == len(set(images.tolist()))
 
@@ -108,7 +109,7 @@ def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
     for round_ in range(2):
         w, active = run.server["w"][0].clone(), active_clients(SamplingSettings(**HALF), 6, 3, round_)
         advance(run, probe)
-        arguments = round_, uphill, probe.images.numpy()
+        arguments = round_, uphill, images_of(run).numpy()
         expected = drift_by_hand(reference, w, active, *arguments, rate=rate)
         assert len(active) == 3 and 0 < expected < 1
         assert probe.measures[round_]["perturbation_drift"] == pytest.approx(expected, abs=1e-9)
@@ -128,7 +129,7 @@ def test_steps_without_a_perturbation_count_as_a_half(tmp_path):
     first, second = (measure["perturbation_drift"] for measure in probe.measures)
     assert first == pytest.approx(0.5, abs=1e-12)
     e = 0.1 * unit(models[0] - models[1], 1e-7)
-    expected = drift_by_hand(reference, models[1], range(6), 1, lambda w, batch: e, probe.images.numpy())
+    expected = drift_by_hand(reference, models[1], range(6), 1, lambda w, batch: e, images_of(run).numpy())
     assert second == pytest.approx(expected, abs=1e-9)
 
 
@@ -136,13 +137,26 @@ def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
     """At several clients and at one place, which then have the same F; another seed has others."""
     write_problem(tmp_path)
     probe = {"probe": {**PROBE, "images": 20}}
-    several, first = with_probe(tmp_path, description("fedsam", **probe))
+    several, _ = with_probe(tmp_path, description("fedsam", **probe))
     with np.load(tmp_path / "partition.npz") as dealt:
         content = {**dealt, "offsets": np.array([0, 49]), "class_counts": dealt["class_counts"].sum(0, keepdims=True)}
     np.savez(tmp_path / "partition.npz", **content)
     spec = {**description("centralised_sam", **probe), **needs("centralised_sam")}
-    one, second = with_probe(tmp_path, spec)
+    one, _ = with_probe(tmp_path, spec)
     several.server["w"].copy_(one.server["w"])
-    measures = [first.measure(several), second.measure(one)]
+    measures = [measure(several), measure(one)]
     assert all(measures[0][key] == measures[1][key] for key in ("images_sha256", "sharpness"))
-    assert with_probe(tmp_path, {**spec, "seed": 4})[1].digest != second.digest == first.digest
+    assert not torch.equal(images_of(with_probe(tmp_path, {**spec, "seed": 4})[0]), images_of(one))
+
+
+def test_the_probe_is_an_ordinary_callback(tmp_path):
+    """A callback of a user's file could measure the same; it would be refused if it changed the simulation."""
+    found = []
+    for wrapped in (False, True):
+        run, probe = with_probe(tmp_path, description("fedsam", **EVERY))
+        callback = UserCallback("probe.py: Probe", probe) if wrapped else probe
+        for _ in range(2):
+            advance(run, callback)
+        callback.finish(run)
+        found.append([{**one, "seconds": 0} for one in probe.measures])
+    assert found[0] == found[1] and [one["round"] for one in found[0]] == [0, 1]

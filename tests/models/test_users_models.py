@@ -17,7 +17,7 @@ from flatfed.analysis.hessian.measure import _products
 from flatfed.analysis.trained_model import AnalysisInputs
 from flatfed.engine.evaluate import Score
 from flatfed.engine.executors import Batch
-from flatfed.engine.probe import Probe
+from flatfed.engine.probe import sharpness
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.models.user_model import mixes_images
@@ -188,7 +188,8 @@ def test_a_model_file_is_the_state_dict_and_analyses_read_it(tmp_path, own, name
 
 def test_the_probe_measures_in_evaluation_mode(tmp_path, own):
     """F(w + rho g / ||g||) - F(w) of a model that is linear in its weights, with g = grad F(w)."""
-    run = simulation(tmp_path, description("fedavg", **own("moded")))
+    probe = {"every": 1, "images": 9, "rho": 0.1, "m": 3}
+    run = simulation(tmp_path, description("fedavg", probe=probe, **own("moded")))
     problem, index = Reference(tmp_path, run.config.as_json()), torch.arange(9)
     row = run.server["w"][0].clone().requires_grad_()
 
@@ -198,8 +199,7 @@ def test_the_probe_measures_in_evaluation_mode(tmp_path, own):
 
     (gradient,) = torch.autograd.grad(loss(row), row)
     rise = loss(row + 0.1 * gradient / gradient.norm()) - loss(row)
-    probe = Probe(SimpleNamespace(every=1, rho=0.1, m=3, images=9), run)
-    assert probe.sharpness(run, run.server["w"], index) == pytest.approx(rise.item(), rel=1e-6)
+    assert sharpness(run, run.server["w"], index) == pytest.approx(rise.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["cnn", "moded"])

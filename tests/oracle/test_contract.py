@@ -103,6 +103,36 @@ def test_check_passes_adam_in_the_local_steps(outside, kind, vectors):
     assert len(list(contract.check("local_adam"))) == 5
 
 
+SCALED = """class FedScaled(FedAvg):
+    factor = Number(1.0, "power of the number of rows, which changes with the grouping of clients")
+
+    def correct(self, g, w, ctx):
+        return g * len(g) ** (self.factor - 1)
+"""
+
+
+def test_the_command_checks_an_algorithm_with_parameters(outside, call):
+    path = outside.write("fedscaled", SCALED)
+    assert call("check", "fedscaled")[0] == call("check", "fedscaled", "--set", "factor=1.0")[0] == 0
+    status, _, text = call("check", "fedscaled", "--set", "factor=2")
+    assert status == 2 and f"{path}: server vector 'w' changes by" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("fedsmoo", "--set", "rh=0.1"), "algorithm FedSMOO: unknown parameter 'rh'; did you mean 'rho'?"),
+        (("fedsmoo", "--set", "rho=-1"), "algorithm FedSMOO: rho: -1 must be at least 0"),
+        (("fedsmoo", "--set", "rho"), "'rho' is not KEY=VALUE"),
+        (("fedsmoo", "--set", "rho=[1"), "--set: rho=[1: not YAML"),
+        (("--set", "rho=0.1"), "--set rho=0.1: changes a parameter of an algorithm; name the algorithm"),
+    ],
+)
+def test_the_command_refuses_a_wrong_parameter(words, message, call):
+    status, _, text = call("check", *words)
+    assert status == 2 and message in text
+
+
 IDLE = """class FedIdle(FedAvg):
     alpha = Number(0.1, "no method reads it")
     client_state = ("c",)

@@ -11,9 +11,9 @@ local step, in the order of the official code:
     d = clip(G) + (weight_decay + proximal) * w    the clip excludes decay and proximal quadratic
     w = update(w, d, ctx)                          w - lr d
 
-Hooks return the vectors that change, and the engine checks and writes them. Server vectors are rows that broadcast. In
-a local step: do not branch on data, round or client; use ``ctx.lr``, a tensor. To save memory, a hook may change a
-vector of the context in place and return it, and change ``g`` until the next gradient.
+Hooks return the vectors that change, and the engine checks and writes them. To save memory, a hook may change a vector
+in place and return it. Server vectors are rows that broadcast. In a local step: do not branch on data, round or client;
+use ``ctx.lr``, a tensor; ``g`` may change in place until the next gradient.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Algorithm:
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
-        """Return ``w`` moved along ``d``; may change it in place."""
+        """Return ``w`` moved along ``d``; may change ``w`` in place, not ``d``."""
         return w.addcmul_(d, ctx.lr, value=-1)
 
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
@@ -165,15 +165,19 @@ class Algorithm:
         """
         return {"w": uploads["w"].mean(dim=0, keepdim=True)}
 
-    def begin(self, models: Tensor, ctx: Context) -> None:
-        """Decentralised, before the first round: all ``models`` (clients, parameters) are the initial weights."""
+    def begin(self, models: Tensor, ctx: Context) -> Vectors:
+        """Decentralised, before the first round: return the first models as "model", and client vectors.
 
-    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
-        """Decentralised: change ``models`` X (clients, parameters) in place to W X.
+        All ``models`` (clients, parameters) are the initial weights; ``ctx.client``: state of all clients.
+        """
+        return {"model": models}
+
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> Vectors:
+        """Decentralised: return the mixed ``models`` W X (clients, parameters) as "model", and client vectors.
 
         ``mixing(q)``: W (clients, clients) of gossip step q; ``ctx.client``: state of all clients.
         """
-        gossip(models, mixing(0))
+        return {"model": gossip(models, mixing(0))}
 
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
         """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.

@@ -32,7 +32,8 @@ def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:
     return weights @ uploads - weights.sum() * received
 
 
-def gossip(models: Tensor, mixing: Tensor) -> None:
-    """Change ``models`` X (clients, parameters) in place to W X, W = ``mixing``, in blocks to save memory."""
+def gossip(models: Tensor, mixing: Tensor) -> Tensor:
+    """Return W X of ``models`` X (clients, parameters), W = ``mixing``; in place and in blocks, to save memory."""
     for columns in models.split(BLOCK, dim=1):
         columns.copy_(mixing @ columns)
+    return models

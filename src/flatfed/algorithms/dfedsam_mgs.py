@@ -8,7 +8,7 @@ step has its own draw (appendix B.4: 10 Q clients without replacement).
 
 from __future__ import annotations
 
-from flatfed.algorithms._context import Context, Mixing, Tensor
+from flatfed.algorithms._context import Context, Mixing, Tensor, Vectors
 from flatfed.algorithms._parameters import Whole
 from flatfed.algorithms._rows import gossip
 from flatfed.algorithms.dfedsam import DFedSAM
@@ -18,7 +18,8 @@ class DFedSAMMGS(DFedSAM):
     gossip_steps = Whole(4, "Q: gossip steps a round; 1 is DFedSAM", minimum=1)
     whole_rows = True
 
-    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> Vectors:
         """X <- W^(Q-1) ... W^(0) X."""
         for step in range(self.gossip_steps):
-            gossip(models, mixing(step))
+            models = gossip(models, mixing(step))
+        return {"model": models}

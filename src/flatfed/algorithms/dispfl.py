@@ -46,7 +46,7 @@ class DisPFL(Algorithm):
         super().__init__(**values)
         self.communication = (self.density, self.density)
 
-    def begin(self, models: Tensor, ctx: Context) -> None:
+    def begin(self, models: Tensor, ctx: Context) -> Vectors:
         mask = ctx.client["mask"].fill_(1)
         for layer, (part, kept) in enumerate(self.sparse(ctx.layout)):
             draws = ctx.uniform(layer, (part.stop - part.start,))
@@ -54,15 +54,15 @@ class DisPFL(Algorithm):
                 draws = draws.amin(dim=0, keepdim=True).expand_as(draws)  # independent of the nodes' order
             dropped = _smallest(-draws, draws.shape[1] - kept)
             mask[:, part].scatter_(1, dropped.to(mask.device), 0)
-        ctx.client["shared"].copy_(mask)
-        models.mul_(mask)
+        return {"model": models.mul_(mask), "mask": mask, "shared": mask}
 
-    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> Vectors:
         near = (mixing(0) > 0).to(models)
         parts = (rows.split(BLOCK, dim=1) for rows in (models, ctx.client["mask"], ctx.client["shared"]))
         for columns, mask, shared in zip(*parts, strict=True):
             columns.copy_(mask * (near @ columns) / (near @ shared).clamp_(min=1))
             shared.copy_(mask)
+        return {"model": models, "shared": ctx.client["shared"]}
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """Store the gradient for regrowing."""

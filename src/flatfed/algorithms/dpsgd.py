@@ -39,12 +39,10 @@ class DPSGD(Algorithm):
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
         return {} if self.mix_first else {"step": w - ctx.received}, {}
 
-    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> Vectors:
         """X <- W X + steps; ``models`` include their steps, which are 0 for a node that did not train."""
         if self.mix_first:
             return super().mix(models, mixing, ctx)
         steps = ctx.client["step"]
-        models.sub_(steps)
-        gossip(models, mixing(0))
-        models.add_(steps)
-        steps.zero_()
+        models = gossip(models.sub_(steps), mixing(0)).add_(steps)
+        return {"model": models, "step": steps.zero_()}

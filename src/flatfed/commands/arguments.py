@@ -121,6 +121,13 @@ def ending(*suffixes: str) -> Callable[[str], Path]:
     return lambda text: _path(text, *suffixes)
 
 
+def value(text: str) -> str:
+    """Read KEY=VALUE."""
+    if not is_value(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return text
+
+
 def setting(text: str) -> str:
     """Read KEY=VALUE or the path of a YAML file."""
     if not _is_setting(text) and not Path(text).is_file():

@@ -2,11 +2,12 @@
 
 Reads all files of config/ and `folders`. Reports every mistake with file, key and value, or counts tables,
 cells and runs. Lists the printed numbers that no cell uses. With names of algorithms, checks instead that their hooks
-keep the contract of docs/add-an-algorithm.md, on a toy problem.
+keep the contract of docs/add-an-algorithm.md, on a toy problem; --set changes their parameters.
 
 example:
   python -m flatfed check --config config/config.yaml
   python -m flatfed check fedsmoo my_algorithm
+  python -m flatfed check fedsmoo --set rho=0.05 --set s=paper
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 
 from flatfed.algorithms import load
 from flatfed.commands import arguments, configuration
+from flatfed.errors import ConfigError
 from flatfed.plan import numbers
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.units import plural
@@ -22,6 +24,7 @@ from flatfed.runs.run import Run
 
 ARGUMENTS = [
     arguments.argument("algorithms", str, "algorithms to train on a toy problem", nargs="*", metavar="ALGORITHM"),
+    arguments.argument("--set", arguments.value, "a parameter of the algorithms", action="append", metavar="KEY=VALUE"),
     arguments.CONFIG,
 ]
 
@@ -32,11 +35,14 @@ def run(options: argparse.Namespace) -> None:
     With algorithms, print the conditions that they meet.
     """
     experiment = configuration.load(options.config)
+    params = dict(configuration.overrides(options.set, "--set"))
+    if params and not options.algorithms:
+        raise ConfigError(f"--set {options.set[0]}: changes a parameter of an algorithm; name the algorithm")
     if options.algorithms:
         from flatfed.engine.checks import contract
 
         for name in options.algorithms:
-            for sentence in contract.check(name):
+            for sentence in contract.check(name, params):
                 print(f"{name}: {sentence}")
         return
     scale, catalog = experiment.scale, experiment.catalog

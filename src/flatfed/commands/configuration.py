@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,18 @@ def read(parts: Parts) -> dict[str, Any]:
     if not isinstance(content, dict):
         kind = "nothing" if content is None else f"a {type(content).__name__}"
         raise ConfigError(f"{path}: expected keys with values, such as `scale: preview`, not {kind}")
-    for key, _, text in (part.partition("=") for part in parts or () if is_value(part)):
-        try:
-            value = strict_yaml.as_in_a_file(yaml.safe_load(text))
-        except (yaml.YAMLError, RecursionError) as error:
-            raise ConfigError(f"--config: {key}={text}: not YAML ({' '.join(str(error).split())})") from None
+    for key, value in overrides(parts, "--config"):
         content = _merged(content, {key: value})
     return content
+
+
+def overrides(parts: Parts, option: str) -> Iterator[tuple[str, Any]]:
+    """Yield key and value of each KEY=VALUE of an ``option``, read as YAML; ConfigError if it is none."""
+    for key, _, text in (part.partition("=") for part in parts or () if is_value(part)):
+        try:
+            yield key, strict_yaml.as_in_a_file(yaml.safe_load(text))
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ConfigError(f"{option}: {key}={text}: not YAML ({' '.join(str(error).split())})") from None
 
 
 def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

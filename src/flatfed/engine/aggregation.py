@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,9 +27,7 @@ class ServerSimulation(Simulation):
         aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
         with full_precision():
             changed = aggregate(ctx.server, updates.uploads, ctx)
-        hooks.write(aggregate, changed, self.server, "server_state")
-        if "w" not in changed:
-            hooks.refuse(aggregate, sorted(changed), "the next model 'w' among the server's vectors")
+        hooks.write(aggregate, changed, self.server, "server_state", model="w")
         updates.models = list(updates.uploads["w"])
 
 
@@ -40,7 +39,7 @@ class PeerSimulation(Simulation):
         self.topology = Topology(self.config.topology, self.client_count, self.seed)
         models = self.state.store["model"]
         models[:] = self.weights.initial
-        self.algorithm.begin(models, self._context_of_all())
+        self._write(self.algorithm.begin, self.algorithm.begin(models, self._context_of_all()))
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
@@ -81,7 +80,11 @@ class PeerSimulation(Simulation):
 
         self.state.irreversible()
         with full_precision():
-            self.algorithm.mix(models, mixing, self._context_of_all())
+            changed = self.algorithm.mix(models, mixing, self._context_of_all())
+        self._write(self.algorithm.mix, changed)
+
+    def _write(self, hook: Callable, changed: Any) -> None:
+        hooks.write(hook, changed, self.state.store, "client_state", model="model")
 
     def _context_of_all(self) -> Context:
         return self.context(np.arange(self.client_count), self.state.store)

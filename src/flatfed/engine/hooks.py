@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -50,30 +50,28 @@ def refuse_changed_batch(algorithm: Algorithm) -> None:
     raise FlatFedError(f"{places}: changes images, labels or masks in place; expected: new tensors")
 
 
-def apart(value: Tensor, vectors: Iterable[Tensor]) -> Tensor:
-    """Return ``value``, or a copy if it repeats memory or shares that of ``vectors``, which may change first."""
-    shared = {vector.untyped_storage().data_ptr() for vector in vectors}
-    return value.clone() if 0 in value.stride() or value.untyped_storage().data_ptr() in shared else value
-
-
-def write(hook: Callable, values: Any, vectors: Vectors, kind: str) -> None:
+def write(hook: Callable, values: Any, vectors: Vectors, kind: str, model: str = "") -> None:
     """Write the ``values`` of a ``hook``, name -> tensor, to the ``vectors`` that an algorithm declares as ``kind``.
 
-    A hook may return a vector that it changed in place.
+    ``model``: name of the model that the hook must return, too.
 
     :raises FlatFedError: naming file and hook.
     """
+    expected = f"a dict of vectors of {kind}, " + (f"with the model {model!r}" if model else "{} if none changes")
     if not isinstance(values, Mapping):
-        refuse(hook, values, f"a dict of vectors of {kind}, {{}} if none changes")
-    names = [name for name in vectors if name == "w" or name not in VECTOR_KINDS[kind]]
+        refuse(hook, values, expected)
+    names = [name for name in vectors if name == model or name not in VECTOR_KINDS[kind]]
     for name, value in values.items():
         if name not in names:
             declared = ", ".join(map(repr, names)) or "none"
             problem = f"returned a vector {name!r}, which {kind} does not declare; declared: {declared}"
             raise FlatFedError(f"{location(hook)}: {problem}")
         checked(hook, value, vectors[name], name)
-    changed = {name: value for name, value in values.items() if value is not vectors[name]}
-    for name, value in {name: apart(value, vectors.values()) for name, value in changed.items()}.items():
+    if model and model not in values:
+        refuse(hook, values, expected)
+    # A value may be the memory of another vector. A vector that was changed in place needs no copy.
+    copies = {name: value.clone() for name, value in values.items() if value is not vectors[name]}
+    for name, value in copies.items():
         vectors[name].copy_(value)
 
 
@@ -83,11 +81,12 @@ def finish(algorithm: Algorithm, w: Tensor, ctx: Context) -> Vectors:
     returned = hook(w, ctx)
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping)):
         refuse(hook, returned, "two dicts, client vectors and uploads, such as {}, {}")
-    uploads = {"w": w[:, : ctx.layout.size], **returned[1]}
-    for name, value in uploads.items():
+    models = w[:, : ctx.layout.size]
+    for name, value in returned[1].items():
         if not isinstance(value, Tensor) or value.ndim != 2 or len(value) != len(w):
             refuse(hook, value, f"as upload {name!r} a tensor ({len(w)}, any)")
-    checked(hook, uploads["w"], w[:, : ctx.layout.size], "w")
-    uploads = {name: apart(value, ctx.client.values()) for name, value in uploads.items()}
+    checked(hook, returned[1].get("w", models), models, "w")
+    # Copies: an upload may be the memory of a client vector.
+    uploads = {"w": models, **{name: value.clone() for name, value in returned[1].items()}}
     write(hook, returned[0], ctx.client, "client_state")
     return uploads

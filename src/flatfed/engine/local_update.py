@@ -88,8 +88,7 @@ class LocalUpdate:
             g = gradient(w + e)
         hooks.check_gradients(algorithm, len(losses))
         d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
-        # The descent changes d in place.
-        self.descend(w, hooks.apart(d, [w, *ctx.client.values(), *ctx.scratch.values(), *ctx.server.values()]), ctx)
+        self.descend(w, d.contiguous(), ctx)
         return losses[0]
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -102,16 +101,21 @@ class LocalUpdate:
         return losses[:1], gradients[:1]
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        """Clip the direction ``d``, add decay and momentum, and move ``w``, all in place."""
+        """Clip the direction ``d``, add decay and momentum, and move ``w`` in place.
+
+        ``d`` may be a vector of the context and stays as it is.
+        """
         shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
+        private = d[:, shared.shape[1] :]
         if self.config.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
-            shared.mul_((self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
+            shared = shared * (self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0)
         shrink = self.config.weight_decay + self.algorithm.proximal
         if shrink:
-            shared.add_(w[:, : shared.shape[1]], alpha=shrink)
+            shared = shared.add(w[:, : shared.shape[1]], alpha=shrink)
         if self.config.momentum:
-            shared.copy_(ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared))
+            shared = ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared).clone()
+        d = torch.cat([shared, private], dim=1) if private.shape[1] else shared
         moved = hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w)
         if moved is not w:
             w.copy_(moved)

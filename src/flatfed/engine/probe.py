@@ -14,18 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import along
 from flatfed.data.streams import stream
-from flatfed.engine import batches
+from flatfed.engine import batches, hooks
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
-from flatfed.runs.run_config import ProbeSettings
 
 
 class Probe(Callback):
     """Measures a simulation before its first round, every ``every`` rounds and after its last round: ``measures``.
+
+    ``every``, ``images``, ``rho`` and ``m`` are those of the run's ``probe``.
 
     F is the mean loss on ``images`` training images, drawn with the seed's key, an estimate of FedLESAM's F = 1/N sum_i
     F_i if clients have equally many images.
@@ -46,20 +46,11 @@ class Probe(Callback):
     and for centralised training.
     """
 
-    def __init__(self, settings: ProbeSettings, simulation: Simulation):
-        self.every, self.rho, self.m = settings.every, settings.rho, settings.m
+    def __init__(self):
         self.measures: list[dict[str, float | str | None]] = []
-        members = np.concatenate(simulation.members)
-        count = min(settings.images, len(members))
-        images = np.sort(stream(simulation.seed, "subset").choice(members, count, replace=False))
-        self.digest = digest_arrays(images=images)
-        self.images = torch.from_numpy(images).to(simulation.device)
-        algorithm = simulation.algorithm
-        perturbs = type(algorithm).perturbation is not Algorithm.perturbation
-        self.drifts = perturbs and not algorithm.decentralised and not algorithm.central
 
     def before_round(self, simulation: Simulation, clients: np.ndarray) -> None:
-        if simulation.round % self.every == 0:
+        if simulation.round % simulation.config.probe.every == 0:
             self._add(simulation, clients)
 
     def finish(self, simulation: Simulation) -> None:
@@ -75,65 +66,80 @@ class Probe(Callback):
     def _add(self, simulation: Simulation, clients: np.ndarray | None = None) -> None:
         """Measure, unless an earlier session did."""
         if not (self.measures and self.measures[-1]["round"] == simulation.round):
-            self.measures.append(self.measure(simulation, clients))
+            self.measures.append(measure(simulation, clients))
 
-    def measure(self, simulation: Simulation, clients: np.ndarray | None = None) -> dict[str, float | str | None]:
-        """Return round, measures (None if not finite), digest and seconds.
 
-        ``clients`` (n,): those of the coming round, if any.
-        """
-        began = time.monotonic()
-        w = simulation.server["w"]
-        parts = self.images.split(self.m)
-        values = {
-            "sharpness": self.sharpness(simulation, w, self.images),
-            "m_sharpness": sum(len(part) * self.sharpness(simulation, w, part) for part in parts) / len(self.images),
-            "perturbation_drift": self.drift(simulation, clients) if clients is not None and self.drifts else None,
-        }
-        return {
-            "round": simulation.round,
-            **{name: value if value is not None and math.isfinite(value) else None for name, value in values.items()},
-            "images_sha256": self.digest,
-            "seconds": round(time.monotonic() - began, 3),
-        }
+def measure(simulation: Simulation, clients: np.ndarray | None = None) -> dict[str, float | str | None]:
+    """Return round, measures (None if not finite), digest and seconds.
 
-    def sharpness(self, simulation: Simulation, w: Tensor, images: Tensor) -> float:
-        """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over rho uphill."""
-        higher = w + along(_gradient(simulation, w, images, own_loss=None, label_smoothing=0.0), self.rho)
-        return simulation.evaluate.hits(higher[0], images)[0] - simulation.evaluate.hits(w[0], images)[0]
+    ``clients`` (n,): those of the coming round, if any.
+    """
+    began = time.monotonic()
+    w, algorithm, images = simulation.server["w"], simulation.algorithm, images_of(simulation)
+    parts = images.split(simulation.config.probe.m)
+    perturbs = hooks.overrides(algorithm, "perturbation") and not algorithm.decentralised and not algorithm.central
+    values = {
+        "sharpness": sharpness(simulation, w, images),
+        "m_sharpness": sum(len(part) * sharpness(simulation, w, part) for part in parts) / len(images),
+        "perturbation_drift": drift(simulation, clients) if clients is not None and perturbs else None,
+    }
+    return {
+        "round": simulation.round,
+        **{name: value if value is not None and math.isfinite(value) else None for name, value in values.items()},
+        "images_sha256": digest_arrays(images=images.cpu().numpy()),
+        "seconds": round(time.monotonic() - began, 3),
+    }
 
-    def drift(self, simulation: Simulation, clients: np.ndarray) -> float:
-        size = simulation.block(len(clients))
-        directions = self._global_directions(simulation, size)
-        total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
 
-        def observe(step: int, models: Tensor, e: Tensor) -> None:
-            nonlocal steps
-            total.add_((directions[step] - _direction(e)).norm(dim=1).sum())
-            steps += len(e)
+def images_of(simulation: Simulation) -> Tensor:
+    """Return the indices (n,) of the images of F."""
+    members = np.concatenate(simulation.members)
+    count = min(simulation.config.probe.images, len(members))
+    images = np.sort(stream(simulation.seed, "subset").choice(members, count, replace=False))
+    return torch.from_numpy(images).to(simulation.device)
 
-        for part in np.split(clients, range(size, len(clients), size)):
-            _run_copies(simulation, part, observe)
-        return float(total) / (2 * steps)
 
-    def _global_directions(self, simulation: Simulation, size: int) -> Tensor:
-        """Return delta_{g,k} (steps, parameters); ``size`` clients train at a time."""
-        count, sizes, schedule = simulation.client_count, simulation.sizes, simulation.schedule
-        clients = batches.longest_first(np.arange(count), sizes, schedule)
-        w = simulation.server["w"]
-        path = w.new_zeros(schedule.count(int(sizes[clients[0]])), w.shape[1])
+def sharpness(simulation: Simulation, w: Tensor, images: Tensor) -> float:
+    """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) over rho uphill."""
+    gradient = _gradient(simulation, w, images, own_loss=None, label_smoothing=0.0)
+    higher = w + along(gradient, simulation.config.probe.rho)
+    return simulation.evaluate.hits(higher[0], images)[0] - simulation.evaluate.hits(w[0], images)[0]
 
-        def add(step: int, models: Tensor, e: Tensor) -> None:
-            path[step] += models.sum(dim=0)
 
-        for part in np.split(clients, range(size, count, size)):
-            models, length = _run_copies(simulation, part, add)
-            path[length:] += models.sum(dim=0)
-        share = getattr(simulation.algorithm, "server_learning_rate", 1.0)
-        for model in path:
-            virtual = torch.lerp(w, model[None] / count, share)
-            model.copy_(_direction(_gradient(simulation, virtual, self.images))[0])
-        return path
+def drift(simulation: Simulation, clients: np.ndarray) -> float:
+    """Return the perturbation drift of ``clients`` in the coming round."""
+    size = simulation.block(len(clients))
+    directions = _global_directions(simulation, size)
+    total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
+
+    def observe(step: int, models: Tensor, e: Tensor) -> None:
+        nonlocal steps
+        total.add_((directions[step] - _direction(e)).norm(dim=1).sum())
+        steps += len(e)
+
+    for part in np.split(clients, range(size, len(clients), size)):
+        _run_copies(simulation, part, observe)
+    return float(total) / (2 * steps)
+
+
+def _global_directions(simulation: Simulation, size: int) -> Tensor:
+    """Return delta_{g,k} (steps, parameters); ``size`` clients train at a time."""
+    count, sizes, schedule = simulation.client_count, simulation.sizes, simulation.schedule
+    clients = batches.longest_first(np.arange(count), sizes, schedule)
+    w = simulation.server["w"]
+    path = w.new_zeros(schedule.count(int(sizes[clients[0]])), w.shape[1])
+
+    def add(step: int, models: Tensor, e: Tensor) -> None:
+        path[step] += models.sum(dim=0)
+
+    for part in np.split(clients, range(size, count, size)):
+        models, length = _run_copies(simulation, part, add)
+        path[length:] += models.sum(dim=0)
+    images, share = images_of(simulation), getattr(simulation.algorithm, "server_learning_rate", 1.0)
+    for model in path:
+        virtual = torch.lerp(w, model[None] / count, share)
+        model.copy_(_direction(_gradient(simulation, virtual, images))[0])
+    return path
 
 
 def _run_copies(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "scale": "preview", "protocol": "toy", "split": "toy", "seed": 1, "precision": "float64",
     "dataset": {"name": "toy", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
     "model": {"name": "cnn_tiny", "options": {}}, "augmentation": "none", "clip_norm": 1.5, "weight_decay": 0.01,
-    "rounds": ROUNDS, "batch_size": 4, "local_epochs": 2, "learning_rate": 0.2, "learning_rate_decay": 0.9,
+    "rounds": ROUNDS, "batch_size": 4, "local_epochs": 1, "learning_rate": 0.2, "learning_rate_decay": 0.9,
     "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": TEST}, "checkpoint_every": ROUNDS,
     "executor": {"cpu": "sequential", "cuda": "sequential"}, "sampling": {"scheme": "all"},
 }
@@ -42,12 +42,14 @@ PADDED = {
 }
 
 
-def check(name: str) -> Iterator[str]:
-    """Train algorithm ``name`` with its default parameters; yield a sentence per condition that it meets.
+def check(name: str, params: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Train algorithm ``name`` with ``params``, others at their defaults; yield a sentence per condition that it meets.
 
-    :raises FlatFedError: it violates a condition.
+    :raises FlatFedError: it violates a condition, or a parameter is refused.
     """
-    run = trained(name, "sequential")
+    update = {"update": {"name": name, "params": dict(params or {})}}
+    train = partial(trained, name, **update)
+    run = train("sequential")
     file, results = inspect.getfile(type(run.algorithm)), vectors(run)
     yield "hooks return declared vectors and draw no random numbers of their own"
     if not all(values.isfinite().all() for values in results.values()):
@@ -57,17 +59,17 @@ def check(name: str) -> Iterator[str]:
     yield "the model changes and stays finite"
     lost = ": state in an attribute is lost; declare a vector, which checkpoints contain"
     for change, hint, other in (
-        ("all clients at once", "", trained(name, "stacked")),
-        ("clients in another order", "", trained(name, "sequential", backwards=True)),
-        ("an interruption", lost, trained(name, "sequential", interrupted=True)),
+        ("all clients at once", "", train("stacked")),
+        ("clients in another order", "", train("sequential", backwards=True)),
+        ("an interruption", lost, train("sequential", interrupted=True)),
     ):
         _refuse_gaps(other, results, f"with {change}{hint}", RELATIVE)
         yield f"the same results with {change}"
     if run.algorithm.keeps_rows_whole():
-        check_whole_rows(name)
+        check_whole_rows(name, **update)
         yield "the same results without weights that only meet padding"
     if torch.cuda.is_available():
-        check_recorded(name, results)
+        check_recorded(name, results, **update)
         yield "the same results with recorded local steps on a GPU"
     yield from (f"hint: {key} is declared and stays 0" for key, values in results.items() if not values.any())
     yield from (f"hint: {text}" for text in algorithms.remarks(name))
@@ -80,10 +82,10 @@ def check_whole_rows(name: str, **changes: Any) -> None:
     _refuse_gaps(full, vectors(reduced), f"without weights that only meet padding, but `whole_rows` is True: {remedy}")
 
 
-def check_recorded(name: str, results: dict[str, Tensor]) -> None:
+def check_recorded(name: str, results: dict[str, Tensor], **changes: Any) -> None:
     """Refuse an algorithm whose recorded local steps on a GPU do not give the ``results``."""
     remedy = "state of Python is recorded once; declare a vector, or read ctx.step"
-    recorded = trained(name, "products", device="cuda")
+    recorded = trained(name, "products", device="cuda", **changes)
     _refuse_gaps(recorded, results, f"with local steps that a GPU recorded: {remedy}")
 
 

@@ -174,7 +174,7 @@ class Job:
         self.remedies = memory.remedies(self.device, simulation.block(len(simulation.sample())), home)
         self.callbacks = {"Outputs": self.outputs, **of_user(), "Checkpoint": self.checkpoint}
         if self.config.probe:
-            probe = Probe(self.config.probe, simulation)
+            probe = Probe()
             self.callbacks = {"Probe": probe, **self.callbacks}
             self.outputs.probes = probe.measures
         self.checkpoint.callbacks = self.callbacks
