@@ -22,14 +22,16 @@ class ServerSimulation(Simulation):
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         updates.add(uploads)
 
-    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+        server = {name: values.clone() for name, values in self.server.items()}
         aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
         with full_precision():
-            changed = aggregate(ctx.server, updates.uploads, ctx)
-        hooks.write(aggregate, changed, self.server, "server_state")
+            changed = aggregate(server, updates.uploads, replace(ctx, received=server["w"], server=server))
+        hooks.write(aggregate, changed, server, "server_state")
         if "w" not in changed:
             hooks.refuse(aggregate, sorted(changed), "the next model 'w' among the server's vectors")
         updates.models = list(updates.uploads["w"])
+        return server
 
 
 class PeerSimulation(Simulation):
@@ -38,21 +40,25 @@ class PeerSimulation(Simulation):
     def __init__(self, *parts: Any):
         super().__init__(*parts)
         self.topology = Topology(self.config.topology, self.client_count, self.seed)
+        self.nodes = np.arange(self.client_count)
         models = self.state.store["model"]
         models[:] = self.weights.initial
-        self.algorithm.begin(models, self._context_of_all())
+        self.algorithm.begin(models, self.context(self.nodes, self.state.store))
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         return replace(super().context(clients, rows), received=rows["model"])
 
+    def owners(self, clients: np.ndarray) -> np.ndarray:
+        return self.nodes
+
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Mix before training if the algorithm does; an exception in training then restores the mixed models."""
-        if self.algorithm.mix_first and not self.mixed:
-            self.mix()
-            self.state.settle()
-            self.mixed = True
-        return super().run_clients(clients)
+        """Train ``clients`` on copies of all nodes' rows, after mixing if the algorithm mixes first."""
+        rows = self.state.gather(self.nodes)
+        links = self.mix(rows) if self.algorithm.mix_first else []
+        updates = self.train(clients, rows, clients)
+        updates.links = links
+        return updates
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         rows["model"].copy_(uploads["w"])
@@ -60,28 +66,25 @@ class PeerSimulation(Simulation):
             with self.clock.counted_as("evaluation"):
                 updates.accuracies += self.evaluate.nodes(clients, uploads["w"])
 
-    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        mix_first, models = self.algorithm.mix_first, self.state.store["model"]
-        self.state.irreversible()
-        if self.evaluates():  # mixing changes the trained models, so copy them
-            updates.models = [models[c] if mix_first else self.state.copy("model", c) for c in map(int, clients)]
-        if not mix_first:
-            self.mix()
-        self.mixed = False
-        self.server["w"].copy_(models.mean(dim=0, keepdim=True))
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+        models = updates.rows["model"]
+        if self.algorithm.mix_first:
+            updates.models = [models[client] for client in clients]
+        else:
+            if self.evaluates():  # mixing changes the trained models, so copy them
+                updates.models = list(self.state.take(models, clients))
+            updates.links = self.mix(updates.rows)
+        return {"w": models.mean(dim=0, keepdim=True).to(self.device)}
 
-    def mix(self) -> None:
-        """Mix the models and count the links of every gossip step."""
-        models = self.state.store["model"]
+    def mix(self, rows: Vectors) -> list[int]:
+        """Mix the models of all nodes in their state ``rows``; return the number of links of each gossip step."""
+        models, links = rows["model"], []
 
         def mixing(step: int) -> Tensor:
             matrix = self.topology.mixing(self.round, step)
-            self.cost.links(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
+            links.append(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
             return to_device(matrix, models.device, models.dtype)
 
-        self.state.irreversible()
         with full_precision():
-            self.algorithm.mix(models, mixing, self._context_of_all())
-
-    def _context_of_all(self) -> Context:
-        return self.context(np.arange(self.client_count), self.state.store)
+            self.algorithm.mix(models, mixing, self.context(self.nodes, rows))
+        return links

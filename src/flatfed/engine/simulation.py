@@ -16,7 +16,7 @@ from flatfed.algorithms._context import Context
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine import batches, hooks
-from flatfed.engine.client_state import ClientState, Received
+from flatfed.engine.client_state import ClientState, Received, Vectors
 from flatfed.engine.costs import Clock, Cost
 from flatfed.engine.evaluate import Evaluation, Score
 from flatfed.engine.executors import Batch, Executor
@@ -26,25 +26,26 @@ from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
 from flatfed.runs.run_config import RunConfig
 
-Vectors = dict[str, Tensor]  # name -> (rows, parameters)
-
 
 @dataclass
 class ClientUpdates:
     """Results of a round's local training.
 
-    ``participants``: number of clients; ``finished``: number of clients with results. ``losses`` (0-d): sum over
-    ``steps`` local steps of each step's first loss. ``uploads``: name -> (participants, parameters). ``models``: each
-    (parameters,). ``accuracies``: columns for each node's model, if the protocol evaluates nodes.
+    ``participants``: number of clients; ``finished``: number of clients with results. ``rows``: their state, name ->
+    (participants, size); without a server, that of all nodes. ``losses`` (0-d): sum over ``steps`` local steps of each
+    step's first loss. ``uploads``: name -> (participants, parameters). ``models``: each (parameters,). ``accuracies``:
+    columns for each node's model, if the protocol evaluates nodes. ``links``: their number in each gossip step.
     """
 
     participants: int
+    rows: Vectors
     losses: Tensor
     finished: int = 0
     steps: int = 0
     uploads: Vectors = field(default_factory=dict)
     models: list[Tensor] = field(default_factory=list)
     accuracies: list[dict[str, float]] = field(default_factory=list)
+    links: list[int] = field(default_factory=list)
 
     def add(self, uploads: Vectors) -> None:
         """Add ``uploads``, name -> (n, parameters), of the next n clients."""
@@ -62,8 +63,8 @@ class Simulation(ABC):
     """A run in training.
 
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
-    ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
-    evaluation. ``home``: returns the memory for a number of bytes of client state.
+    ``pending``: the metrics of a finished round before its evaluation. ``home``: returns the memory for a number of
+    bytes of client state.
     """
 
     topology: Topology | None = None
@@ -100,9 +101,8 @@ class Simulation(ABC):
         row_size = sum(sizes.values()) + self.layout.size * self.algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
         received = Received(self.client_count, self.device, memory) if self.algorithm.remembers else None
-        options = self.dtype, self.device, memory, self.algorithm.decentralised
-        self.state = ClientState(sizes, self.client_count, *options, received)
-        self.round, self.mixed = 0, False
+        self.state = ClientState(sizes, self.client_count, self.dtype, self.device, memory, received)
+        self.round = 0
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, float] | None = None
         self.cost = Cost(self.algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
@@ -111,23 +111,23 @@ class Simulation(ABC):
     def advance(self) -> dict[str, float] | None:
         """Run one round; return its line of metrics.csv, or None for a round without evaluation.
 
-        An exception in steps 1 to 3 undoes them (but see :meth:`ClientState.transaction`). After an exception in step 4
-        the next call evaluates.
+        An exception in steps 1 to 3 leaves the state of the last round, because they work on copies until
+        :meth:`commit`. After an exception in step 4 the next call evaluates.
         """
         if self.pending is None:
             # 1. Sample clients.
             clients = self.sample()
-            with self.clock.counted_as("training"), self.state.transaction(clients, self.server, self.round):
+            with self.clock.counted_as("training"):
                 # 2. Train locally.
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
-                self.aggregate(clients, updates)
+                server = self.aggregate(clients, updates)
                 self.plan_ahead()
-                line = self.line(updates) if self.evaluates() else None
+                line = self.line(updates, server["w"]) if self.evaluates() else None
                 self.clock.wait()  # report errors of the device before the round counts
-                self.cost.round(self.sizes[clients].tolist(), updates.steps)
-                self.round, self.pending = self.round + 1, line  # then the transaction stores the rows
-            del updates  # the evaluation needs memory, too
+                self.commit(clients, updates, server)
+                self.pending = line
+            del updates, server  # the evaluation needs memory, too
         # 4. Evaluate.
         if self.pending is None:
             return None
@@ -141,18 +141,23 @@ class Simulation(ABC):
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        updates = ClientUpdates(len(clients), torch.zeros((), dtype=self.dtype, device=self.device))
+        return self.train(clients, self.state.gather(clients), np.arange(len(clients)))
+
+    def train(self, clients: np.ndarray, rows: Vectors, index: np.ndarray) -> ClientUpdates:
+        """Train ``clients`` (n,), whose vectors are the rows ``index`` (n,) of ``rows``, name -> (any, size)."""
+        updates = ClientUpdates(len(clients), rows, torch.zeros((), dtype=self.dtype, device=self.device))
         size = self.block(len(clients))
-        for block in np.split(clients, range(size, len(clients), size)):
-            with self.state.writable_rows(block) as rows:
+        for start in range(0, len(clients), size):
+            block = clients[start : start + size]
+            with self.state.on_device(rows, index[start : start + size]) as vectors:
                 plan = self.plan(block)
-                w, ctx = self.begin_clients(block, rows)
+                w, ctx = self.begin_clients(block, vectors)
                 updates.losses += self.local_update.run(w, plan, ctx).sum()
                 updates.steps += int(plan.steps.sum())
                 uploads = hooks.finish(self.algorithm, w, ctx)
                 if self.private:
-                    rows["private"].copy_(w[:, self.layout.size :])
-                self.collect(updates, block, uploads, rows)
+                    vectors["private"].copy_(w[:, self.layout.size :])
+                self.collect(updates, block, uploads, vectors)
         return updates
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
@@ -191,8 +196,24 @@ class Simulation(ABC):
         """Add the ``uploads`` of ``clients`` to ``updates``, or write them to their state ``rows``."""
 
     @abstractmethod
-    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        """Compute the new models from the ``updates`` of ``clients``."""
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+        """Return the server's new vectors, from the ``updates`` of ``clients``."""
+
+    def commit(self, clients: np.ndarray, updates: ClientUpdates, server: Vectors) -> None:
+        """Store the results of a round of ``clients``, and the server's vectors after it."""
+        if self.state.received is not None:
+            self.state.received.record(clients, self.round, self.server["w"])
+        self.state.commit(self.owners(clients), updates.rows)
+        for name, values in server.items():
+            self.server[name].copy_(values)
+        self.cost.round(self.sizes[clients].tolist(), updates.steps)
+        for count in updates.links:
+            self.cost.links(count)
+        self.round += 1
+
+    def owners(self, clients: np.ndarray) -> np.ndarray:
+        """Return the clients whose rows a round of ``clients`` changes."""
+        return clients
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         """Return the context of ``clients`` with state ``rows``, name -> (n, size)."""
@@ -222,12 +243,12 @@ class Simulation(ABC):
             uniform=uniform,
         )
 
-    def line(self, updates: ClientUpdates) -> dict[str, float]:
-        """Return the columns of metrics.csv that the round's ``updates`` determine.
+    def line(self, updates: ClientUpdates, w: Tensor) -> dict[str, float]:
+        """Return the columns of metrics.csv that the round's ``updates`` and its new model ``w`` (1, size) determine.
 
         ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
         """
-        gaps = [(row.to(self.device) - self.server["w"][0]).square().sum() for row in updates.models]
+        gaps = [(row.to(self.device) - w[0]).square().sum() for row in updates.models]
         line = {
             "round": self.round + 1,
             "learning_rate": self.learning_rate(),
@@ -284,11 +305,11 @@ class Simulation(ABC):
 
     def progress(self) -> dict[str, Any]:
         """Return all that a resumed run needs besides its vectors, as JSON."""
-        attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending")}
+        attributes = {name: getattr(self, name) for name in ("round", "pending")}
         return {**attributes, "seconds": self.clock.seconds, "counts": self.cost.counts}
 
     def resume(self, progress: dict[str, Any]) -> None:
         """Continue after :meth:`progress`."""
-        self.round, self.mixed, self.pending = (progress[name] for name in ("round", "mixed", "pending"))
+        self.round, self.pending = progress["round"], progress["pending"]
         self.clock.seconds.update(progress["seconds"])
         self.cost.counts.update(progress["counts"])
