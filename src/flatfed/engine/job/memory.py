@@ -49,8 +49,8 @@ def choose_home(size: int, device: torch.device, requested: str | None = None) -
     folder = tempfile.gettempdir()
     if requested == "file" and size > (room := shutil.disk_usage(folder).free):
         raise Shortage(
-            f"client state: {in_units(size)} exceed the space in {folder} ({in_units(room)}). What helps: TMPDIR set to a "
-            "folder on a larger disk, or in the protocol `state: memory`"
+            f"client state: {in_units(size)} exceed the space in {folder} ({in_units(room)}). What helps: TMPDIR set "
+            "to a folder on a larger disk, or in the protocol `state: memory`"
         )
     fits = device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]
     return requested or ("device" if fits else "memory")
