@@ -157,8 +157,8 @@ class Changes(Document):
     evaluation: EvaluationDocument = optional("what is evaluated, and when")
     rows: Count = optional("largest number of clients that train at a time; by default, the executor decides")
     state: Literal["device", "memory", "file"] = optional(
-        "where the clients' vectors are: on the device, in the host's memory or in a temporary file; by default, the "
-        "first that has room"
+        "where the clients' vectors are: on the device, in the host's memory or in a temporary file; by default, on a "
+        "GPU with twice the room, otherwise in memory"
     )
     model: Model = optional("the model, such as {name: cnn}")
     seeds: Seeds = optional("seeds of the runs, whole numbers from 1 up")

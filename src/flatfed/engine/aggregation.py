@@ -49,16 +49,11 @@ class PeerSimulation(Simulation):
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         return replace(super().context(clients, rows), received=rows["model"])
 
-    def owners(self, clients: np.ndarray) -> np.ndarray:
-        return self.nodes
-
-    def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Train ``clients`` on copies of all nodes' rows, after mixing if the algorithm mixes first."""
+    def begin_round(self, clients: np.ndarray) -> ClientUpdates:
+        """Return copies of the state of all nodes, whose models mix now if the algorithm mixes first."""
         rows = self.state.gather(self.nodes)
         links = self.mix(rows) if self.algorithm.mix_first else []
-        updates = self.train(clients, rows, clients)
-        updates.links = links
-        return updates
+        return ClientUpdates(self.nodes, rows, clients, losses=self.server["w"].new_zeros(()), links=links)
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         rows["model"].copy_(uploads["w"])

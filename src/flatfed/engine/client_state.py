@@ -87,11 +87,11 @@ class ClientState:
     def on_device(self, rows: Vectors, index: np.ndarray) -> Iterator[Vectors]:
         """Yield the rows ``index`` (n,) of ``rows`` on the device, to change in place; write them back afterwards."""
         adjacent = (np.diff(index) == 1).all()  # a slice needs no copies
-        place = slice(index[0], index[-1] + 1) if adjacent else to_device(index, self.memory)
-        part = {name: values[place].to(self.device, non_blocking=True) for name, values in rows.items()}
+        selection = slice(index[0], index[-1] + 1) if adjacent else to_device(index, self.memory)
+        part = {name: values[selection].to(self.device, non_blocking=True) for name, values in rows.items()}
         yield part
         for name, values in rows.items():
-            values[place] = part[name].to(self.memory)
+            values[selection] = part[name].to(self.memory)
 
     def commit(self, clients: np.ndarray, rows: Vectors) -> None:
         """Store the ``rows`` of ``clients``, which have participated."""

@@ -31,14 +31,16 @@ from flatfed.runs.run_config import RunConfig
 class ClientUpdates:
     """Results of a round's local training.
 
-    ``participants``: number of clients; ``finished``: number of clients with results. ``rows``: their state, name ->
-    (participants, size); without a server, that of all nodes. ``losses`` (0-d): sum over ``steps`` local steps of each
-    step's first loss. ``uploads``: name -> (participants, parameters). ``models``: each (parameters,). ``accuracies``:
-    columns for each node's model, if the protocol evaluates nodes. ``links``: their number in each gossip step.
+    ``rows``: name -> (owners, size), copies of the state that the round changes, of the clients ``owners``; ``index``
+    (participants,): the rows of the participants. ``losses`` (0-d): sum over ``steps`` local steps of each step's first
+    loss. ``finished``: number of clients with results. ``uploads``: name -> (participants, parameters). ``models``:
+    each (parameters,). ``accuracies``: columns for each node's model, if the protocol evaluates nodes. ``links``: their
+    number in each gossip step.
     """
 
-    participants: int
+    owners: np.ndarray
     rows: Vectors
+    index: np.ndarray
     losses: Tensor
     finished: int = 0
     steps: int = 0
@@ -46,6 +48,10 @@ class ClientUpdates:
     models: list[Tensor] = field(default_factory=list)
     accuracies: list[dict[str, float]] = field(default_factory=list)
     links: list[int] = field(default_factory=list)
+
+    @property
+    def participants(self) -> int:
+        return len(self.index)
 
     def add(self, uploads: Vectors) -> None:
         """Add ``uploads``, name -> (n, parameters), of the next n clients."""
@@ -141,24 +147,24 @@ class Simulation(ABC):
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        return self.train(clients, self.state.gather(clients), np.arange(len(clients)))
-
-    def train(self, clients: np.ndarray, rows: Vectors, index: np.ndarray) -> ClientUpdates:
-        """Train ``clients`` (n,), whose vectors are the rows ``index`` (n,) of ``rows``, name -> (any, size)."""
-        updates = ClientUpdates(len(clients), rows, torch.zeros((), dtype=self.dtype, device=self.device))
-        size = self.block(len(clients))
+        updates, size = self.begin_round(clients), self.block(len(clients))
         for start in range(0, len(clients), size):
             block = clients[start : start + size]
-            with self.state.on_device(rows, index[start : start + size]) as vectors:
+            with self.state.on_device(updates.rows, updates.index[start : start + size]) as rows:
                 plan = self.plan(block)
-                w, ctx = self.begin_clients(block, vectors)
+                w, ctx = self.begin_clients(block, rows)
                 updates.losses += self.local_update.run(w, plan, ctx).sum()
                 updates.steps += int(plan.steps.sum())
                 uploads = hooks.finish(self.algorithm, w, ctx)
                 if self.private:
-                    vectors["private"].copy_(w[:, self.layout.size :])
-                self.collect(updates, block, uploads, vectors)
+                    rows["private"].copy_(w[:, self.layout.size :])
+                self.collect(updates, block, uploads, rows)
         return updates
+
+    def begin_round(self, clients: np.ndarray) -> ClientUpdates:
+        """Return copies of the state that a round of ``clients`` changes, without results."""
+        rows, index = self.state.gather(clients), np.arange(len(clients))
+        return ClientUpdates(clients, rows, index, losses=self.server["w"].new_zeros(()))
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
         """Return the initial models (n, parameters) of ``clients`` and their context."""
@@ -203,17 +209,13 @@ class Simulation(ABC):
         """Store the results of a round of ``clients``, and the server's vectors after it."""
         if self.state.received is not None:
             self.state.received.record(clients, self.round, self.server["w"])
-        self.state.commit(self.owners(clients), updates.rows)
+        self.state.commit(updates.owners, updates.rows)
         for name, values in server.items():
             self.server[name].copy_(values)
         self.cost.round(self.sizes[clients].tolist(), updates.steps)
         for count in updates.links:
             self.cost.links(count)
         self.round += 1
-
-    def owners(self, clients: np.ndarray) -> np.ndarray:
-        """Return the clients whose rows a round of ``clients`` changes."""
-        return clients
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         """Return the context of ``clients`` with state ``rows``, name -> (n, size)."""
