@@ -10,9 +10,11 @@ from torch import Tensor
 
 from flatfed.algorithms._context import Context
 from flatfed.engine import hooks
+from flatfed.engine.client_state import Vectors
+from flatfed.engine.client_updates import ClientUpdates
 from flatfed.engine.precision import full_precision
 from flatfed.engine.resident import to_device
-from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
+from flatfed.engine.simulation import Simulation
 from flatfed.engine.topology import Topology
 
 
@@ -24,9 +26,10 @@ class ServerSimulation(Simulation):
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
         server = {name: values.clone() for name, values in self.server.items()}
-        aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
+        aggregate = self.algorithm.aggregate
+        ctx = replace(self.context(clients, {}), received=server["w"], server=server)
         with full_precision():
-            changed = aggregate(server, updates.uploads, replace(ctx, received=server["w"], server=server))
+            changed = aggregate(ctx.server, updates.uploads, ctx)
         hooks.write(aggregate, changed, server, "server_state")
         if "w" not in changed:
             hooks.refuse(aggregate, sorted(changed), "the next model 'w' among the server's vectors")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine import batches, hooks
 from flatfed.engine.client_state import ClientState, Received, Vectors
+from flatfed.engine.client_updates import ClientUpdates
 from flatfed.engine.costs import Clock, Cost
 from flatfed.engine.evaluate import Evaluation, Score
 from flatfed.engine.executors import Batch, Executor
@@ -25,44 +26,6 @@ from flatfed.engine.resident import to_device
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
 from flatfed.runs.run_config import RunConfig
-
-
-@dataclass
-class ClientUpdates:
-    """Results of a round's local training.
-
-    ``rows``: name -> (owners, size), copies of the state that the round changes, of the clients ``owners``; ``index``
-    (participants,): the rows of the participants. ``losses`` (0-d): sum over ``steps`` local steps of each step's first
-    loss. ``finished``: number of clients with results. ``uploads``: name -> (participants, parameters). ``models``:
-    each (parameters,). ``accuracies``: columns for each node's model, if the protocol evaluates nodes. ``links``: their
-    number in each gossip step.
-    """
-
-    owners: np.ndarray
-    rows: Vectors
-    index: np.ndarray
-    losses: Tensor
-    finished: int = 0
-    steps: int = 0
-    uploads: Vectors = field(default_factory=dict)
-    models: list[Tensor] = field(default_factory=list)
-    accuracies: list[dict[str, float]] = field(default_factory=list)
-    links: list[int] = field(default_factory=list)
-
-    @property
-    def participants(self) -> int:
-        return len(self.index)
-
-    def add(self, uploads: Vectors) -> None:
-        """Add ``uploads``, name -> (n, parameters), of the next n clients."""
-        start, self.finished = self.finished, self.finished + len(uploads["w"])
-        for name, values in uploads.items():
-            if len(values) == self.participants:
-                self.uploads[name] = values
-                continue
-            if name not in self.uploads:  # one matrix: concatenation would need twice the memory
-                self.uploads[name] = values.new_empty(self.participants, values.shape[1])
-            self.uploads[name][start : self.finished] = values
 
 
 class Simulation(ABC):

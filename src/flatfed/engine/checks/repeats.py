@@ -19,7 +19,8 @@ from flatfed import algorithms, models
 from flatfed.algorithms._names import location
 from flatfed.engine import hooks
 from flatfed.engine.client_state import Vectors
-from flatfed.engine.simulation import ClientUpdates, Simulation
+from flatfed.engine.client_updates import ClientUpdates
+from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
 from flatfed.models import user_model
 
