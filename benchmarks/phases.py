@@ -51,7 +51,7 @@ class PhaseClock:
             (run, "plan", PLAN),
             (run, "begin_clients", STATE),
             (run.state, "gather", STATE),
-            (run.state, "_write", STATE),
+            (run.state, "commit", STATE),
             (run.algorithm, "finish", ARITHMETIC),
             (run.algorithm, "aggregate", AGGREGATION),
         ):

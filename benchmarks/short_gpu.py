@@ -56,13 +56,11 @@ def pack(options: argparse.Namespace) -> None:
             spec = experiment.partition_spec(run.scale, run.protocol, run.split, run.seed)
             partition.make(spec.as_written(), dataset, run.partition)
         copy(Path(run.partition), KIT / run.partition)
-        # No checkpoints: the GPU host resumes nothing.
-        config = run.config.changed(checkpoint_every=run.config.rounds)
         options_of = partial(experiment.catalog.analysis_options, scale=run.scale, protocol=run.protocol)
         settings = {kind: options_of(kind) for kind in ANALYSES}
         # Few large batches fill a GPU. Runs of a seed share images and random vectors.
         settings["hessian"] += ["--micro-batch", "1024", "--seed", str(run.seed)]
-        runs.append({"ids": ids, "config": config.as_json(), "partition": run.partition, "analyses": settings})
+        runs.append({"ids": ids, "config": run.config.as_json(), "partition": run.partition, "analyses": settings})
     if len({run["config"]["dataset"]["name"] for run in runs}) != 1:
         sys.exit(f"{options.queue}: needs unpublished runs, all on the same dataset")
     for file in dataset.iterdir():

@@ -94,7 +94,6 @@ class Workload:
             "evaluation": {"every": 1_000_000, "sets": ["test"], "batch_size": 1000},
             "executor": self.executor,
             "precision": precision,
-            "checkpoint_every": 1_000_000,
         }
         return RunConfig(**{**settings, **changes})
 

@@ -44,14 +44,6 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(autouse=True)
-def planned_checkpoints(monkeypatch):
-    """Write all planned checkpoints, however slow the disk is."""
-    from flatfed.engine.job import checkpoint
-
-    monkeypatch.setattr(checkpoint, "SHORT", float("inf"))
-
-
-@pytest.fixture(autouse=True)
 def users_files(monkeypatch):
     """Forget the folders and modules of a user that a test added."""
     from flatfed import algorithms, models

@@ -98,7 +98,9 @@ def case_of(configuration: Experiment, run: Run) -> Case:
     partition = configuration.partition_spec("preview", run.protocol, run.split, run.seed).as_written()
     name = f"{run.protocol}/{run.split}/{run.algorithm}"
     dataset = configuration.catalog.dataset_spec(run.dataset).as_written()
-    return Case(name, run.config.changed(**FLOAT64), dataset, partition)
+    # The digests in golden.json are of settings with this key, which has no effect any more.
+    every = 10 if run.protocol.partition("~")[0] == "fedsmoo-cifar10" else 20
+    return Case(name, run.config.changed(**FLOAT64, checkpoint_every=every), dataset, partition)
 
 
 def cases() -> list[Case]:

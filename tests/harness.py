@@ -27,7 +27,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
-from flatfed.engine.job import assembly, interruption
+from flatfed.engine.job import assembly, checkpoint, interruption
 from flatfed.engine.job.outputs import Identity
 from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
@@ -156,10 +156,16 @@ def at_round(monkeypatch, number, happens):
     monkeypatch.setattr(Simulation, "advance", disturbed)
 
 
-def interrupted_job(monkeypatch, *arguments, **changes) -> None:
-    """Run a job that is interrupted in its fourth round."""
+def write_checkpoints(monkeypatch) -> None:
+    """Write a checkpoint after every round."""
+    monkeypatch.setattr(checkpoint, "PERIOD", 0.0)
+    monkeypatch.setattr(checkpoint, "SPARING", 0)
 
+
+def interrupted_job(monkeypatch, *arguments, **changes) -> None:
+    """Run a job that is interrupted in its fourth round, after the checkpoint of the third."""
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        write_checkpoints(patch)
         at_round(patch, 3, Mock(side_effect=KeyboardInterrupt))
         job(*arguments, **changes)
 

@@ -41,11 +41,10 @@ SETTINGS = {
     "sampling": {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"},
     "model": {"name": "cnn_tiny", "options": {}},
     **{"rounds": 4, "batch_size": 4, "local_epochs": 2, "learning_rate": 0.2, "learning_rate_decay": 0.9},
-    **{"weight_decay": 0.01, "clip_norm": 1.5, "augmentation": "none"},
+    **{"weight_decay": 0.01, "clip_norm": 1.5, "augmentation": "none", "precision": "float64"},
     "update": {"name": "fedavg", "params": {}},
     "evaluation": {"every": 1, "sets": ["test"], "batch_size": 7},
     "executor": {"cpu": "stacked", "cuda": "stacked"},
-    **{"precision": "float64", "checkpoint_every": 2},
 }
 
 

@@ -64,6 +64,7 @@ FILES = {
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
     "c above the classes": (T1, "path3-100", "path20-100", ["path20-100.classes_per_client: 20", "at most 10", "'cifar10'"]),
     "out of range": (CIFAR10, "weight_decay: 0.001", "weight_decay: -1", [CIFAR10, "weight_decay", "-1", "at least 0"]),
+    "a removed key of a protocol": (CIFAR10, "precision: float32\n", "precision: float32\ncheckpoint_every: 20\n", [CIFAR10, "checkpoint_every", "does not exist any more", "every ten minutes"]),
     "not finite": (CIFAR10, "clip_norm: 10.0", "clip_norm: .inf", [CIFAR10, "clip_norm", "Infinity", "a finite number"]),
     "key twice": (CIFAR10, "rounds: 800", "rounds: 800\nrounds: 900", [CIFAR10, "'rounds' is given twice", "first in line"]),
     "not YAML": (CIFAR10, "model: {", "model: {{", [CIFAR10, "not YAML", "line"]),

@@ -51,13 +51,13 @@ def written(tmp_path, monkeypatch):
 
 
 def test_each_round_calls_them_and_an_interruption_loses_no_state(tmp_path, monkeypatch, written):
-    """The job is killed in round 4 and resumes from its checkpoint of round 2."""
+    """The job is killed in round 4 and resumes from its checkpoint of round 3."""
     plain = job(tmp_path, "fedavg", "plain")
     written(COUNTING)
     interrupted_job(monkeypatch, tmp_path, "fedavg", "parts")
-    assert_same(job(tmp_path, "fedavg", "parts"), plain, [0, 2])
+    assert_same(job(tmp_path, "fedavg", "parts"), plain, [0, 3])
     calls = (tmp_path / "calls.txt").read_text().splitlines()
-    assert [line.split()[:3] for line in calls[:-1]] == [["AFTER", str(k), str(k)] for k in (1, 2, 3, 3, 4)]
+    assert [line.split()[:3] for line in calls[:-1]] == [["AFTER", str(k), str(k)] for k in (1, 2, 3, 4)]
     assert calls[-1].startswith("END ")
 
 
@@ -99,7 +99,7 @@ def test_a_class_with_the_name_of_the_engines_loses_no_line(tmp_path, monkeypatc
     plain = job(tmp_path, "fedavg", "plain")
     written(COUNTING.replace("Counting", "Outputs"))
     interrupted_job(monkeypatch, tmp_path, "fedavg", "parts")
-    assert_same(job(tmp_path, "fedavg", "parts"), plain, [0, 2])
+    assert_same(job(tmp_path, "fedavg", "parts"), plain, [0, 3])
 
 
 def test_classes_of_one_name_in_two_files_keep_states_of_their_own(tmp_path, monkeypatch, written):
@@ -111,7 +111,7 @@ def test_classes_of_one_name_in_two_files_keep_states_of_their_own(tmp_path, mon
     interrupted_job(monkeypatch, tmp_path, "fedavg", "parts")
     job(tmp_path, "fedavg", "parts")
     calls = [line.split()[1:3] for line in (tmp_path / "calls.txt").read_text().splitlines() if "AFTER" in line]
-    assert calls == [[str(k), str(k + start)] for k in (1, 2, 3, 3, 4) for start in (0, 100)]
+    assert calls == [[str(k), str(k + start)] for k in (1, 2, 3, 4) for start in (0, 100)]
     (tmp_path / "further").mkdir()
     third = shutil.copy(first, tmp_path / "further")
     monkeypatch.setenv(CALLBACKS, os.pathsep.join(map(str, (first, third))))
@@ -198,7 +198,7 @@ def test_a_change_of_vectors_data_or_settings_is_refused_by_file_and_method(tmp_
     method = f"class Mean(Callback):\n    def after_round(self, s, _):\n        {line}"
     file = written(f"from flatfed.engine.callbacks import Callback\n{method}")
     with pytest.raises(ConfigError) as refusal:
-        job(tmp_path, "scaffold", "run", checkpoint_every=1)
+        job(tmp_path, "scaffold", "run")
     changed = re.escape(f"callbacks: {file}: Mean.after_round changed simulation.{CHANGES[line]}; ")
     assert re.match(changed + r"a callback may change copies only, such as .*\.clone\(\)$", str(refusal.value))
     assert not (tmp_path / "run/run.json").exists()

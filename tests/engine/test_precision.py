@@ -64,11 +64,11 @@ TWO = (["amx_bf16", "avx512_bf16"], "amx_bf16 and avx512_bf16")
 
 @pytest.mark.parametrize(("first", "then"), [(GPU, CPU), (CPU, GPU), (NONE, CPU), (CPU, TWO)])
 def test_a_run_begun_on_other_units_is_not_gone_on_with(tmp_path, monkeypatch, capsys, first, then):
-    """Keys that change no number may change under way."""
+    """The number of rows that train at a time may change under way."""
     run, settings = (tmp_path, "scaffold", "run"), {"precision": "bfloat16"}
     monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: first[0])
-    for every in (1, 2):
-        interrupted_job(monkeypatch, *run, checkpoint_every=every, **settings)
+    for rows in (1, 2):
+        interrupted_job(monkeypatch, *run, rows=rows, **settings)
     assert "from round 3 of its checkpoint" in capsys.readouterr().err
     monkeypatch.setattr("flatfed.engine.job.train.bfloat16_units", lambda config, device: then[0])
     assert read_finished(job(*run, **settings)).precision == "bfloat16"

@@ -12,7 +12,8 @@ from harness import advanced, description, needs, simulation, write_problem
 from samples import sampled
 
 CLIENTS = 40
-SERVER_OR_NOT = [name for name in algorithms.names() if not algorithms.load(name).central]
+PEERS = [name for name in algorithms.names() if algorithms.load(name).decentralised]
+SERVED = [name for name in algorithms.names() if name not in PEERS and not algorithms.load(name).central]
 
 
 class Live(TorchDispatchMode):
@@ -47,25 +48,43 @@ def counted(run) -> Live:
     return live
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", sampled(SERVER_OR_NOT))
-def test_no_round_copies_what_all_clients_keep(tmp_path, monkeypatch, name, executor):
-    """Two of 40 clients train; a (clients, parameters) matrix would be 40 rows."""
+FEW = {"sampling": {"scheme": "fixed", "fraction": 2 / CLIENTS}, "partition": {"scheme": "iid", "clients": CLIENTS}}
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
     for module in (_rows, dispfl):
         monkeypatch.setattr(module, "BLOCK", 16)
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", sampled(SERVED))
+def test_a_round_copies_the_vectors_of_its_clients_alone(tmp_path, name, executor):
+    """Two of 40 clients train; a (clients, parameters) matrix would be 40 rows."""
     write_problem(tmp_path, [4] * CLIENTS)
-    few = {"sampling": {"scheme": "fixed", "fraction": 2 / CLIENTS}, "partition": {"scheme": "iid", "clients": CLIENTS}}
-    run = simulation(tmp_path, description(name, **{**needs(name), **few}), executor)
+    run = simulation(tmp_path, description(name, **FEW), executor)
     row = run.layout.size * run.dtype.itemsize
     found = counted(run)
     assert found.largest < 6 * row and found.peak < 30 * row
 
 
-def test_without_a_server_models_are_copied_once_and_only_where_they_are_measured(tmp_path, monkeypatch):
-    """All nodes train, one at a time: their models before the round, then those after training, never both."""
-    monkeypatch.setattr(_rows, "BLOCK", 16)
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", sampled(PEERS))
+def test_without_a_server_a_round_copies_all_vectors_once(tmp_path, small_blocks, name, executor):
+    """Mixing changes those of all 40 nodes, though two train."""
     write_problem(tmp_path, [4] * CLIENTS)
-    spec = description("dfedsam", **needs("dfedsam"), partition={"scheme": "iid", "clients": CLIENTS})
-    run = simulation(tmp_path, spec, "sequential")
+    run = simulation(tmp_path, description(name, **{**needs(name), **FEW}), executor)
     row = run.layout.size * run.dtype.itemsize
-    assert CLIENTS * row <= counted(run).peak < 1.4 * CLIENTS * row
+    found, state = counted(run), sum(values.nbytes for values in run.state.store.values())
+    assert found.largest == CLIENTS * row and state <= found.peak < state + 30 * row
+
+
+def test_without_a_server_trained_models_are_copied_where_they_are_measured(tmp_path, small_blocks):
+    """All nodes train, one at a time; the distance from the mean of the mixed models needs the trained ones."""
+    write_problem(tmp_path, [4] * CLIENTS)
+    changes = {**needs("dfedsam"), "partition": FEW["partition"]}
+    for every, copies in ((1, 2), (3, 1)):
+        evaluation = {"every": every, "sets": ["test"], "batch_size": 7}
+        run = simulation(tmp_path, description("dfedsam", **changes, evaluation=evaluation), "sequential")
+        models = CLIENTS * run.layout.size * run.dtype.itemsize
+        assert copies * models <= counted(run).peak < (copies + 0.4) * models

@@ -65,7 +65,7 @@ GOSSIP_STEP = ("_base", "gossip(models, mixing(0))", "gossip(models, mixing(1))"
 GOSSIP_TWICE = ("_base", "(models, mixing(0))", "(models, mixing(0) @ mixing(0))", "one gossip step too many")
 PEERS = "engine/aggregation"
 GOSSIP_ROUND = (PEERS, ".mixing(self.round, step)", ".mixing(0, step)", "the graph does not change with time")
-GOSSIP_FIRST = (PEERS, "self.algorithm.mix_first and not self.", "not self.", "nodes mix before they train")
+GOSSIP_FIRST = (PEERS, "if self.algorithm.mix_first else []", "", "nodes mix before they train")
 TRAINED_LOST = (PEERS, 'rows["model"].copy_(uploads["w"])', "pass", "stacked nodes forget what they learnt")
 
 SERVED = (NO_CLIP, CLIP_ALL, NO_DECAY, UPHILL)

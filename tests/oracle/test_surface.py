@@ -153,7 +153,7 @@ def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monk
         raise ERRORS["in numpy"]
 
     monkeypatch.setattr(trained_model, "load", full)
-    with pytest.raises(Shortage, match=r"surface .*a: not enough memory on cpu .*8.00 GiB more .*or `device: cpu`"):
+    with pytest.raises(Shortage, match=r"surface .*a: not enough memory on cpu.*8.00 GiB more .*or `device: cpu`"):
         make(problem, tmp_path / "s.npz", "a")
 
 

@@ -162,7 +162,7 @@ def test_the_second_waits_and_takes_the_run_that_the_first_finishes(train_while_
     before = {}
 
     def happens():
-        finish(checkpoint_every=7)
+        finish(rows=3)
         before.update(files(out))
 
     assert train_while_held(happens) == 0

@@ -163,5 +163,10 @@ class Project:
 
         self.edit_yaml(PROTOCOL, change)
 
+    def write_checkpoints(self):
+        """Write a checkpoint after every round."""
+        changes = ("PERIOD = 600.0", "PERIOD = 0.0"), ("SPARING = 20", "SPARING = 0")
+        self.edit("src/flatfed/engine/job/checkpoint.py", *changes)
+
     def table(self, ending="csv"):
         return (self.root / f"results/preview/tables/{TABLE}.{ending}").read_text()

@@ -39,7 +39,8 @@ def training(root):
 @pytest.fixture
 def begun(project):
     """Return a Snakemake of ``project`` whose training has written a checkpoint; it is a process group of its own."""
-    project.preview(rounds=ROUNDS, checkpoint_every=1)
+    project.preview(rounds=ROUNDS)
+    project.write_checkpoints()
     (project.root / RUN / "run.json").unlink()
     with (project.root / "log").open("w") as log:
         running = subprocess.Popen(COMMAND, cwd=project.root, stdout=log, stderr=log, start_new_session=True)

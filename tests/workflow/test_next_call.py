@@ -54,7 +54,7 @@ def calling(project, *arguments):
 def lasting(project):
     """Change the settings of RUN: it trains long enough to be stopped, and writes checkpoints."""
     project.preview({ROW: {"rho": 0.3}})
-    project.preview(checkpoint_every=1)
+    project.write_checkpoints()
     project.edit("src/flatfed/engine/job/train.py", ("                    clients = simulation.sample()\n", PAUSE))
 
 

@@ -44,12 +44,12 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def longer(project):
-    """A project whose table has two rows, not trained yet, that train long enough to be stopped.
+    """A project whose table has two rows, not trained yet, that train long enough to be stopped, but under ten minutes.
 
-    They write no checkpoint of their own accord: what a stopped one goes on from is what it wrote on SIGTERM.
+    What a stopped one goes on from is what it wrote on SIGTERM.
     """
     project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
-    project.preview(rounds=ROUNDS, checkpoint_every=ROUNDS)
+    project.preview(rounds=ROUNDS)
     for folder in ("logs", "results/preview/runs", "results/preview/tables"):
         shutil.rmtree(project.root / folder)
     return project

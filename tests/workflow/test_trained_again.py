@@ -18,7 +18,7 @@ def test_nothing_is_trained_again_without_a_reason(project):
     assert project.planned(*FORCED) == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {CELL}}, "one cell can be forced"
     assert project.planned() == {}
     executor = {"cpu": "sequential", "cuda": "sequential"}
-    project.preview(checkpoint_every=7, executor=executor, rows=2, state="file")
+    project.preview(executor=executor, rows=2, state="file")
     project.edit_yaml(PROTOCOL, lambda protocol: protocol["preview"]["evaluation"].update(batch_size=7))
     for path in ("engine/job/train.py", "algorithms/fedavg.py", "data/partition.py", "tables/formats/latex.py"):
         file = project.root / "src/flatfed" / path

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     evaluation, sampling = {**config.evaluation.as_json(), **evaluated}, config.sampling.as_json()
     if config.sampling.scheme == "bernoulli":
         sampling["scheme"] = "fixed"
-    changes = {"rounds": total, "checkpoint_every": total + 1, "evaluation": evaluation, "sampling": sampling}
+    changes = {"rounds": total, "evaluation": evaluation, "sampling": sampling}
     short = config.changed("probe", **changes)
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, options.dataset, options.partition, folder, **settings, full_model=True)

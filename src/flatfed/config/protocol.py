@@ -118,7 +118,10 @@ ABSENT = (*IN_PLACE_OF, "label_smoothing", "momentum")
 class Changes(Document):
     """What a scale or a variant may change; absent keys stay."""
 
-    removed: ClassVar = {"emulate_bfloat16": (False, "train in float32, or on a CPU with units for bfloat16, or a GPU")}
+    removed: ClassVar = {
+        "checkpoint_every": (10, "remove it; a training writes a checkpoint every ten minutes and when it is stopped"),
+        "emulate_bfloat16": (False, "train in float32, or on a CPU with units for bfloat16, or a GPU"),
+    }
 
     rounds: Count = optional("communication rounds")
     batch_size: Count = optional("images in a mini-batch; the last one of an epoch may be smaller")
@@ -152,11 +155,10 @@ class Changes(Document):
     )
     analysis: Analysis = optional("settings of the analyses of finished runs that differ from the defaults")
     evaluation: EvaluationDocument = optional("what is evaluated, and when")
-    checkpoint_every: Count = optional("rounds from one planned checkpoint to the next")
     rows: Count = optional("largest number of clients that train at a time; by default, the executor decides")
     state: Literal["device", "memory", "file"] = optional(
-        "where the clients' vectors are: on the device, in the host's memory or in a temporary file; by default, the "
-        "first that has room"
+        "where the clients' vectors are: on the device, in the host's memory or in a temporary file; by default, on a "
+        "GPU with twice the room, otherwise in memory"
     )
     model: Model = optional("the model, such as {name: cnn}")
     seeds: Seeds = optional("seeds of the runs, whole numbers from 1 up")
@@ -194,7 +196,7 @@ class Changes(Document):
 #: A user's protocol: FedSMOO's set-up (5.1 and official code) without augmentation, since flipping can change a class.
 DEFAULTS: dict[str, Any] = {
     **{"batch_size": 50, "local_epochs": 5, "learning_rate": 0.1, "learning_rate_decay": 0.998, "weight_decay": 0.001},
-    **{"clip_norm": 10.0, "augmentation": "none", "precision": "float32", "checkpoint_every": 10, "seeds": [1, 2]},
+    **{"clip_norm": 10.0, "augmentation": "none", "precision": "float32", "seeds": [1, 2]},
     "executor": {"cpu": "sequential", "cuda": "stacked"},
     "evaluation": {"every": 1, "sets": ["test"], "batch_size": 1000, "window": 1, "smoothing": 1},
 }

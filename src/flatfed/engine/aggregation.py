@@ -11,9 +11,11 @@ from torch import Tensor
 
 from flatfed.algorithms._context import Context
 from flatfed.engine import hooks
+from flatfed.engine.client_state import Vectors
+from flatfed.engine.client_updates import ClientUpdates
 from flatfed.engine.precision import full_precision
 from flatfed.engine.resident import to_device
-from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
+from flatfed.engine.simulation import Simulation
 from flatfed.engine.topology import Topology
 
 
@@ -23,12 +25,15 @@ class ServerSimulation(Simulation):
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         updates.add(uploads)
 
-    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        aggregate, ctx = self.algorithm.aggregate, self.context(clients, {})
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+        server = {name: values.clone() for name, values in self.server.items()}
+        aggregate = self.algorithm.aggregate
+        ctx = replace(self.context(clients, {}), received=server["w"], server=server)
         with full_precision():
             changed = aggregate(ctx.server, updates.uploads, ctx)
-        hooks.write(aggregate, changed, self.server, "server_state", model="w")
+        hooks.write(aggregate, changed, server, "server_state", model="w")
         updates.models = list(updates.uploads["w"])
+        return server
 
 
 class PeerSimulation(Simulation):
@@ -37,21 +42,20 @@ class PeerSimulation(Simulation):
     def __init__(self, *parts: Any):
         super().__init__(*parts)
         self.topology = Topology(self.config.topology, self.client_count, self.seed)
+        self.nodes = np.arange(self.client_count)
         models = self.state.store["model"]
         models[:] = self.weights.initial
-        self._write(self.algorithm.begin, self.algorithm.begin(models, self._context_of_all()))
+        self._write(self.algorithm.begin, models, self.state.store)
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         return replace(super().context(clients, rows), received=rows["model"])
 
-    def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        """Mix before training if the algorithm does; an exception in training then restores the mixed models."""
-        if self.algorithm.mix_first and not self.mixed:
-            self.mix()
-            self.state.settle()
-            self.mixed = True
-        return super().run_clients(clients)
+    def begin_round(self, clients: np.ndarray) -> ClientUpdates:
+        """Return copies of the state of all nodes, whose models mix now if the algorithm mixes first."""
+        rows = self.state.gather(self.nodes)
+        links = self.mix(rows) if self.algorithm.mix_first else []
+        return ClientUpdates(self.nodes, rows, clients, losses=self.server["w"].new_zeros(()), links=links)
 
     def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         rows["model"].copy_(uploads["w"])
@@ -59,32 +63,30 @@ class PeerSimulation(Simulation):
             with self.clock.counted_as("evaluation"):
                 updates.accuracies += self.evaluate.nodes(clients, uploads["w"])
 
-    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        mix_first, models = self.algorithm.mix_first, self.state.store["model"]
-        self.state.irreversible()
-        if self.evaluates():  # mixing changes the trained models, so copy them
-            updates.models = [models[c] if mix_first else self.state.copy("model", c) for c in map(int, clients)]
-        if not mix_first:
-            self.mix()
-        self.mixed = False
-        self.server["w"].copy_(models.mean(dim=0, keepdim=True))
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+        models = updates.rows["model"]
+        if self.algorithm.mix_first:
+            updates.models = [models[client] for client in clients]
+        else:
+            if self.evaluates():  # mixing changes the trained models, so copy them
+                updates.models = list(self.state.take(models, clients))
+            updates.links = self.mix(updates.rows)
+        return {"w": models.mean(dim=0, keepdim=True).to(self.device)}
 
-    def mix(self) -> None:
-        """Mix the models and count the links of every gossip step."""
-        models = self.state.store["model"]
+    def mix(self, rows: Vectors) -> list[int]:
+        """Mix the models of all nodes in their state ``rows``; return the number of links of each gossip step."""
+        models, links = rows["model"], []
 
         def mixing(step: int) -> Tensor:
             matrix = self.topology.mixing(self.round, step)
-            self.cost.links(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
+            links.append(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
             return to_device(matrix, models.device, models.dtype)
 
-        self.state.irreversible()
         with full_precision():
-            changed = self.algorithm.mix(models, mixing, self._context_of_all())
-        self._write(self.algorithm.mix, changed)
+            self._write(self.algorithm.mix, models, rows, mixing)
+        return links
 
-    def _write(self, hook: Callable, changed: Any) -> None:
-        hooks.write(hook, changed, self.state.store, "client_state", model="model")
-
-    def _context_of_all(self) -> Context:
-        return self.context(np.arange(self.client_count), self.state.store)
+    def _write(self, hook: Callable, models: Tensor, rows: Vectors, *arguments: Any) -> None:
+        """Write what a ``hook`` on the ``models`` of all nodes returns to their state ``rows``."""
+        changed = hook(models, *arguments, self.context(self.nodes, rows))
+        hooks.write(hook, changed, rows, "client_state", model="model")

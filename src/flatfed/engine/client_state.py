@@ -12,6 +12,8 @@ from torch import Tensor
 
 from flatfed.engine.resident import to_device
 
+Vectors = dict[str, Tensor]  # name -> (rows, size)
+
 
 class Received:
     """The models that clients received last: a round number per client and one snapshot per round.
@@ -32,25 +34,26 @@ class Received:
         return torch.cat([self.snapshots[r].to(self.device) if r >= 0 else zero for r in rounds])
 
     def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
-        self.snapshots[round_] = w.to(self.memory)
+        """Note that ``clients`` received a copy of ``w`` in ``round_``."""
+        self.snapshots[round_] = w.to(self.memory, copy=True)
         self.rounds[clients] = round_
         for old in set(self.snapshots) - set(self.rounds.tolist()):
             del self.snapshots[old]
 
     def load(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
         self.rounds[:] = rounds
-        self.snapshots = {round_: snapshot(round_).to(self.memory) for round_ in sorted(set(rounds) - {-1})}
+        snapshots = {round_: snapshot(round_) for round_ in sorted(set(rounds) - {-1})}
+        self.snapshots = {round_: w.to(self.memory, copy=True) for round_, w in snapshots.items()}
 
 
 class ClientState:
     """The clients' vectors: ``store`` maps name -> (clients, size), zero before a client's first participation.
 
     ``sizes``: name -> length. ``home``: ``device``, host ``memory`` (reserved, not filled) or a memory-mapped temporary
-    ``file``. ``received``: the models that clients received last, if the algorithm needs them.
+    ``file``. ``received``: the models that clients received last, if the algorithm needs them. ``touched`` (clients,)
+    bool: clients that have participated.
 
-    A round is a :meth:`transaction`. ``touched`` (clients,) bool: clients that have participated; ``changed``: clients
-    changed since the last checkpoint; ``active``: number of clients that the last round changed (all if
-    ``all_change``). ``consistent``: False between an :meth:`irreversible` change and the end of its round.
+    A round works on copies of rows, :meth:`gather`, and ends with :meth:`commit`. An exception before changes nothing.
     """
 
     def __init__(
@@ -60,130 +63,57 @@ class ClientState:
         dtype: torch.dtype,
         device: torch.device,
         home: str,
-        all_change: bool = False,
         received: Received | None = None,
     ):
-        self.device, self.home, self.all_change, self.received = device, home, all_change, received
-        self.store = {name: _reserve(self.home, (clients, size), dtype, device) for name, size in sizes.items()}
+        self.device, self.home, self.received = device, home, received
+        self.memory = device if home == "device" else torch.device("cpu")
+        self.store = {name: self._reserve((clients, size), dtype) for name, size in sizes.items()}
         self.touched = np.zeros(clients, dtype=bool)
-        self.changed = np.zeros(clients, dtype=bool)
-        self.active, self.consistent = 0, True
-        self._clients: np.ndarray = np.arange(0)
-        self._before: dict[int, dict[str, Tensor]] = {}
-        self._unwritten: list[tuple[np.ndarray, dict[str, Tensor]]] = []
+
+    def gather(self, clients: np.ndarray) -> Vectors:
+        """Return copies of the rows of ``clients``, name -> (n, size), in the memory of the store."""
+        return {name: self.take(values, clients) for name, values in self.store.items()}
+
+    def take(self, values: Tensor, index: np.ndarray) -> Tensor:
+        """Return a copy (n, size) of the rows ``index`` (n,) of ``values``, in the memory of the store."""
+        shape = len(index), values.shape[1]
+        if self.home == "memory" and self.device.type == "cuda":  # page-locked, for copies to and from the GPU
+            rows = torch.empty(shape, dtype=values.dtype, pin_memory=True)
+        else:
+            rows = self._reserve(shape, values.dtype)
+        return torch.index_select(values, 0, to_device(index, self.memory), out=rows)
 
     @contextmanager
-    def transaction(self, clients: np.ndarray, server: dict[str, Tensor], round_: int) -> Iterator[None]:
-        """Run ``round_`` of ``clients``; an exception restores their vectors and those of ``server``.
+    def on_device(self, rows: Vectors, index: np.ndarray) -> Iterator[Vectors]:
+        """Yield the rows ``index`` (n,) of ``rows`` on the device, to change in place; write them back afterwards."""
+        adjacent = (np.diff(index) == 1).all()  # a slice needs no copies
+        selection = slice(index[0], index[-1] + 1) if adjacent else to_device(index, self.memory)
+        part = {name: values[selection].to(self.device, non_blocking=True) for name, values in rows.items()}
+        yield part
+        for name, values in rows.items():
+            values[selection] = part[name].to(self.memory)
 
-        It restores nothing after :meth:`irreversible` and while the round is being stored.
-        """
-        self._clients, before = clients, {name: value.clone() for name, value in server.items()}
-        try:
-            yield
-            self.irreversible()
-            if self.received is not None:
-                self.received.record(clients, round_, before["w"])
-            self.settle()
-        except BaseException:
-            if self.consistent:
-                for client, rows in self._before.items():
-                    for name, row in rows.items():
-                        self.store[name][client] = row
-                for name, value in before.items():
-                    server[name].copy_(value)
-            raise
-        finally:
-            self._before.clear()
-            self._unwritten.clear()
-
-    @contextmanager
-    def writable_rows(self, clients: np.ndarray) -> Iterator[dict[str, Tensor]]:
-        """Yield the vectors of ``clients``, name -> (n, size) on the device, to change in place; store them afterwards.
-
-        If all clients of the round, at least two, train at once, their rows are copies, stored at the end of the round.
-        Otherwise the store changes during the round; copies of the old rows can restore it.
-        """
-        at_once = 1 < len(clients) == len(self._clients)
-        if not at_once:
-            self._before |= {c: {name: self.copy(name, c) for name in self.store} for c in map(int, clients)}
-        rows = self.gather(clients)
-        yield rows  # not in a try block: after an exception, nothing is stored
-        self._unwritten.append((clients, rows))
-        if not at_once:
-            self._write()
-
-    def irreversible(self) -> None:
-        """Store all rows; an exception before :meth:`settle` leaves the state inconsistent."""
-        self.consistent = False
-        self._write()
-        self._before.clear()
-
-    def settle(self) -> None:
-        """Make the changes permanent: a later exception in the round restores this state."""
-        changed = slice(None) if self.all_change else self._clients
-        self.touched[changed] = self.changed[changed] = True
-        self.active = len(self.touched[changed])
-        self.consistent = True
-
-    def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
-        """Return name -> rows (n, size) of ``clients`` on the device; rows of one client may be views of the store."""
-        if not self._off_device:
-            if len(clients) == 1:
-                return {name: values[clients[0]][None] for name, values in self.store.items()}
-            return {name: values[to_device(clients, values.device)] for name, values in self.store.items()}
-        rows = {}
+    def commit(self, clients: np.ndarray, rows: Vectors) -> None:
+        """Store the ``rows`` of ``clients``, which have participated."""
+        index = to_device(clients, self.memory)
         for name, values in self.store.items():
-            locked = self._locked(len(clients), values)
-            torch.index_select(values, 0, to_device(clients, values.device), out=locked)
-            rows[name] = locked.to(self.device, non_blocking=True)
-        return rows
+            values[index] = rows[name]
+        self.touched[clients] = True
 
-    def copy(self, name: str, client: int) -> Tensor:
-        """Return a copy (size,) of one client's row, in a file if the store is in one."""
-        row = self.store[name][client]
-        if self.home != "file":
-            return row.clone()
-        return _reserve("file", (1, len(row)), row.dtype, row.device)[0].copy_(row)
-
-    def row_bytes(self) -> int:
-        return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
-
-    def load(self, client: int, rows: dict[str, Tensor]) -> None:
+    def load(self, client: int, rows: Vectors) -> None:
         """Set the vectors of ``client``, name -> (size,)."""
         self.touched[client] = True
         for name, values in self.store.items():
             values[client] = rows[name].to(values)
 
-    def _write(self) -> None:
-        for clients, rows in self._unwritten:
-            if self._off_device:
-                rows = {n: self._locked(len(clients), self.store[n]).copy_(rows[n], non_blocking=True) for n in rows}
-                if self.device.type == "cuda":
-                    torch.cuda.current_stream(self.device).synchronize()
-            elif len(clients) == 1:
-                continue  # a view of the store
-            for name, values in self.store.items():
-                values[to_device(clients, values.device)] = rows[name]
-        self._unwritten.clear()
-
-    @property
-    def _off_device(self) -> bool:
-        return self.home != "device" and self.device.type != "cpu"
-
-    def _locked(self, rows: int, values: Tensor) -> Tensor:
-        """Return page-locked memory for rows of ``values``; torch keeps it until pending copies end."""
-        return torch.empty(rows, values.shape[1], dtype=values.dtype, pin_memory=self.device.type == "cuda")
-
-
-def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros of ``shape``; a file has no name and disappears with the process."""
-    if home == "device":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    if home == "memory":
-        # torch.zeros would fill the pages.
-        return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))
-    count = shape[0] * shape[1]
-    with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
-        file.truncate(count * dtype.itemsize)
-        return torch.from_file(file.name, shared=True, size=count, dtype=dtype).view(shape)
+    def _reserve(self, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+        """Return zeros of ``shape`` in the memory of the state; a file has no name and disappears with the process."""
+        if self.home == "device":
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+        if self.home == "memory":
+            # torch.zeros would fill the pages.
+            return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))
+        count = shape[0] * shape[1]
+        with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
+            file.truncate(count * dtype.itemsize)
+            return torch.from_file(file.name, shared=True, size=count, dtype=dtype).view(shape)

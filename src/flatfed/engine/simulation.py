@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from flatfed.algorithms._context import Context
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine import batches, hooks
-from flatfed.engine.client_state import ClientState, Received
+from flatfed.engine.client_state import ClientState, Received, Vectors
+from flatfed.engine.client_updates import ClientUpdates
 from flatfed.engine.costs import Clock, Cost
 from flatfed.engine.evaluate import Evaluation, Score
 from flatfed.engine.executors import Batch, Executor
@@ -26,44 +27,13 @@ from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
 from flatfed.runs.run_config import RunConfig
 
-Vectors = dict[str, Tensor]  # name -> (rows, parameters)
-
-
-@dataclass
-class ClientUpdates:
-    """Results of a round's local training.
-
-    ``participants``: number of clients; ``finished``: number of clients with results. ``losses`` (0-d): sum over
-    ``steps`` local steps of each step's first loss. ``uploads``: name -> (participants, parameters). ``models``: each
-    (parameters,). ``accuracies``: columns for each node's model, if the protocol evaluates nodes.
-    """
-
-    participants: int
-    losses: Tensor
-    finished: int = 0
-    steps: int = 0
-    uploads: Vectors = field(default_factory=dict)
-    models: list[Tensor] = field(default_factory=list)
-    accuracies: list[dict[str, float]] = field(default_factory=list)
-
-    def add(self, uploads: Vectors) -> None:
-        """Add ``uploads``, name -> (n, parameters), of the next n clients."""
-        start, self.finished = self.finished, self.finished + len(uploads["w"])
-        for name, values in uploads.items():
-            if len(values) == self.participants:
-                self.uploads[name] = values
-                continue
-            if name not in self.uploads:  # one matrix: concatenation would need twice the memory
-                self.uploads[name] = values.new_empty(self.participants, values.shape[1])
-            self.uploads[name][start : self.finished] = values
-
 
 class Simulation(ABC):
     """A run in training.
 
     ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
-    ``mixed``: whether the nodes mixed already in this round. ``pending``: the metrics of a finished round before its
-    evaluation. ``home``: returns the memory for a number of bytes of client state.
+    ``pending``: the metrics of a finished round before its evaluation. ``home``: returns the memory for a number of
+    bytes of client state.
     """
 
     topology: Topology | None = None
@@ -100,9 +70,8 @@ class Simulation(ABC):
         row_size = sum(sizes.values()) + self.layout.size * self.algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
         received = Received(self.client_count, self.device, memory) if self.algorithm.remembers else None
-        options = self.dtype, self.device, memory, self.algorithm.decentralised
-        self.state = ClientState(sizes, self.client_count, *options, received)
-        self.round, self.mixed = 0, False
+        self.state = ClientState(sizes, self.client_count, self.dtype, self.device, memory, received)
+        self.round = 0
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, float] | None = None
         self.cost = Cost(self.algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
@@ -111,23 +80,23 @@ class Simulation(ABC):
     def advance(self) -> dict[str, float] | None:
         """Run one round; return its line of metrics.csv, or None for a round without evaluation.
 
-        An exception in steps 1 to 3 undoes them (but see :meth:`ClientState.transaction`). After an exception in step 4
-        the next call evaluates.
+        An exception in steps 1 to 3 leaves the state of the last round, because they work on copies until
+        :meth:`commit`. After an exception in step 4 the next call evaluates.
         """
         if self.pending is None:
             # 1. Sample clients.
             clients = self.sample()
-            with self.clock.counted_as("training"), self.state.transaction(clients, self.server, self.round):
+            with self.clock.counted_as("training"):
                 # 2. Train locally.
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
-                self.aggregate(clients, updates)
+                server = self.aggregate(clients, updates)
                 self.plan_ahead()
-                line = self.line(updates) if self.evaluates() else None
+                line = self.line(updates, server["w"]) if self.evaluates() else None
                 self.clock.wait()  # report errors of the device before the round counts
-                self.cost.round(self.sizes[clients].tolist(), updates.steps)
-                self.round, self.pending = self.round + 1, line  # then the transaction stores the rows
-            del updates  # the evaluation needs memory, too
+                self.commit(clients, updates, server)
+                self.pending = line
+            del updates, server  # the evaluation needs memory, too
         # 4. Evaluate.
         if self.pending is None:
             return None
@@ -141,10 +110,10 @@ class Simulation(ABC):
         return batches.longest_first(clients, self.sizes, self.schedule)
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
-        updates = ClientUpdates(len(clients), torch.zeros((), dtype=self.dtype, device=self.device))
-        size = self.block(len(clients))
-        for block in np.split(clients, range(size, len(clients), size)):
-            with self.state.writable_rows(block) as rows:
+        updates, size = self.begin_round(clients), self.block(len(clients))
+        for start in range(0, len(clients), size):
+            block = clients[start : start + size]
+            with self.state.on_device(updates.rows, updates.index[start : start + size]) as rows:
                 plan = self.plan(block)
                 w, ctx = self.begin_clients(block, rows)
                 updates.losses += self.local_update.run(w, plan, ctx).sum()
@@ -154,6 +123,11 @@ class Simulation(ABC):
                     rows["private"].copy_(w[:, self.layout.size :])
                 self.collect(updates, block, uploads, rows)
         return updates
+
+    def begin_round(self, clients: np.ndarray) -> ClientUpdates:
+        """Return copies of the state that a round of ``clients`` changes, without results."""
+        rows, index = self.state.gather(clients), np.arange(len(clients))
+        return ClientUpdates(clients, rows, index, losses=self.server["w"].new_zeros(()))
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
         """Return the initial models (n, parameters) of ``clients`` and their context."""
@@ -191,8 +165,20 @@ class Simulation(ABC):
         """Add the ``uploads`` of ``clients`` to ``updates``, or write them to their state ``rows``."""
 
     @abstractmethod
-    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
-        """Compute the new models from the ``updates`` of ``clients``."""
+    def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+        """Return the server's new vectors, from the ``updates`` of ``clients``."""
+
+    def commit(self, clients: np.ndarray, updates: ClientUpdates, server: Vectors) -> None:
+        """Store the results of a round of ``clients``, and the server's vectors after it."""
+        if self.state.received is not None:
+            self.state.received.record(clients, self.round, self.server["w"])
+        self.state.commit(updates.owners, updates.rows)
+        for name, values in server.items():
+            self.server[name].copy_(values)
+        self.cost.round(self.sizes[clients].tolist(), updates.steps)
+        for count in updates.links:
+            self.cost.links(count)
+        self.round += 1
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         """Return the context of ``clients`` with state ``rows``, name -> (n, size)."""
@@ -222,12 +208,12 @@ class Simulation(ABC):
             uniform=uniform,
         )
 
-    def line(self, updates: ClientUpdates) -> dict[str, float]:
-        """Return the columns of metrics.csv that the round's ``updates`` determine.
+    def line(self, updates: ClientUpdates, w: Tensor) -> dict[str, float]:
+        """Return the columns of metrics.csv that the round's ``updates`` and its new model ``w`` (1, size) determine.
 
         ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
         """
-        gaps = [(row.to(self.device) - self.server["w"][0]).square().sum() for row in updates.models]
+        gaps = [(row.to(self.device) - w[0]).square().sum() for row in updates.models]
         line = {
             "round": self.round + 1,
             "learning_rate": self.learning_rate(),
@@ -284,11 +270,11 @@ class Simulation(ABC):
 
     def progress(self) -> dict[str, Any]:
         """Return all that a resumed run needs besides its vectors, as JSON."""
-        attributes = {name: getattr(self, name) for name in ("round", "mixed", "pending")}
+        attributes = {name: getattr(self, name) for name in ("round", "pending")}
         return {**attributes, "seconds": self.clock.seconds, "counts": self.cost.counts}
 
     def resume(self, progress: dict[str, Any]) -> None:
         """Continue after :meth:`progress`."""
-        self.round, self.mixed, self.pending = (progress[name] for name in ("round", "mixed", "pending"))
+        self.round, self.pending = progress["round"], progress["pending"]
         self.clock.seconds.update(progress["seconds"])
         self.cost.counts.update(progress["counts"])

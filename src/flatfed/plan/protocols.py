@@ -121,7 +121,7 @@ def of_algorithm(
         name: parameter.check(overrides.get(name, parameter.default), f"{algorithm}: {name}")
         for name, parameter in declared.items()
     }
-    shared = ("rounds", "augmentation", "precision", "checkpoint_every", *OWN_TRAINING)
+    shared = ("rounds", "augmentation", "precision", *OWN_TRAINING)
     changed = {key: value for key, value in overrides.items() if key in shared and key not in declared}
     training = overlay({key: getattr(settings, key) for key in shared}, changed)
     if schedule := training.get("learning_rate_schedule"):

@@ -97,7 +97,7 @@ class RunConfig(RunSettings):
     """The settings of one run.
 
     ``validation``: the held-out share of each client's training images. ``rows``: the most clients that train at a
-    time. ``state``: where client state is.
+    time. ``state``: where client state is. ``checkpoint_every``: of earlier runs, without effect.
     """
 
     #: Fields that change the numbers of a run by rounding at most: they never refuse a finished run.
@@ -113,7 +113,7 @@ class RunConfig(RunSettings):
     algorithm: str
     augmentation: Literal["none", "crop_flip_half", "crop_flip_batch"]
     batch_size: Count
-    checkpoint_every: Count
+    checkpoint_every: Count = None
     clip_norm: Number | None
     dataset: DatasetSettings
     evaluation: EvaluationSettings

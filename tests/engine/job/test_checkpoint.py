@@ -1,33 +1,41 @@
-"""Checkpoints: which one is trusted, the files of one, and when one is due."""
+"""Checkpoints: which one is trusted, its content, and when one is due."""
 
 import json
 from dataclasses import replace
 
 import pytest
-from safetensors.torch import load, save
+import torch
+from safetensors import safe_open
+from safetensors.torch import load, load_file, save
 
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import checkpoint
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.errors import DataError
-from harness import IDENTITY, assert_same, description, interrupted_job, job, simulation
+from harness import IDENTITY, assert_same, description, interrupted_job, job, needs, simulation
 from samples import sampled
 
-EARLIER = json.dumps({"sha256": "0", "content": {"index": {}, "files": {}, "about": {}}}).encode()
-VECTORS, MANIFEST = "*.safetensors", checkpoint.MANIFEST
 
-#: Kind of damage -> (the file, its content afterwards; None: it is removed).
+def with_vectors(change):
+    """Return a function that saves a checkpoint's content with changed vectors and the same manifest."""
+
+    def changed(content):
+        length = int.from_bytes(content[:8], "little")
+        return save(change(load(content)), json.loads(content[8 : 8 + length])["__metadata__"])
+
+    return changed
+
+
+#: Kind of damage -> the file's content afterwards.
 DAMAGED = {
-    "a file is cut short": (VECTORS, lambda content: content[:-100]),
-    "a file is missing": (VECTORS, lambda content: None),
-    "a header": (VECTORS, lambda content: content[:8] + b"x" * 40 + content[48:]),
-    "a file of zeros": (VECTORS, lambda content: bytes(len(content))),
-    "a vector is missing": (VECTORS, lambda content: save(dict(list(load(content).items())[1:]))),
-    "a vector of another size": (VECTORS, lambda content: save({key: v[:-1] for key, v in load(content).items()})),
-    "the manifest is cut short": (MANIFEST, lambda content: content[:-100]),
-    "garbage": (MANIFEST, lambda content: b"\xff not a checkpoint"),
-    "another JSON": (MANIFEST, lambda content: b"[]"),
-    "of an earlier version": (MANIFEST, lambda content: EARLIER),
+    "cut short": lambda content: content[:-100],
+    "a header": lambda content: content[:8] + b"x" * 40 + content[48:],
+    "zeros": lambda content: bytes(len(content)),
+    "empty": lambda content: b"",
+    "garbage": lambda content: b"\xff not a checkpoint",
+    "of another program": lambda content: save(load(content)),
+    "a vector is missing": with_vectors(lambda vectors: dict(list(vectors.items())[1:])),
+    "a vector of another size": with_vectors(lambda vectors: {name: v[..., :-1] for name, v in vectors.items()}),
 }
 #: Difference of the run that wrote the checkpoint -> (of its settings, of its identity, in the message).
 OTHER = {
@@ -35,28 +43,24 @@ OTHER = {
     "other code": ({}, {"versions": {"engine": 0}}, "it is of another run: another versions"),
     "other data": ({}, {"dataset_digest": "0"}, "it is of another run: another dataset"),
 }
-SAMPLE = ("a file is cut short", "a vector is missing", "garbage", *OTHER)
+SAMPLE = ("cut short", "a vector is missing", "garbage", *OTHER)
 
 
 @pytest.mark.parametrize("kind", sampled({**DAMAGED, **OTHER}, SAMPLE))
 def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypatch, capsys, kind):
-    whole, folder = job(tmp_path, "fedsmoo", "whole"), tmp_path / "parts" / checkpoint.FOLDER
-    settings, identity, reason = OTHER.get(kind, ({}, {}, ""))
+    whole, path = job(tmp_path, "fedsmoo", "whole"), tmp_path / "parts" / checkpoint.NAME
+    settings, identity, reason = OTHER.get(kind, ({}, {}, "it cannot be read: "))
     with monkeypatch.context() as patch:
         init = Checkpoint.__init__
         other = lambda self, out, here, *more: init(self, out, replace(here, **identity), *more)  # noqa: E731
         patch.setattr(Checkpoint, "__init__", other)
         interrupted_job(patch, tmp_path, "fedsmoo", "parts", **settings)
     if kind in DAMAGED:
-        pattern, change = DAMAGED[kind]
-        path = sorted(folder.glob(pattern))[-1]
-        content = change(path.read_bytes())
-        path.unlink() if content is None else path.write_bytes(content)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    aside, finish = {}, Checkpoint.finish
+        path.write_bytes(DAMAGED[kind](path.read_bytes()))
+    before, aside, finish = path.read_bytes(), [], Checkpoint.finish
 
     def noted(self, run):  # the end of the run removes what it set aside
-        aside.update({path.name: path.read_bytes() for path in folder.with_name(checkpoint.STALE).iterdir()})
+        aside.append(path.with_name(checkpoint.STALE).read_bytes())
         finish(self, run)
 
     monkeypatch.setattr(Checkpoint, "finish", noted)
@@ -64,62 +68,74 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     assert_same(job(tmp_path, "fedsmoo", "parts"), whole, [0])
     output = capsys.readouterr().err
     assert f"is set aside as {checkpoint.STALE}: {reason}" in output and "from the start" in output
-    assert aside == before
+    assert aside == [before]
+
+
+def test_the_folder_of_an_earlier_version_is_set_aside(tmp_path, capsys):
+    whole, folder = job(tmp_path, "fedavg", "whole"), tmp_path / "parts" / checkpoint.NAME
+    for path in (folder, folder.with_name(checkpoint.STALE)):
+        path.mkdir(parents=True)
+        (path / "manifest.json").write_text("{}")
+    assert_same(job(tmp_path, "fedavg", "parts"), whole, [0])
+    assert f"{folder} is set aside as {checkpoint.STALE}: it cannot be read" in capsys.readouterr().err
 
 
 def test_a_checkpoint_of_a_removed_executor_stays(tmp_path, monkeypatch):
     interrupted_job(monkeypatch, tmp_path, "fedavg", "run")
-    folder = tmp_path / "run" / checkpoint.FOLDER
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    path = tmp_path / "run" / checkpoint.NAME
+    before = path.read_bytes()
     monkeypatch.delitem(EXECUTORS, "stacked")
-    with pytest.raises(DataError, match=rf"^{folder}: this version has no executor 'stacked'; .*remove this folder"):
+    with pytest.raises(DataError, match=rf"^{path}: this version has no executor 'stacked'; .*remove this file"):
         job(tmp_path, "fedavg", "run")
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
-def test_a_checkpoint_has_a_file_for_each_client_and_writes_only_changed_ones(tmp_path, name):
-    spec = description(name, sampling={"scheme": "fixed", "fraction": 0.34})
-    run, kept = simulation(tmp_path, spec), Checkpoint(tmp_path, IDENTITY)
-    stateful, before = bool(run.state.store), {}
-    for _ in range(6):
-        clients = {f"client-{client}" for client in run.sample()} if stateful else set()
+@pytest.mark.parametrize("name", ["fedavg", "fedsmoo", "fedlesam", "dfedsam"])
+def test_a_checkpoint_has_the_vectors_of_all_clients_that_participated(tmp_path, name):
+    """As another reader of the format finds them: all nodes if models mix, otherwise one or two of six clients."""
+    few = {"sampling": {"scheme": "fixed", "fraction": 0.34}}
+    run, kept = simulation(tmp_path, description(name, **{**needs(name), **few})), Checkpoint(tmp_path, IDENTITY)
+    clients, received = set(), {}
+    for number in range(3):
+        active = run.sample().tolist()
+        clients.update(range(6) if run.topology else active)
+        received |= dict.fromkeys(active, (number, run.server["w"].clone()))
         run.advance()
-        kept.write(run)
-        files = {path.name: path.stat().st_mtime_ns for path in (tmp_path / checkpoint.FOLDER).glob("*.safetensors")}
-        keys = [file.partition(".")[0] for file in files]
-        new = {file.partition(".")[0] for file in files.keys() - before.keys()}
-        assert all(files[file] == before[file] for file in files.keys() & before.keys())
-        assert {key for key in new if key.startswith("client-")} == clients
-        assert sum(key.startswith("client-") for key in keys) == run.state.touched.sum() * stateful
-        rounds = run.state.received.snapshots if run.state.received else ()
-        assert sum(key.startswith("received-") for key in keys) == len(rounds)
-        assert set(kept.files.values()) == set(files)
-        before = files
-
-
-WAITS = {"checkpoint_every": 100, "rounds": 8, "sampling": {"scheme": "fixed", "fraction": 0.34}}
-SLOW = {"GRACE": float("inf"), "SHORT": 0.02, "SPEED": 1.0}
-FAST = {"GRACE": float("inf"), "SHORT": 0.0, "SPEED": 1e12, "SHARE": 1e-3}
+    size = kept.write(run)
+    assert [path.name for path in tmp_path.glob(".*")] == [checkpoint.NAME]
+    vectors = load_file(tmp_path / checkpoint.NAME)
+    expected = {f"server.{key}": values for key, values in run.server.items()}
+    for key, values in run.state.store.items():
+        expected |= {f"client-{client}.{key}": values[client] for client in clients}
+    if name == "fedlesam":
+        expected |= {f"received-{number}": w for number, w in received.values()}
+    assert vectors.keys() == expected.keys() and all(torch.equal(vectors[key], expected[key]) for key in vectors)
+    assert size == sum(values.nbytes for values in expected.values())
+    with safe_open(tmp_path / checkpoint.NAME, "pt") as file:
+        assert json.loads(file.metadata()["manifest"])["simulation"]["round"] == 3
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "limits", "rounds"),
+    ("seconds", "rounds"),
     [
-        ("fedsmoo", WAITS, {"GRACE": 0.0}, [*range(1, 8)]),  # the rows of two rounds would take longer than a grace
-        ("fedavg", WAITS, {"GRACE": 0.0}, []),  # no rows
-        ("dfedsam", {**WAITS, "sampling": {"scheme": "all"}}, {"GRACE": 0.0}, []),  # every round changes all rows
-        ("fedsmoo", {"checkpoint_every": 1}, SLOW, []),  # clients' vectors on a slow disk
-        ("fedadam", {"checkpoint_every": 1}, SLOW, []),  # the server's alone
-        ("fedsmoo", {"checkpoint_every": 1}, {**SLOW, "SHARE": float("inf")}, [1, 2, 3]),
-        ("fedsmoo", {"checkpoint_every": 1}, FAST, [1]),  # the seconds of the first one count
+        (1.0, [6, 12, 18, 24, 30]),  # every ten minutes
+        (60.0, [6, 18, 30]),  # after 20 minutes: a minute more is 4.8 % of 21
     ],
 )
-def test_planned_checkpoints_take_a_small_share_of_the_time(tmp_path, monkeypatch, name, changes, limits, rounds):
-    """On a GPU, rounds are shorter than the writing of vectors; but vectors must be written within a signal's grace."""
-    for constant, value in limits.items():
-        monkeypatch.setattr(checkpoint, constant, value)
-    written, write = [], Checkpoint.write
-    monkeypatch.setattr(Checkpoint, "write", lambda self, run: (written.append(run.round), write(self, run))[1])
-    job(tmp_path, name, "run", **changes)
+def test_writing_takes_less_than_a_twentieth_of_the_time(tmp_path, monkeypatch, seconds, rounds):
+    """A round takes 100 seconds, a checkpoint ``seconds``; the last round, 31, needs none."""
+    run, now, written = simulation(tmp_path, description("fedavg", rounds=31)), [0.0], []
+    write_tensors = checkpoint.write_tensors
+
+    def slow(*arguments):
+        now[0] += seconds
+        written.append(run.round)
+        return write_tensors(*arguments)
+
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(checkpoint, "write_tensors", slow)
+    kept = Checkpoint(tmp_path, IDENTITY)
+    for run.round in range(1, 32):
+        now[0] += 100.0
+        kept.after_round(run, None)
     assert written == rounds

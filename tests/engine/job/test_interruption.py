@@ -18,10 +18,10 @@ import pytest
 from flatfed import files
 from flatfed.engine.client_state import ClientState
 from flatfed.engine.job import checkpoint, interruption, progress
-from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.checkpoint import Checkpoint, read_manifest
 from flatfed.engine.job.interruption import Stopped
 from flatfed.runs.record import FILES
-from harness import assert_same, at_round, job, needs, sessions, train_command, write_problem
+from harness import assert_same, at_round, job, needs, sessions, train_command, write_checkpoints, write_problem
 from samples import FEW, full, sampled
 
 SEED = 20261121
@@ -32,14 +32,14 @@ class Watched:
 
     def __init__(self, last: float):
         self.last, self.steps = last, 0
-        checkpoint.write_whole = self.write_whole
+        checkpoint.write_whole, checkpoint.PERIOD, checkpoint.SPARING = self.write_whole, 0.0, 0
 
     @contextlib.contextmanager
     def write_whole(self, path, mode="wb"):
         with files.write_whole(path, mode) as file:
             parts = []
-            yield SimpleNamespace(write=parts.append)
-            content = parts[0][:0].join(parts)
+            yield SimpleNamespace(write=lambda part: parts.append(bytes(part)))
+            content = b"".join(parts)
             for part in (content[: len(content) // 2], content[len(content) // 2 :]):
                 file.write(part)
                 file.flush()
@@ -68,7 +68,7 @@ def train_to_end(folder, name, out, kind, limit, changes) -> None:
 def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path, name, by_time, by_step):
     """An algorithm without client state, one with it and one without a server; some moments inside a write."""
     write_problem(tmp_path)
-    changes = {"rounds": 8, "checkpoint_every": 2, **needs(name)}
+    changes = {"rounds": 8, **needs(name)}
 
     def forked(out, kind=None, limit=0.0) -> int:
         arguments = tmp_path, name, out, kind, limit, changes
@@ -88,12 +88,12 @@ def test_a_run_killed_at_any_moment_ends_with_the_same_bytes(tmp_path, name, by_
             status = forked(out, kind, limit)
             limit *= 0.8
         assert status == -(signal.SIGPROF if kind == "seconds" else signal.SIGKILL)
-        manifest, finished = out / checkpoint.NAME, (out / "run.json").exists()
-        resumable = json.loads(manifest.read_text())["simulation"]["round"] if manifest.exists() else None
+        path, finished = out / checkpoint.NAME, (out / "run.json").exists()
+        resumable = read_manifest(path)["simulation"]["round"] if path.exists() else None
         print(name, kind, limit, resumable)
-        part_left |= kind == "steps" and any(path.name.endswith(".part") for path in manifest.parent.glob("*"))
+        part_left |= kind == "steps" and any(path.name.endswith(".part") for path in out.glob("*"))
         assert forked(out) == 0
-        # Killed while it removed a finished run's checkpoint, it starts again and keeps the finished run.
+        # Killed after it removed a finished run's checkpoint, it starts again and keeps the finished run.
         kept = [".previous"] if finished and resumable is None else []
         assert sorted(path.name for path in out.iterdir()) == [".finished", *kept, *sorted(FILES)]
         assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
@@ -129,7 +129,7 @@ def stopped_job(monkeypatch, moment: int, *arguments, number: int = signal.SIGTE
 @pytest.mark.parametrize("name", sampled(["fedavg", "fedsmoo", "fedlesam", "dfedsam", "dispfl"], FEW))
 def test_told_to_stop_a_run_goes_on_from_its_last_whole_round(tmp_path, monkeypatch, capsys, name, executor):
     """Stopped at seeded moments: in a local step, in an evaluation, in a probe, before it aggregates or mixes."""
-    changes = {"executor": {"cpu": executor, "cuda": executor}, "checkpoint_every": 100}
+    changes = {"executor": {"cpu": executor, "cuda": executor}}
     changes["probe"] = {"every": 2, "rho": 0.05, "m": 8, "images": 16}
     changes["evaluation"] = {"every": 2, "sets": ["test", "train", "nodes"], "batch_size": 7}
     with monkeypatch.context() as patch:
@@ -151,26 +151,26 @@ def test_a_run_that_is_made_again_keeps_the_one_before(tmp_path, monkeypatch):
 
     A run that is ended between its last file and the end of its checkpoint is not its own previous one.
     """
+    write_checkpoints(monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "finish", lambda self, run: None)
-        folder = job(tmp_path, "fedavg", "run", checkpoint_every=1)
+        folder = job(tmp_path, "fedavg", "run")
     weights = (folder / "model.safetensors").read_bytes()
     assert (folder / checkpoint.NAME).exists()
-    job(tmp_path, "fedavg", "run", checkpoint_every=1)
+    job(tmp_path, "fedavg", "run")
     first = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert sorted(first) == sorted(FILES) and first["model.safetensors"] == weights
-    stopped_job(monkeypatch, 4, tmp_path, "fedavg", "run", checkpoint_every=1)
-    job(tmp_path, "fedavg", "run", checkpoint_every=1)
+    stopped_job(monkeypatch, 4, tmp_path, "fedavg", "run")
+    job(tmp_path, "fedavg", "run")
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == first
     assert len(sessions(folder)) == 2
 
 
-@pytest.mark.parametrize(
-    ("owner", "write", "every", "began"), [(Checkpoint, "write", 1, 3), (ClientState, "_write", 100, 2)]
-)
-def test_told_to_stop_in_a_write_it_loses_nothing(tmp_path, monkeypatch, owner, write, every, began):
-    """A checkpoint is written to its end; a round whose clients were just written back is undone."""
-    changes = {"checkpoint_every": every, "executor": {"cpu": "sequential", "cuda": "sequential"}}
+@pytest.mark.parametrize(("owner", "write"), [(Checkpoint, "write"), (ClientState, "commit")])
+def test_told_to_stop_in_a_write_it_loses_nothing(tmp_path, monkeypatch, owner, write):
+    """A checkpoint is written to its end, and so are the clients' vectors after their round."""
+    write_checkpoints(monkeypatch)
+    changes = {"executor": {"cpu": "sequential", "cuda": "sequential"}}
     whole, call = job(tmp_path, "fedsmoo", "whole", **changes), getattr(owner, write)
 
     def stopped(*arguments):
@@ -180,7 +180,7 @@ def test_told_to_stop_in_a_write_it_loses_nothing(tmp_path, monkeypatch, owner, 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
         at_round(patch, 2, lambda: patch.setattr(owner, write, stopped))
         job(tmp_path, "fedsmoo", "parts", **changes)
-    assert_same(job(tmp_path, "fedsmoo", "parts", **changes), whole, [0, began])
+    assert_same(job(tmp_path, "fedsmoo", "parts", **changes), whole, [0, 3])
 
 
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(monkeypatch):
@@ -210,7 +210,7 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_
         try:
             sys.stderr = os.fdopen(2, "w", buffering=1)  # the terminal, not pytest's
             signal.signal(signal.SIGHUP, signal.SIG_IGN if survives else signal.SIG_DFL)
-            status = train_command(tmp_path, "out", rounds=100_000, checkpoint_every=100_000)
+            status = train_command(tmp_path, "out", rounds=100_000)
         finally:
             os._exit(status)
     output = b""
@@ -229,4 +229,4 @@ def test_a_closed_terminal_stops_a_run_as_sigterm_does_unless_it_is_ignored(tmp_
         os.kill(process, signal.SIGKILL)
         raise
     assert status == 128 + (signal.SIGTERM if survives else signal.SIGHUP)
-    assert json.loads((tmp_path / "out" / checkpoint.NAME).read_text())["callbacks"]["Outputs"]["lines"]
+    assert read_manifest(tmp_path / "out" / checkpoint.NAME)["callbacks"]["Outputs"]["lines"]

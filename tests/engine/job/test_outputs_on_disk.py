@@ -7,9 +7,7 @@ import subprocess
 import pytest
 
 from flatfed import cli
-from harness import assert_same, at_round, train_command
-
-ROUNDS = {"rounds": 8, "checkpoint_every": 1}
+from harness import assert_same, at_round, train_command, write_checkpoints
 
 
 @pytest.fixture
@@ -42,10 +40,11 @@ def read_only(disk):
 @pytest.mark.parametrize(("number", "kind"), [(0, "full"), (3, "full"), (3, "read-only")])
 def test_a_full_or_read_only_disk_costs_no_round_that_was_saved(tmp_path, disk, monkeypatch, capsys, number, kind):
     parts = disk / "parts"
-    assert train_command(tmp_path, "whole", **ROUNDS) == 0
+    write_checkpoints(monkeypatch)
+    assert train_command(tmp_path, "whole", rounds=8) == 0
     with monkeypatch.context() as patch:
         at_round(patch, number, lambda: fill(disk) if kind == "full" else read_only(disk))
-        assert train_command(tmp_path, parts, **ROUNDS) == cli.REFUSED
+        assert train_command(tmp_path, parts, rounds=8) == cli.REFUSED
     output = capsys.readouterr().err
     assert f"flatfed train: {parts}" in output and "Traceback" not in output
     assert {"full": "no space left on device; free", "read-only": "read-only file system; results"}[kind] in output
@@ -54,7 +53,7 @@ def test_a_full_or_read_only_disk_costs_no_round_that_was_saved(tmp_path, disk, 
         (disk / "filler").unlink()
     else:
         subprocess.run(["umount", disk], check=True)
-    assert train_command(tmp_path, parts, **ROUNDS) == 0
+    assert train_command(tmp_path, parts, rounds=8) == 0
     assert (f"from round {number} of its checkpoint" if number else "from the start") in capsys.readouterr().err
     assert_same(parts, tmp_path / "whole")
 

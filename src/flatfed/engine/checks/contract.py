@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "dataset": {"name": "toy", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
     "model": {"name": "cnn_tiny", "options": {}}, "augmentation": "none", "clip_norm": 1.5, "weight_decay": 0.01,
     "rounds": ROUNDS, "batch_size": 4, "local_epochs": 1, "learning_rate": 0.2, "learning_rate_decay": 0.9,
-    "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": TEST}, "checkpoint_every": ROUNDS,
+    "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": TEST},
     "executor": {"cpu": "sequential", "cuda": "sequential"}, "sampling": {"scheme": "all"},
 }
 #: Changes: 5x5 kernels on images of 2 x 2 pixels, of which 64 % only meet padding.

@@ -18,7 +18,9 @@ import torch
 from flatfed import algorithms, models
 from flatfed.algorithms._names import location
 from flatfed.engine import hooks
-from flatfed.engine.simulation import ClientUpdates, Simulation
+from flatfed.engine.client_state import Vectors
+from flatfed.engine.client_updates import ClientUpdates
+from flatfed.engine.simulation import Simulation
 from flatfed.errors import FlatFedError
 from flatfed.models import user_model
 
@@ -89,7 +91,7 @@ def _repeats_step(run: Simulation) -> bool:
     update = replace(run.local_update.plain, algorithm=algorithm, pause=lambda: None)
     plan = run.plan(clients)
     plan = replace(plan, steps=np.ones_like(plan.steps))
-    rows = ({name: values.clone() for name, values in run.state.gather(clients).items()} for _ in range(2))
+    rows = (run.state.gather(clients) for _ in range(2))
     # Hook by hook: a counter that `start` sets to 0 and each step increases then differs between the copies.
     copies = [twin.begin_clients(clients, vectors) for vectors in rows]
     for w, ctx in copies:
@@ -101,18 +103,18 @@ def _repeats_step(run: Simulation) -> bool:
     return all(map(torch.equal, first, second))
 
 
-def _aggregate_twice(run: Simulation, clients: np.ndarray, updates: ClientUpdates) -> None:
-    """Aggregate, and again on copies of the server's vectors; refuse other results, and uploads that changed."""
+def _aggregate_twice(run: Simulation, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
+    """Aggregate twice and return the server's vectors; refuse other results, and uploads that changed."""
     aggregate, twin, uploads = type(run).aggregate, copy.copy(run), updates.uploads.values()
-    twin.server = {name: values.clone() for name, values in run.server.items()}
     versions = [values._version for values in uploads]
-    aggregate(run, clients, updates)
+    server = aggregate(run, clients, updates)
     if versions != [values._version for values in uploads]:
         remedy = "expected: new tensors, because metrics.csv has the distance of the uploaded models from the new one"
         raise FlatFedError(f"{location(run.algorithm.aggregate)}: changes uploads in place; {remedy}")
     twin.algorithm = copy.copy(run.algorithm)  # after the first call, whose state it has
-    aggregate(twin, clients, copy.copy(updates))
+    again = aggregate(twin, clients, copy.copy(updates))
     limit = GPU_TOLERANCE if run.device.type == "cuda" else 0
-    for name, values in run.server.items():
-        if (twin.server[name] - values).abs().sum() > limit * values.abs().sum():
+    for name, values in server.items():
+        if (again[name] - values).abs().sum() > limit * values.abs().sum():
             raise _refusal(run, ("aggregate",))
+    return server

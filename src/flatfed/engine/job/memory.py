@@ -1,15 +1,13 @@
-"""Memory: the free amount, the home of client state, and the remedies when a job runs out of it."""
+"""Memory: the home of client state, and the remedies when a job runs out of it."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
@@ -17,7 +15,7 @@ from flatfed.engine.job.progress import in_units
 from flatfed.errors import Shortage
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
-SPARE = 2  # a home must have this many times the state's size free
+SPARE = 2  # a GPU must have this many times the state's size free
 #: Messages of errors without a special type.
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
 REQUESTED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
@@ -41,62 +39,21 @@ def trim_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def available(root: Path = Path("/")) -> int:
-    """Return how many bytes this process may still allocate: the free memory, limited by its cgroups.
-
-    The file cache counts as free. ``root``: the folder of proc and sys.
-    """
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    with contextlib.suppress(OSError, AttributeError):
-        line = re.search(r"^MemAvailable: +(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
-        free = int(line[1]) * 1024
-    return min([free, *_cgroup_room(root)])
-
-
-def _cgroup_room(root: Path) -> Iterator[int]:
-    """Yield the remaining bytes of each limited cgroup (versions 1 and 2)."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            top = root / "sys/fs/cgroup/memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        group = Path(path.lstrip("/"))
-        for folder in [top / part for part in (group, *group.parents)]:
-            with contextlib.suppress(OSError, ValueError):  # "max": no limit
-                limit, usage = (int((folder / name).read_text()) for name in names[:2])
-                cached = re.search(rf"^{names[2]} (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
-                yield max(0, limit - usage + (int(cached[1]) if cached else 0))
-
-
 def choose_home(size: int, device: torch.device, requested: str | None = None) -> str:
     """Return the home of ``size`` bytes of client state: ``device``, ``memory`` or (memory-mapped) ``file``.
 
-    ``requested``: the home that the run's settings name.
+    ``requested``: the home that the run's settings name; by default, a GPU with enough memory, otherwise the host.
 
     :raises Shortage: the disk is too small; a write would end the process without a message.
     """
-    if requested in ("device", "memory"):
-        return requested
-    if requested is None:
-        if device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]:
-            return "device"
-        if size * SPARE <= available():
-            return "memory"
     folder = tempfile.gettempdir()
-    if size > (room := shutil.disk_usage(folder).free):
+    if requested == "file" and size > (room := shutil.disk_usage(folder).free):
         raise Shortage(
-            f"client state: {in_units(size)} exceed half of the free memory and the space in {folder} "
-            f"({in_units(room)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
+            f"client state: {in_units(size)} exceed the space in {folder} ({in_units(room)}). What helps: TMPDIR set "
+            "to a folder on a larger disk, or in the protocol `state: memory`"
         )
-    return "file"
+    fits = device.type == "cuda" and size * SPARE <= torch.cuda.mem_get_info(device)[0]
+    return requested or ("device" if fits else "memory")
 
 
 def is_shortage(error: BaseException | None) -> bool:
@@ -143,4 +100,4 @@ def name_of(device: torch.device) -> str:
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)
         return f"{name} ({in_units(free)} of {in_units(total)} free)"
-    return f"{device.type} ({in_units(available())} free)"
+    return device.type

@@ -26,7 +26,7 @@ from flatfed.runs.run_config import RunConfig
 
 FINISHED = ".finished"  # hidden folder of the run's files, of which the ones in the run's folder are hard links
 PREVIOUS = ".previous"  # folder of the finished run that a new one replaced
-PULSE = 30.0  # most seconds between two writings of the lines so far, if rounds are shorter
+PULSE = 30.0  # seconds from one writing of the lines so far to the next
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,10 @@ class Outputs(Callback):
         self.written = time.monotonic()
 
     def after_round(self, simulation: Simulation, line: dict[str, float] | None) -> None:
-        """Add ``line``; write the lines so far with planned checkpoints and every ``PULSE`` seconds."""
+        """Add ``line``; write the lines so far every ``PULSE`` seconds."""
         if line is not None:
             self.lines.append(line)
-        planned = simulation.round % simulation.config.checkpoint_every == 0
-        if simulation.round < simulation.config.rounds and (planned or time.monotonic() - self.written >= PULSE):
+        if simulation.round < simulation.config.rounds and time.monotonic() - self.written >= PULSE:
             self.write_so_far(simulation)
 
     def state(self) -> dict[str, Any]:

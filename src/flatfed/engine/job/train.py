@@ -24,7 +24,7 @@ from flatfed.engine.callbacks import Callback, digests, of_user
 from flatfed.engine.checks import contract, first_round, repeats
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.job import assembly, interruption, memory
-from flatfed.engine.job.checkpoint import FOLDER, Checkpoint, Damaged, remove_leftover
+from flatfed.engine.job.checkpoint import Checkpoint, Damaged, remove_leftover
 from flatfed.engine.job.machine import bfloat16_units, machine, pick_device, set_up
 from flatfed.engine.job.outputs import Identity, Outputs, now
 from flatfed.engine.job.progress import time_spent
@@ -62,7 +62,7 @@ def train(
 
     It resumes from a checkpoint of the same run. A run whose loss or weights are not finite in an evaluated round ends
     there: ``diverged_at`` in run.json, and no line of that round. SIGTERM, SIGINT or SIGHUP stops it before the next
-    local step or batch; it undoes an unfinished round and writes a checkpoint. If memory runs out, it stops with a
+    local step or batch; it drops an unfinished round and writes a checkpoint. If memory runs out, it stops with a
     checkpoint; ``rows`` and ``state`` of the run may change before it resumes.
 
     :raises DataError: data or partition do not fit the run.
@@ -164,8 +164,8 @@ class Job:
         """Make the simulation and its callbacks, and restore the checkpoint, if there is one."""
         executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
         if self.checkpoint.executor not in (None, *EXECUTORS):
-            remedy = "resume with the version of FlatFed that wrote it, or remove this folder to train from the start"
-            raise DataError(f"{self.outputs.out / FOLDER}: this version has no executor {executor!r}; {remedy}")
+            remedy = "resume with the version of FlatFed that wrote it, or remove this file to train from the start"
+            raise DataError(f"{self.checkpoint.path}: this version has no executor {executor!r}; {remedy}")
         with memory.explained(self.device, "before the first round", memory.remedies(self.device)):
             self.simulation = simulation = self.assemble(executor)
         if algorithms.own_file(self.config.update.name) and isinstance(simulation.weights, LiveWeights):
@@ -198,10 +198,6 @@ class Job:
 
     def _stop(self, reason: Exception) -> None:
         cause = reason if isinstance(reason, interruption.Stopped) else "stopped for lack of memory"
-        if not self.simulation.state.consistent:
-            text = "the round cannot be undone, the same command resumes from the last checkpoint"
-            print(f"{self.label}: {cause} within round {self.simulation.round + 1}; {text}", file=sys.stderr)
-            return
         began = time.monotonic()
         size = self._write_state()
         written = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
