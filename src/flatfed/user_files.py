@@ -134,11 +134,15 @@ def users_modules() -> dict[str, Path]:
     names = ("site-packages", "dist-packages")
     installed = [path for path in map(str, sys.path) if path.endswith(names) or any(Path(path).glob("*.dist-info"))]
     others = tuple(os.path.join(path, "") for path in (*installed, *map(os.path.dirname, (__file__, os.__file__))))
+    specs = {name: getattr(module, "__spec__", None) for name, module in list(sys.modules.items())}
+    origins = {name: str(getattr(spec, "origin", None)) for name, spec in specs.items()}
+    # A package with compiled modules, such as NumPy from its sources, cannot be imported twice.
+    compiled = {name.partition(".")[0] for name, origin in origins.items() if origin.endswith((".so", ".pyd"))}
     files = {}
-    for name, module in list(sys.modules.items()):
-        origin = str(getattr(getattr(module, "__spec__", None), "origin", None))
+    for name, origin in origins.items():
         in_room = any(name.startswith(f"{room.package}.") and name.split(".")[2] not in room.modules for room in ROOMS)
-        if origin.endswith(".py") and (in_room or not origin.startswith(others)):
+        own = in_room or not (origin.startswith(others) or name.partition(".")[0] in compiled)
+        if origin.endswith(".py") and own:
             files[name] = Path(origin)
     return files
 

@@ -14,6 +14,7 @@ from flatfed.data import keys
 from flatfed.data import partition as partitions
 from flatfed.data.partition import leave_one_out
 from flatfed.errors import ConfigError, DataError
+from flatfed.plan import checks
 from shipped import EXP
 
 CIFAR10 = np.repeat(np.arange(10), 5000)
@@ -221,7 +222,7 @@ def test_more_shards_than_the_classes_of_the_preview_are_refused():
     split = EXP.catalog.splits["shards2-100"].model_copy(update={"shards_per_client": 30})
     catalog = replace(EXP.catalog, splits={"mine": split}, split_places={"mine": "config/splits.yaml: mine"})
     with pytest.raises(ConfigError, match=r"mine\.shards_per_client: 30 is not allowed; at most 20, .*preview scale"):
-        catalog.check_fit("dfedsam-cifar100", "mine", "a table")
+        checks.check_fit(catalog, "dfedsam-cifar100", "mine")
 
 
 NAMES, SIZES = ["art", "clipart", "product"], (23, 40, 17)

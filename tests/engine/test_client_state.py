@@ -84,5 +84,5 @@ def test_impossible_state_is_refused_when_the_file_is_loaded(outside, text, mess
     if message is None:
         assert algorithms.load("odd").scratch == ("e",)
     else:
-        with pytest.raises(ConfigError, match=f"^{path}: algorithm Odd: {message}"):
+        with pytest.raises(ConfigError, match=rf"^{path}: line \d+: algorithm Odd: {message}"):
             algorithms.load("odd")

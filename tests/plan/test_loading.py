@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 import made
-from flatfed import cli
+from flatfed import cli, plan
 from flatfed.config.protocol import DEFAULTS
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale
 from flatfed.tables import report
-from own_files import TEXT, load, put, refusal
+from own_files import ROOT, TEXT, load, put, refusal
 from shipped import EXP
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -172,3 +173,46 @@ def test_a_table_without_a_preview_is_left_out_of_it_and_taken_at_its_own_scale_
     assert f"Left out: {PAPER.replace('paper', 'preview')}" in Path("report.html").read_text()
     for scale, left_out in (("preview", {"photos", "effects_cnn"}), ("paper", {"effects"})):
         assert not left_out & loaded.all_at(scale).tables.keys()
+
+
+CENTRAL = "{scheme: central, clients: 1, participation: 1, sampling: all, images_of: mine}"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "other", "words"),
+    [
+        ("protocols/fedsmoo-cifar10.yaml", "learning_rate: 0.1", "learning_rat: 0.1", "learning_rat"),
+        ("protocols/fedsmoo-cifar10.yaml", "dataset: cifar10", "dataset: cifar11", "did you mean 'cifar10'"),
+        ("figures/two_splits.yaml", "kind:", "knd: 1\nkind:", "knd"),
+        ("splits.yaml", "dir0.6-100:", "dir0.6-100: 1\ndir0.6-100:", "given twice"),
+        ("datasets.yaml", "cifar10:", "cifar10: 1\ncifar10:", "given twice"),
+        ("algorithms.yaml", "fedavg: {", "fedagv: {label: X}\nfedavg: {", "did you mean 'fedavg'"),
+        ("splits.yaml", "", f"\nmine: {CENTRAL}\n", "of scheme central"),
+        ("reference/fedsmoo2023_T1.csv", "metric", "metrik", "column 'metric' is missing"),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_one_line(tmp_path, file, text, other, words):
+    """What else a misspelt entry makes unknown is no further mistake, and no entry hides its own."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / "config" / file
+    content = path.read_text()
+    assert text in content
+    path.write_text(content + other if not text else content.replace(text, other, 1))
+    with pytest.raises(ConfigError) as caught:
+        plan.load(tmp_path)
+    lines = str(caught.value).splitlines()
+    # A misspelt key of which a document needs the right one is missing, too.
+    assert len({line.partition(": ")[0] for line in lines}) == 1 and len(lines) <= 2, lines
+    assert any(words in line for line in lines) and lines[0].startswith(f"config/{file}: ")
+
+
+def test_a_related_split_that_is_wrong_is_the_only_mistake():
+    bad = {"scheme": "iid", "clients": 7, "participation": 1, "topology": "regular", "neighbours": 3}
+    central = {"scheme": "central", "clients": 1, "participation": 1, "sampling": "all", "images_of": "bad"}
+
+    def change(content):
+        content["splits"].update(bad=bad, mine=central)
+        content["columns"] = [{**content["columns"][0], "splits": ["mine"]}]
+
+    (line,) = refusal(change=change).splitlines()
+    assert line.startswith("own/photos.yaml: splits.bad.topology: ")

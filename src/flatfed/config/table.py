@@ -60,7 +60,7 @@ class MetricEntry(Numbers):
     """A metric under each split, and its format."""
 
     metric: str = required(METRIC)
-    unit: str = required(UNIT)
+    unit: str = optional(UNIT)
     decentralised: str = optional("the metric of rows without a server, if it differs")
 
     @model_validator(mode="after")

@@ -59,11 +59,12 @@ class AtScale:
 class ShownTable(AtScale, Table):
     """A table at a scale, with its shown columns and the ``numbers`` of all its cells, row by row.
 
-    ``paper``: (column, row) -> printed number. ``declared_columns``: how many columns it has. ``errata``: those on the
-    whole printed table, id -> text; ``flags``: those that its numbers cite.
+    ``seeds``: column -> the requested seeds. ``paper``: (column, row) -> printed number. ``declared_columns``: how many
+    columns it has. ``errata``: those on the whole printed table, id -> text; ``flags``: those that its numbers cite.
     """
 
     numbers: Sequence[Number]
+    seeds: Mapping[str, Sequence[int]]
     paper: Mapping[tuple[str, str], Printed]
     declared_columns: int
     errata: Mapping[str, str]
@@ -87,6 +88,7 @@ def table(
         **_shared(experiment, scale, [(run.protocol, run.split) for run in runs], layout.rows),
         labels={row.algorithm: row.label for row in layout.rows.values()},
         numbers=of_cells,
+        seeds={id_: sorted({part.seed for part in of_cells if part.column == id_} - {None}) for id_ in order},
         paper=numbers.paper(experiment, layout),
         declared_columns=len(experiment.tables[name].columns),
         errata=experiment.errata.of_table(reference) if layout.printed else {},

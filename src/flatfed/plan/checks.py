@@ -51,8 +51,12 @@ def check_dataset(dataset: DatasetDocument, where: str) -> None:
 def check_split(split: Split, splits: Mapping[str, Split], where: str) -> None:
     """Refuse a split that refers to an unknown split, or has an impossible graph."""
     # The number of images of a domain split depends on the downloaded data.
-    federated = [id_ for id_, entry in splits.items() if entry.scheme not in ("central", "domain")]
+    others = ("central", "domain")
+    federated = [id_ for id_, entry in splits.items() if entry.scheme not in others]
     for key, related in split.related.items():
+        if related in splits and splits[related].scheme in others:
+            scheme = splits[related].scheme
+            raise ConfigError(f"{where}.{key}: {related!r} is of scheme {scheme}; expected a split of another scheme")
         lookup.check("split", related, federated, f"{where}.{key}")
     if split.topology and split.scheme != "domain":  # whose clients depend on the dataset
         graphs.check(split.clients, f"{where}.topology", **topology(split).as_json())
@@ -223,7 +227,8 @@ def _check_evaluated(name: str, settings: Settings, location: str, where: str) -
 def check_fit(catalog: Catalog, protocol: str, split: str) -> None:
     """Refuse a split that does not fit the datasets of ``protocol``."""
     declared, location = catalog.splits[split], catalog.split_places[split]
-    for related_split in declared.related.values():
+    for key, related_split in declared.related.items():
+        lookup.check("split", related_split, catalog.splits, f"{location}.{key}")
         check_fit(catalog, protocol, related_split)
     domains = catalog.dataset("paper", protocol).domains or []
     if declared.scheme == "domain":

@@ -52,28 +52,29 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     request = read(root / FILE)
     if config is not None:
         request = REQUEST.check(config, WHERE)
-    environment = _user_folders(request)
     mistakes = Mistakes()
+    environment = _user_folders(request, mistakes)
     declared = _declarations(root, request, mistakes)
     catalog = _catalog(declared, request.data, mistakes)
     references = reference.read_all(root, mistakes)
     all_tables: dict[str, Table] = {}
     all_figures: dict[str, Figure] = {}
     for name, entry in declared["tables"].items():
-        with mistakes.noted():
+        with mistakes.noted([("table", name)]):
             all_tables[name] = tables.table(name, entry, catalog, references)
     for name, entry in declared["figures"].items():
-        with mistakes.noted():
+        with mistakes.noted([("figure", name)]):
             all_figures[name] = figures.figure(name, entry, catalog)
     with mistakes.noted():
         checks.check_different(catalog.splits, catalog.split_places)
+    for index, name in enumerate(request.figures):
+        with mistakes.noted():
+            lookup.check("figure", name, all_figures, f"{WHERE}: figures[{index}]")
     with mistakes.noted():
-        for index, name in enumerate(request.figures):
-            lookup.check("figure", name, declared["figures"], f"{WHERE}: figures[{index}]")
         if request.highlight:
             lookup.check_algorithm(request.highlight, catalog.algorithms, f"{WHERE}: highlight")
+    requested = Requested(_tables(request, all_tables, mistakes), request.figures)
     mistakes.stop()
-    requested = Requested(_tables(request, all_tables), request.figures)
     # Tables must fit the declared datasets. Smaller local data must fit the requested tables alone.
     here = {name: dict(source.images or {}) for name, source in request.data.items()}
     counted = {
@@ -91,18 +92,26 @@ def read(path: Path) -> Request:
     return REQUEST.check(strict_yaml.read(path, FILE), FILE)
 
 
-def _user_folders(request: Request) -> dict[str, str]:
-    """Register the user's files; return the environment variables for jobs."""
+def _user_folders(request: Request, mistakes: Mistakes) -> dict[str, str]:
+    """Register the user's files; return the environment variables for jobs.
+
+    :raises ConfigError: a folder or file is absent or wrong.
+    """
     for key in ("folders", "published"):
         for folder in getattr(request, key):
-            if not Path(folder).is_dir():
-                absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
-                raise ConfigError(f"{absent}; create it, or correct or remove this entry")
-    for file in filter(lambda file: kind_of(Path(file)) != "callback", request.callbacks):
-        absent = "no class of it has the base Callback" if Path(file).is_file() else "there is no such file"
-        raise ConfigError(f"{WHERE}: callbacks: {file}: {absent}; see docs/questions.md")
+            with mistakes.noted():
+                if not Path(folder).is_dir():
+                    absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
+                    raise ConfigError(f"{absent}; create it, or correct or remove this entry")
+    for file in request.callbacks:
+        with mistakes.noted():
+            if kind_of(Path(file)) != "callback":
+                absent = "no class of it has the base Callback" if Path(file).is_file() else "there is no such file"
+                raise ConfigError(f"{WHERE}: callbacks: {file}: {absent}; see docs/questions.md")
     for files in (registry.FILES, models.FILES):
-        files.look_in(request.folders, f"{WHERE}: folders")
+        with mistakes.noted():
+            files.look_in(request.folders, f"{WHERE}: folders")
+    mistakes.stop()
     paths = {FOLDERS: request.folders, CALLBACKS: request.callbacks}
     return {key: os.pathsep.join(str(Path(path).resolve()) for path in paths[key]) for key in paths if paths[key]}
 
@@ -112,29 +121,29 @@ def _declarations(root: Path, request: Request, mistakes: Mistakes) -> dict[str,
     declared: dict[str, dict[str, Declared]] = {section: {} for section in SECTIONS | FILES}
     for section in ("datasets", "splits", "algorithms"):
         where, kind = f"config/{section}.yaml", SECTIONS[section]
-        with mistakes.noted():
+        with mistakes.noted([(section[:-1], lookup.ALL)]):
             entries = strict_yaml.read(root / where, where)
             if not entries or not isinstance(entries, dict):
                 kind.check(entries, where)
             for name, entry in entries.items():
-                with mistakes.noted((section[:-1], name)):
+                with mistakes.noted([(section[:-1], name)]):
                     declared[section][name] = Declared(kind.check({name: entry}, where)[name], where, name)
     folders = {f"config/{section}": (section, root / "config" / section) for section in FILES}
     folders |= {folder: ("tables", Path(folder)) for folder in request.folders}
     files = ((at, *folder, path) for at, folder in folders.items() for path in parsed_files.listed(folder[1], ".yaml"))
     for folder, section, _, path in files:
         where = f"{folder}/{path.name}"
-        with mistakes.noted((section[:-1], path.stem)):
+        ids = [(section[:-1], path.stem), *([("figure", path.stem)] if folder in request.folders else ())]
+        with mistakes.noted(ids):
             content = strict_yaml.read(path, where)
             keys = content if isinstance(content, dict) else {}
             if folder in request.folders and keys.get("kind", "results") != "results":
                 section = "figures"
             parts = SECTIONS.keys() & keys.keys() if section == "tables" else set()
-            ids = [(part[:-1], name) for part in parts if isinstance(keys[part], dict) for name in keys[part]]
-            with mistakes.noted(*ids):
-                _add(content, parts, path, section, where, declared)
-    with mistakes.noted():
-        for name in registry.names():
+            ids += [(part[:-1], name) for part in parts if isinstance(keys[part], dict) for name in keys[part]]
+            _add(content, parts, path, section, where, declared)
+    for name in registry.names():
+        with mistakes.noted([("algorithm", name)]):
             checks.check_id(name, "folders: the file of an algorithm")
             declared["algorithms"].setdefault(name, Declared(AlgorithmDocument(), "config/algorithms.yaml", name))
     for entry in declared["figures"].values():
@@ -170,20 +179,20 @@ def _catalog(
 ) -> Catalog:
     """Return the catalog of the valid ``declared`` entries; ``data``: dataset -> its source on this machine."""
     datasets, sources, splits, algorithms, protocols_of = {}, {}, {}, {}, {}
-    with mistakes.noted():
-        for name in data:
+    for name in data:
+        with mistakes.noted():
             lookup.check("dataset", name, declared["datasets"], f"{WHERE}: data")
     for name, entry in declared["datasets"].items():
-        with mistakes.noted(("dataset", name)):
+        with mistakes.noted([("dataset", name)]):
             datasets[name], sources[name] = _dataset(name, entry, data.get(name))
     all_splits = {name: entry.content for name, entry in declared["splits"].items()}
     for name, entry in declared["splits"].items():
-        with mistakes.noted(("split", name)):
+        with mistakes.noted([("split", name)]):
             checks.check_split(entry.content, all_splits, entry.where)
             splits[name] = entry.content
     files = registry.names()
     for name, entry in declared["algorithms"].items():
-        with mistakes.noted(("algorithm", name)):
+        with mistakes.noted([("algorithm", name)]):
             lookup.check_algorithm(base := without_label(name), files, entry.where)
             protocols.check_overrides(base, entry.content.set or {}, f"{entry.where}.set")
             plain = declared["algorithms"][base].content
@@ -191,12 +200,15 @@ def _catalog(
     places = {name: entry.where for name, entry in declared["splits"].items()}
     catalog = Catalog(datasets, splits, algorithms, protocols_of, sources, places)
     for name, entry in declared["protocols"].items():
-        with mistakes.noted(("protocol", name)):
+        with mistakes.noted([("protocol", name)]):
             prefix = f"{entry.key}." if entry.key else ""
-            for protocol in protocols.variants(name, entry.content, entry.file, prefix):
-                with mistakes.noted(("protocol", protocol.id)):
-                    checks.check_protocol(protocol, catalog)
-                    protocols_of[protocol.id] = protocol
+            plain, *variants = protocols.variants(name, entry.content, entry.file, prefix)
+            checks.check_protocol(plain, catalog)
+            protocols_of[name] = plain
+            for variant in variants:  # which inherit the mistakes of the plain one
+                with mistakes.noted([("protocol", variant.id)]):
+                    checks.check_protocol(variant, catalog)
+                    protocols_of[variant.id] = variant
     return catalog
 
 
@@ -220,20 +232,18 @@ def _dataset(name: str, declared: Declared, override: Source | None) -> tuple[Da
     return dataset, type(source)(**source.model_dump(exclude_unset=True, exclude={"images"}))
 
 
-def _tables(request: Request, entries: Mapping[str, Table]) -> dict[str, list[str] | None]:
-    """Return the requested tables and their columns, None for all.
-
-    :raises ConfigError: a table or column does not exist, or a table is requested twice.
-    """
+def _tables(request: Request, entries: Mapping[str, Table], mistakes: Mistakes) -> dict[str, list[str] | None]:
+    """Return the requested tables and their columns, None for all."""
     chosen: dict[str, list[str] | None] = {}
     for index, entry in enumerate(request.tables):
         where = f"{WHERE}: tables[{index}]"
         name, patterns = (entry, ["*"]) if isinstance(entry, str) else (entry.table, entry.columns)
-        columns = lookup.entry("table", name, entries, where).columns
-        if name in chosen:
-            raise ConfigError(f"{where}: table {name!r} is given twice; put all its columns into one entry")
-        for pattern in patterns:
-            if not fnmatch.filter(columns, pattern):
-                raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
-        chosen[name] = [id_ for id_ in columns if protocols.matching_any(patterns, id_)]
+        with mistakes.noted():
+            columns = lookup.entry("table", name, entries, where).columns
+            if name in chosen:
+                raise ConfigError(f"{where}: table {name!r} is given twice; put all its columns into one entry")
+            for pattern in patterns:
+                if not fnmatch.filter(columns, pattern):
+                    raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
+            chosen[name] = [id_ for id_ in columns if protocols.matching_any(patterns, id_)]
     return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,30 +46,40 @@ class Several(ConfigError):
         super().__init__("\n".join(dict.fromkeys(map(str, self.errors))))
 
 
+#: In place of the ids of a file that cannot be read.
+ALL = "*"
+
+
 class Mistakes(list[FlatFedError]):
-    """All mistakes so far; ``wrong``: kind and id of the entries that have some."""
+    """All mistakes so far.
+
+    ``wrong``: kind and id of the entries that have some, :data:`ALL` of a file that cannot be read. That such an id is
+    unknown to others is no further mistake.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.wrong: set[tuple[str, str]] = set()
 
     @contextmanager
-    def noted(self, *entries: tuple[str, str]) -> Iterator[None]:
+    def noted(self, entries: Iterable[tuple[str, str]] = ()) -> Iterator[None]:
         """Note a FlatFedError of the block, which ends there: these ``entries`` are wrong."""
         try:
             yield
         except FlatFedError as error:
-            self += getattr(error, "errors", [error])
+            self += [part for part in getattr(error, "errors", [error]) if not self._follows(part)]
             self.wrong.update(entries)
 
     def stop(self) -> None:
-        """Raise the mistakes, if there are any; an id that is unknown because its entry is wrong is none."""
-        if errors := [error for error in self if not self._follows(error)]:
-            raise Several(errors)
+        """Raise the mistakes, if there are any."""
+        if self:
+            raise Several(self)
 
     def _follows(self, error: FlatFedError) -> bool:
-        names = {error.name, without_label(error.name)} if isinstance(error, UnknownId) else ()
-        return any((error.kind, name) in self.wrong for name in names)
+        if not isinstance(error, UnknownId):
+            return False
+        ids = [id_ for kind, id_ in self.wrong if kind == error.kind]
+        return ALL in ids or without_label(error.name) in ids or bool(fnmatch.filter(ids, error.name))
 
 
 #: Kinds of ids that files of config/ declare; their names begin with the kind.

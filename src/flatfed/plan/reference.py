@@ -147,7 +147,7 @@ def read_all(root: Path, mistakes: Mistakes) -> dict[str, Reference]:
     """Return the valid printed tables by name."""
     references = {}
     for path in parsed_files.listed(root / "config" / "reference", ".csv"):
-        with mistakes.noted(("reference", path.stem)):
+        with mistakes.noted([("reference", path.stem)]):
             references[path.stem] = Reference(path, f"config/reference/{path.name}")
     return references
 

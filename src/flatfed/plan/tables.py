@@ -133,7 +133,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
     with mistakes.noted():
         for algorithm, line in reference.algorithms.items() if reference else ():
             lookup.check_algorithm(algorithm, catalog.algorithms, f"{line} (of {where})")
-        for flag in document.not_judged:
+        for flag in document.not_judged if reference or document.reference == "none" else ():
             lookup.check("erratum", flag, reference.flags if reference else (), f"{where}: not_judged")
     columns: dict[str, Column] = {}
     for index, group in enumerate(document.columns):

@@ -98,8 +98,7 @@ def typeset(table: ShownTable, *, so_far: bool = False) -> TypesetTable:
     """
     filled = cells.fill(table, so_far=so_far)
     records = [record for cell in filled.cells for record in cell.records]
-    paper = table.document.paper if table.scale == "paper" else ""  # a preview's title names it
-    sources = (("Paper", paper), ("Trained here", set_up.setting(table, set_up.image_counts(records))))
+    sources = (("Paper", table.document.paper), ("Trained here", set_up.setting(table, set_up.image_counts(records))))
     return TypesetTable(
         table,
         filled.by_column,

@@ -42,12 +42,9 @@ def _seeds(table: FilledTable) -> Iterator[str]:
     """Yield the note on the seeds of the numbers, and on the requested seeds that cells lack."""
     cells = [(row.label, cell) for _, row, cell in table.labelled_cells if cell.runs]
     present = {seed for _, cell in cells for seed in cell.seeds if seed not in cell.absent}
-    requested: dict[str, set[int]] = defaultdict(set)
-    for number in table.shown.numbers:
-        requested[number.column] |= {number.seed} - {None}
     lacking: dict[int, list[str]] = defaultdict(list)
     for label, cell in cells:
-        for seed in requested[cell.column] - ({*cell.seeds} - {*cell.absent}):
+        for seed in {*table.shown.seeds[cell.column]} - ({*cell.seeds} - {*cell.absent}):
             lacking[seed].append(label)
     if cells:
         note = f"Seeds: {', '.join(map(str, sorted(present))) or 'none'}"

@@ -62,7 +62,10 @@ def _set_ups(shown: ShownTable) -> Iterator[str]:
         words = [METRICS[name].words for name in (column.peer_metric, column.metric)]
         peer, main = (text[0].lower() + text[1:] for text in words)
         if rows:
-            yield f"{column.headers[-1]}: of rows without a server ({', '.join(rows)}), {peer}; of the others, {main}."
+            yield (
+                f"{column.headers[-1]}: of rows without a server ({', '.join(rows)}), {peer}; of the others, {main}. "
+                "They are two quantities, so none is marked as best."
+            )
     analysed = [column.metric for column in shown.columns.values() if METRICS[column.metric].source == "analysis"]
     yield from set_up.hessians(runs if analysed else (), shown.printed)
     if any(curvature.METRICS[metric].scaled for metric in analysed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ SCALED = (
 
 
 def title(shown: ShownTable | ShownFigure) -> str:
-    """Return the title, in a preview with data and rounds: "Preview on digits, 14 to 20 rounds: ..."."""
+    """Return the title; that of a preview is "Preview on digits, 14 to 20 rounds: Table 1 of FedSMOO"."""
     document, set_ups = shown.document, shown.set_ups
     if shown.scale == "paper":
         return document.title
@@ -39,7 +40,11 @@ def title(shown: ShownTable | ShownFigure) -> str:
     rounds = {set_up.settings.rounds for set_up in set_ups if set_up.trained}
     ends = " to ".join(map(str, sorted({min(rounds), max(rounds)}))) if rounds else ""
     parts = ["Preview" + " on " * bool(data) + " / ".join(data), ends and f"{ends} rounds"]
-    return f"{', '.join(filter(None, parts))}: {document.paper or document.title}"
+    printed, place = document.paper or document.title, re.search(r"(Table|Figure) .*", document.paper or "")
+    name = re.match(r"[a-z]+(?=\d{4}_)", shown.id)
+    if place and name and name[0] in registry.names():
+        printed = f"{place[0]} of {registry.load(name[0]).__name__}"
+    return f"{', '.join(filter(None, parts))}: {printed}"
 
 
 def setting(shown: ShownTable | ShownFigure, counts: Counts | None = None) -> str:
