@@ -49,9 +49,8 @@ def test_titles_of_panels(name):
 @pytest.mark.parametrize(
     ("make", "name", "columns", "title"),
     [
-        (at_scale.table, "fedsmoo2023_T1", ["cifar10-dir0.1-100"],
-         "Preview on digits, 20 rounds: Sun et al., ICML 2023, Table 1"),
-        (at_scale.figure, "fedsmoo2023_F5", None, "Preview on digits-20: Sun et al., ICML 2023, Figure 5"),
+        (at_scale.table, "fedsmoo2023_T1", ["cifar10-dir0.1-100"], "Preview on digits, 20 rounds: Table 1 of FedSMOO"),
+        (at_scale.figure, "fedsmoo2023_F5", None, "Preview on digits-20: Figure 5 of FedSMOO"),
         (at_scale.table, "flsam2025_README_CNN", None,
          "Preview on digits, 20 rounds: README of FL-SAM (Li et al., ICML 2025)"),
     ],

@@ -13,7 +13,7 @@ CELLS = f"results/preview/cells/{TABLE}"
 
 #: On the command line: its last word, a part of the message.
 IN_CALLS = {
-    "nan": ("seeds=[.nan]", "seeds[0]: nan is not allowed"),
+    "nan": ("seeds=[.nan]", "seeds[0]: NaN is a number; expected a whole number"),
     "row": (f"{CELLS}/cifar10-dir0.6-100/fedsmo.json", "did you mean 'fedsmoo'?"),
     "folder": ("results/preview/runs/../../../../x/seed1/run.json", "no rule makes it"),
     "column": (f"{CELLS}/a;touch x/digits.json", "unknown column 'a;touch x'"),

@@ -40,14 +40,6 @@ def check_id(name: str, where: str) -> None:
         raise ConfigError(f"{where}: id {name[:128]!r} is not allowed; {ID_WORDS}")
 
 
-def check_dataset(dataset: DatasetDocument, where: str) -> None:
-    """Refuse a dataset whose mean or std does not have one number per channel."""
-    channels = dataset.shape[0]
-    for key in ("mean", "std"):
-        if (count := len(getattr(dataset, key))) != channels:
-            raise ConfigError(f"{where}.{key}: {count} numbers for {channels} channels; give one for each")
-
-
 def check_split(split: Split, splits: Mapping[str, Split], where: str) -> None:
     """Refuse a split that refers to an unknown split, or has an impossible graph."""
     # The number of images of a domain split depends on the downloaded data.

@@ -165,6 +165,14 @@ def in_project(dataset: DatasetDocument, file: Path) -> DatasetDocument:
 
 
 
+def check_channels(dataset: DatasetDocument, where: str) -> None:
+    """Refuse a dataset whose mean or std does not have one number per channel."""
+    channels = dataset.shape[0]
+    for key in ("mean", "std"):
+        if (count := len(getattr(dataset, key))) != channels:
+            raise ConfigError(f"{where}.{key}: {count} numbers for {channels} channels; give one for each")
+
+
 def check_domains(source: Source, dataset: DatasetDocument, where: str) -> None:
     """Refuse a source whose domains or domain folders differ from those of ``dataset``."""
     if isinstance(source, ImageFolder) and source.domains:

@@ -228,7 +228,7 @@ def _dataset(name: str, declared: Declared, override: Source | None) -> tuple[Da
     if override:
         data_sources.check_order(source, source.images or dataset, location)
     data_sources.check_domains(source, dataset, location)
-    checks.check_dataset(dataset, declared.where)
+    data_sources.check_channels(dataset, declared.where)
     return dataset, type(source)(**source.model_dump(exclude_unset=True, exclude={"images"}))
 
 
