@@ -112,7 +112,9 @@ class LocalUpdate:
             shared = shared * (self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0)
         shrink = self.config.weight_decay + self.algorithm.proximal
         if shrink:
-            shared = shared.add(w[:, : shared.shape[1]], alpha=shrink)
+            # A clipped direction is a new tensor, and another one costs as much as the addition.
+            add = shared.add if self.config.clip_norm is None else shared.add_
+            shared = add(w[:, : shared.shape[1]], alpha=shrink)
         if self.config.momentum:
             shared = ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared).clone()
         d = torch.cat([shared, private], dim=1) if private.shape[1] else shared
