@@ -1,4 +1,4 @@
-"""The line on a set-up counts the images that were read; lines on momentum; doubts about images."""
+"""The line on a set-up counts the images that were read; doubts about images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 
 from flatfed import plan
 from flatfed.data import manifest as manifests
@@ -133,39 +132,3 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
         manifests.write(path, manifests.Manifest(**about, source={"source": source}, digest=one, bytes=0))
         for text, digest in zip(notes(one, other), expected, strict=True):
             assert f"their digest {digest[:12]} is unknown" in text
-
-
-@pytest.fixture
-def own_table(tmp_path, monkeypatch):
-    """Return a function that shows a table of ``rows`` of FL-SAM's protocol, whose momentum is 0.9."""
-    monkeypatch.chdir(tmp_path)
-
-    def table(*rows):
-        column = {"protocol": "flsam-cifar10", "splits": ["iid-100-norep"]}
-        Path("own").mkdir()
-        Path("own/mine.yaml").write_text(yaml.safe_dump({"title": "Mine", "rows": [*rows], "columns": [column]}))
-        Path("config.yaml").write_text(yaml.safe_dump({"folders": ["own"], "tables": ["mine"], "figures": []}))
-        loaded = plan.load(ROOT, {"scale": "preview", **yaml.safe_load(Path("config.yaml").read_text())})
-        return at_scale.table(loaded, "preview", "mine")
-
-    return table
-
-
-def test_a_momentum_on_top_of_the_algorithms_own_is_named(own_table, call):
-    shown = own_table("fedavg", "fedcm", "mofedsam")
-    start = "zero at the start of a client's round"
-    assert set_up.training((number.runs[0] for number in shown.numbers), shown.labels) == [
-        f"Local training of FedAvg: momentum 0.9, {start}.",
-        f"Local training of FedCM, MoFedSAM: momentum 0.9 on top of the algorithm's own, {start}.",
-    ]
-    status, output, _ = call("check", "--config", "config.yaml", "scale=preview")
-    assert status == 0 and [line for line in output.splitlines() if line.startswith("warning: ")] == [
-        f"warning: {name}: `momentum` of protocol flsam-cifar10 adds to the algorithm's own momentum"
-        for name in ("fedcm", "mofedsam")
-    ]
-
-
-@pytest.mark.parametrize("scale", plan.SCALES)
-def test_the_shipped_protocol_with_momentum_trains_no_algorithm_with_its_own(call, scale):
-    status, output, _ = call("check", "--config", 'tables=["flsam2025_README_CNN"]', f"scale={scale}")
-    assert status == 0 and "28 cells" in output and "warning" not in output

@@ -89,13 +89,13 @@ def unstated(set_ups: Iterable[SetUp], runs: Iterable[Run]) -> list[str]:
     An entry of ``unstated:`` applies to the ``rows`` and ``splits`` that it lists, to the algorithm that is its key, or
     to all.
     """
-    trained = _by_row(runs)
+    trained, algorithms = _by_row(runs), registry.names()
     lines: dict[str, None] = {}
     for set_up in set_ups:
         of_set_up = [run for run in trained if (run.protocol, run.split) == (set_up.protocol, set_up.split)]
         for key, entry in set_up.settings.unstated.items():
             line = Open(says=entry) if isinstance(entry, str) else entry
-            rows = line.rows or ([key] if key in registry.names() else ["*"])
+            rows = line.rows or ([key] if key in algorithms else ["*"])
             if matching_any(line.splits or ["*"], set_up.split) and any(
                 matching_any(rows, run.algorithm, without_label(run.algorithm)) for run in of_set_up
             ):
