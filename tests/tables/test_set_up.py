@@ -125,7 +125,7 @@ def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
 
     def notes(*digests: str) -> list[str]:
         records = [record(None, digest=digest) for digest in digests]
-        return set_up.doubts(shown.set_ups, [*records, record(None, "mine", "3" * 64)])
+        return set_up.unknown_images(shown.set_ups, [*records, record(None, "mine", "3" * 64)])
 
     assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
     for source, expected in (("npz", [one, other]), ("torchvision", [other])):

@@ -36,7 +36,7 @@ def gather(table: FilledTable) -> list[str]:
         *doubts.gather(table),
         *_declared(table),
         *_set_ups(shown),
-        *set_up.doubts(shown.set_ups, records),
+        *set_up.unknown_images(shown.set_ups, records),
     ]
 
 

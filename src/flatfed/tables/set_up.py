@@ -71,7 +71,7 @@ def image_counts(records: Iterable[RunRecord]) -> Counts:
     return counts
 
 
-def doubts(set_ups: Iterable[SetUp], records: Iterable[RunRecord]) -> list[str]:
+def unknown_images(set_ups: Iterable[SetUp], records: Iterable[RunRecord]) -> list[str]:
     """Return :func:`flatfed.data.manifest.doubt` of the images of ``records``."""
     files = {set_up.settings.dataset: set_up.manifest for set_up in set_ups}
     notes = []
