@@ -6,11 +6,11 @@ import pytest
 from project import COLUMN, PROTOCOL, ROWS, SPLIT, TABLE, Project
 
 #: Files of tests that take longest, after Slurm's; they begin, so that no process ends with one of them alone.
-LONG = ("test_docs.py", "test_short_gpu.py", "test_interrupted.py")
+LONG = ("test_docs.py", "test_short_gpu.py", "test_next_call.py")
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: (LONG.index(item.path.name) if item.path.name in LONG else len(LONG)))
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
 def one_column(table):

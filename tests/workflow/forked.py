@@ -1,4 +1,4 @@
-"""``python -m snakemake`` as a fork of a process that has imported it: the import takes half of a dry run."""
+"""``python -m snakemake`` as a fork of a process that has imported it and found its plugins: most of a dry run."""
 
 import atexit
 import functools
@@ -12,7 +12,7 @@ import sys
 @functools.cache
 def server():
     """Return the process that forks; it ends with this one."""
-    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     process = subprocess.Popen([sys.executable, __file__], env=bare, **pipes)
     atexit.register(process.communicate)
@@ -39,8 +39,10 @@ def become(words, cwd, env, output):
 
 
 if __name__ == "__main__":
-    import snakemake.cli  # noqa: F401 (for the forks)
+    import smart_open  # noqa: F401 (for the forks)
+    import snakemake.cli
 
+    snakemake.cli.get_argument_parser()  # finds the plugins
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -1,5 +1,6 @@
 """A throw-away copy of the project in which a test can change anything and call the real Snakemake."""
 
+import json
 import os
 import re
 import shutil
@@ -19,12 +20,21 @@ from repository import ROOT as REPOSITORY
 TABLE = "fedsmoo2023_T1"
 COLUMN = "cifar10-dir0.6-100"
 SPLIT = "dir0.6-100"
-ROWS = ["fedavg", "feddyn", "fedsam", "fedsmoo"]
+ROWS = ["fedavg", "fedsam", "fedsmoo"]
 RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 PROTOCOL = "config/protocols/fedsmoo-cifar10.yaml"
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
 SNAKEMAKE = (sys.executable, "-m", "snakemake")
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+
+#: A line of the trainer, and what replaces it in :meth:`Project.pause`.
+SAMPLE = "                    clients = simulation.sample()\n"
+PAUSED = f"""{SAMPLE}                    if simulation.round == 1:
+                        (self.outputs.out / "paused").touch()
+                        while not (self.outputs.out / "go").exists():
+                            interruption.check()
+                            time.sleep(0.02)
+"""
 
 
 def jobs_of(text):
@@ -41,9 +51,9 @@ def contents(folder):
 
 
 def clean():
-    """Return an environment that knows nothing of flatfed."""
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SNAKEMAKE_PROFILE")}
-    return {**environment, "COLUMNS": "200"}
+    """Return an environment that knows nothing of flatfed, in which a copy of the project keeps its bytecode."""
+    hidden = ("PYTHONPATH", "SNAKEMAKE_PROFILE", "PYTHONDONTWRITEBYTECODE")
+    return {**{key: value for key, value in os.environ.items() if key not in hidden}, "COLUMNS": "200"}
 
 
 def write_photos(root, table):
@@ -79,18 +89,17 @@ class Project:
     @classmethod
     def copied(cls, root, source=REPOSITORY, parts=PARTS):
         """Copy ``parts`` of ``source``, times of files included, to ``root``."""
-        ignore = shutil.ignore_patterns("__pycache__")
         root.mkdir(parents=True, exist_ok=True)
         for part in parts:
             if (source / part).is_dir():
-                shutil.copytree(source / part, root / part, ignore=ignore)
+                shutil.copytree(source / part, root / part)
             else:
                 shutil.copy2(source / part, root / part)
         return cls(root)
 
     def clone(self, root):
         """Return a copy with results, Snakemake's records and the times of all files."""
-        shutil.copytree(self.root, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
         return Project(root)
 
     def call(self, *command, env=None):
@@ -134,9 +143,13 @@ class Project:
         assert done.returncode != 0 and "Traceback (most recent call last)" not in done.text, done.text
         return done.text
 
+    def made(self, *arguments):
+        """Call Snakemake, which must succeed; return command -> outputs of the jobs that it ran."""
+        return jobs_of(self.make("--printshellcmds", *arguments).text)
+
     def planned(self, *arguments):
-        """Return command -> outputs of the jobs that Snakemake would run, from the shell lines of a dry run."""
-        return jobs_of(self.make("--dry-run", "--printshellcmds", *arguments).text)
+        """Return command -> outputs of the jobs that Snakemake would run."""
+        return self.made("--dry-run", *arguments)
 
     def edit(self, path, *changes):
         """Replace each (old, new) of ``changes`` in a file; the old text must be there."""
@@ -167,6 +180,18 @@ class Project:
         """Write a checkpoint after every round."""
         changes = ("PERIOD = 600.0", "PERIOD = 0.0"), ("SPARING = 20", "SPARING = 0")
         self.edit("src/flatfed/engine/job/checkpoint.py", *changes)
+
+    def pause(self):
+        """Have each training write ``paused`` into its folder after the first round, and wait there for ``go``."""
+        self.edit("src/flatfed/engine/job/train.py", (SAMPLE, PAUSED))
+
+    def record(self, run):
+        """Return the record of the run in a folder."""
+        return json.loads((self.root / run / "run.json").read_text())
+
+    def sessions(self, run):
+        """Return the rounds after which the sessions of a run began."""
+        return [session["from_round"] for session in self.record(run)["sessions"]]
 
     def table(self, ending="csv"):
         return (self.root / f"results/preview/tables/{TABLE}.{ending}").read_text()

@@ -46,6 +46,7 @@ def chromium(folder, page):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
+@full
 def test_tables_and_pictures_are_really_there(small_project, tmp_path):
     for row, finals in (("fedavg", (0.5, 0.7)), ("fedsam", (0.9, 0.8)), ("fedsmoo~s", (0.75, 0.75))):
         for split in ("dir0.6", "path2"):

@@ -24,12 +24,16 @@ def test_the_default_is_the_preview_of_the_configured_tables(untouched):
     assert len(commands) == len(set(commands)) == len(jobs["train"]), "tables share the runs that they show"
     assert "--device cpu " in text
 
-    # A table has the same columns as a target. Analyses may be of other images than the protocol's, and of each seed.
+
+@full
+def test_tables_and_analyses_as_targets(untouched):
+    """A table has the same columns as a target. Analyses may be of other images than the protocol's."""
+    trained = untouched.planned()["train"]
     folder = f"results/preview/analysis/fedsmoo-cifar10/{SHOWN}/fedavg"
     names, hessians = ("surface.npz", "surface.test.npz"), [f"{folder}/seed{seed}/hessian.json" for seed in (1, 2)]
     targets = [f"results/preview/tables/{TABLE}.csv", *(f"{folder}/seed1/{name}" for name in names), *hessians]
     text = untouched.make("--dry-run", "--printshellcmds", "--", *targets).text
-    assert jobs_of(text)["train"] == {made for made in jobs["train"] if "/runs/fedsmoo-cifar10/" in made}
+    assert jobs_of(text)["train"] == {made for made in trained if "/runs/fedsmoo-cifar10/" in made}
     calls = [line for line in text.splitlines() if " flatfed surface " in line]
     sets = {Path(re.search(r" --out (\S+) ", line)[1]).name: re.search(r" --set (\S+) ", line)[1] for line in calls}
     assert sets == dict(zip(names, ("train", "test"), strict=True))
@@ -63,12 +67,13 @@ def test_a_table_has_the_same_content_under_every_target(untouched):
     assert len(alone) == 1 and alone == among_all
 
 
-def test_cuda_without_a_gpu_ends_before_the_first_job(project):
-    text = project.refused("--config", "device=cuda", "--force", f"results/preview/{CELL}", env=NO_GPU)
+def test_cuda_without_a_gpu_ends_before_the_first_job(untouched):
+    text = untouched.refused("--config", "device=cuda", "--", "resources/digits/dataset.json", env=NO_GPU)
     assert "device: cuda was requested, but this host has no GPU" in text and "device=cpu" in text
     assert "Execute" not in text
 
 
+@full
 def test_the_times_of_the_slurm_profile_are_minutes(untouched, tmp_path):
     """Snakemake shows the resources of a rule without a message."""
     project = untouched.clone(tmp_path / "project")

@@ -5,6 +5,8 @@ import re
 
 from project import COLUMN, ROWS, RUNS, TABLE
 
+from samples import full
+
 
 def test_everything_asked_for_is_made(trained):
     cells = list(csv.DictReader(trained.table().splitlines()))
@@ -20,6 +22,7 @@ def test_everything_asked_for_is_made(trained):
     assert float(measured["cpu_time"]) > 0.5 and float(measured["max_rss"]) > 100, "of the training itself"
 
 
+@full
 def test_a_printed_command_can_be_run_by_hand(trained, tmp_path):
     text = trained.make("--dry-run", "--printshellcmds", "--forcerun", "table").text
     command = next(line for line in text.splitlines() if "flatfed table" in line)

@@ -1,40 +1,39 @@
-"""What the Snakemake workflow catalog tells its readers to do works."""
+"""FlatFed as a module of another workflow: with data and set-ups of its own, and from a release on GitHub."""
 
 import shutil
 import subprocess
 
 import pytest
-from project import REPOSITORY, Project
+from project import REPOSITORY, Project, jobs_of, write_photos
 
-from samples import sampled
+from samples import full
 
-GITHUB = 'github("somebody/flatfed"'
-
-
-@pytest.fixture
-def published(tmp_path):
-    """The project as somebody's repository on GitHub, with a release; git finds it on this machine instead."""
-    served = Project.copied(tmp_path / "github/somebody/flatfed").root
-    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
-    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "all"], ["tag", "v1.0"]):
-        subprocess.run(["git", *words], cwd=served, check=True)
-    return {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/github/.insteadOf",
-        "GIT_CONFIG_VALUE_0": "https://github.com/",
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }
+OUTER = """
+configfile: "{root}/config/config.yaml"
 
 
-@pytest.mark.skipif(not shutil.which("git"), reason="no git here, which Snakemake fetches workflows with")
-@pytest.mark.parametrize("source", sampled([GITHUB, 'gitfile("../github/somebody/flatfed"'], [GITHUB]))
-def test_what_snakedeploy_writes_runs(published, tmp_path, source):
-    """Step 2 of the catalog's page: the configuration copied, the workflow a module from the release on GitHub."""
-    theirs = Project(tmp_path / "theirs")
-    (theirs.root / "workflow").mkdir(parents=True)
-    shutil.copytree(REPOSITORY / "config", theirs.root / "config")
-    (theirs.root / "workflow/Snakefile").write_text(
-        f"""
+config.update(tables=["photos"], figures=[], folders=["tables"], scale="paper")
+
+
+module flatfed:
+    snakefile:
+        "{root}/workflow/Snakefile"
+    config:
+        config
+    pathvars:
+        results="results/federated",
+
+
+use rule * from flatfed as flatfed_*
+
+
+rule all:
+    default_target: True
+    input:
+        "results/federated/paper/tables/photos.md",
+"""
+#: What snakedeploy writes.
+DEPLOYED = """
 from snakemake.utils import min_version
 
 min_version("6.10.0")
@@ -52,7 +51,58 @@ module flatfed:
 
 use rule * from flatfed
 """
-    )
+GITHUB = 'github("somebody/flatfed"'
+
+
+def test_data_protocols_and_splits_come_from_outside_our_tree(untouched, tmp_path):
+    """Under set-threads, as the page says, the prefix goes before a rule's name."""
+    write_photos(tmp_path, tmp_path / "tables/photos.yaml")
+    (tmp_path / "Snakefile").write_text(OUTER.format(root=untouched.root))
+    text = Project(tmp_path).make("--dry-run", "--printshellcmds", "--set-threads", "flatfed_train=2").text
+    planned = jobs_of(text)
+    partitions = {f"results/federated/paper/partitions/photos/skewed/seed{seed}.npz" for seed in (1, 2)}
+    assert planned["fetch"] == {"resources/photos"} and planned["partition"] == partitions
+    assert len(planned["train"]) == 8 and len(planned["table"]) == 1
+    assert text.count("--threads 2") == 8
+
+
+@full
+def test_a_selection_leaves_out_what_has_no_preview_and_says_so(untouched, tmp_path):
+    write_photos(tmp_path, tmp_path / "tables/photos.yaml")
+    asked = ["--dry-run", "--config", f"folders=[{tmp_path}/tables]", "tables=[photos]", "figures=[]"]
+    asked.append(f"data={{photos: {{source: imagefolder, path: {tmp_path}/photos, size: 32}}}}")
+    text = untouched.make(*asked).text
+    said = "Left out: results/preview/tables/photos.md: protocol photos ({}) has no `preview:`, so it does not exist; "
+    assert said.format(f"{tmp_path}/tables/photos.yaml") + "request results/paper/tables/photos.md" in text
+    assert text.count("Left out:") == 1 and "rule train" not in text
+    text = untouched.refused(*asked, "--", "results/preview/tables/photos.md")
+    assert "request results/paper/tables/photos.md" in text and "Left out:" not in text
+
+
+@pytest.fixture
+def published(tmp_path):
+    """The project as somebody's repository on GitHub, with a release; git finds it on this machine instead."""
+    served = Project.copied(tmp_path / "github/somebody/flatfed").root
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "all"], ["tag", "v1.0"]):
+        subprocess.run(["git", *words], cwd=served, check=True)
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/github/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+
+
+@full
+@pytest.mark.skipif(not shutil.which("git"), reason="no git here, which Snakemake fetches workflows with")
+@pytest.mark.parametrize("source", [GITHUB, 'gitfile("../github/somebody/flatfed"'])
+def test_what_snakedeploy_writes_runs(published, tmp_path, source):
+    """Step 2 of the catalog's page: the configuration copied, the workflow a module from the release on GitHub."""
+    theirs = Project(tmp_path / "theirs")
+    (theirs.root / "workflow").mkdir(parents=True)
+    shutil.copytree(REPOSITORY / "config", theirs.root / "config")
+    (theirs.root / "workflow/Snakefile").write_text(DEPLOYED.format(source=source))
     theirs.edit_yaml("config/config.yaml", lambda config: config.update(tables=["fedlesam2024_T7"], figures=[]))
     text = theirs.make("--dry-run", env=published).text
     assert "Table fedlesam2024_T7 at preview scale" in text and "fedsmoo2023_T6" not in text

@@ -1,7 +1,6 @@
 """After a call that did not end well, the next one makes exactly what is missing, and no finished run again."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from project import RUNS, SNAKEMAKE, SPLIT, TABLE, clean, jobs_of, log_of, wait_for
 
-from flatfed.engine.job.checkpoint import NAME
 from flatfed.runs import lock
 from samples import full
 
@@ -31,43 +29,39 @@ def records(project):
     return {str(file.parent.relative_to(project.root)): file.read_bytes() for file in files}
 
 
-def sessions(project):
-    return [session["from_round"] for session in json.loads((project.root / RUN / "run.json").read_text())["sessions"]]
+def started(project, *arguments):
+    """Start a Snakemake on one core, a process group of its own; return it and a function that reads its output."""
+    file = project.root / f"{len(arguments)}.log"
+    with file.open("w") as log:
+        command = (*SNAKEMAKE, "--cores", "1", *arguments)
+        call = subprocess.Popen(command, cwd=project.root, env=clean(), stdout=log, stderr=log, start_new_session=True)
+    return call, file.read_text
 
 
 @contextlib.contextmanager
-def calling(project, *arguments):
-    """Yield a Snakemake on one core whose training of RUN has begun, a process group of its own, and that training."""
-    with (project.root / "call.log").open("w") as log:
-        command = (*SNAKEMAKE, "--cores", "1", *arguments)
-        call = subprocess.Popen(command, cwd=project.root, env=clean(), stdout=log, stderr=log, start_new_session=True)
+def retraining(project, *arguments):
+    """Yield a Snakemake that trains RUN with other settings, what reads its output, and the training, which is paused.
+
+    A process group of its own.
+    """
+    project.preview({ROW: {"rho": 0.3}})
+    project.pause()
+    call, output = started(project, *arguments)
     try:
-        path, text = project.root / RUN / lock.NAME, (project.root / "call.log").read_text
-        wait_for(lambda: path.exists() and (project.root / RUN / NAME).exists(), text)
-        yield call, int(path.read_text().split()[1])
+        wait_for((project.root / RUN / "paused").exists, output)
+        yield call, output, int((project.root / RUN / lock.NAME).read_text().split()[1])
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(call.pid, signal.SIGKILL)
         call.wait()
 
 
-def lasting(project):
-    """Change the settings of RUN: it trains long enough to be stopped, and writes checkpoints."""
-    project.preview({ROW: {"rho": 0.3}})
-    project.write_checkpoints()
-    project.edit("src/flatfed/engine/job/train.py", ("                    clients = simulation.sample()\n", PAUSE))
-
-
-PAUSE = """                    clients = simulation.sample()
-                    if simulation.round == 1:
-                        while not (self.outputs.out / "go").exists():
-                            interruption.check()
-                            time.sleep(0.02)
-"""
-
-
 def go(project):
     (project.root / RUN / "go").touch()
+
+
+def unlock(project):
+    assert project.call(*SNAKEMAKE, "--cores", "1", "--unlock").returncode == 0
 
 
 def test_a_changed_setting_and_a_training_that_exits_1(project):
@@ -78,40 +72,79 @@ def test_a_changed_setting_and_a_training_that_exits_1(project):
     text = project.refused()
     assert f"\n{LOG}: " not in text, "no error of FlatFed"
     project.edit(OUTPUTS, (BROKEN, WRITTEN))
-    assert project.planned() == NEXT
-    project.make()
+    assert project.made() == NEXT
     after = records(project)
     assert {run for run in after if after[run] != before[run]} == {RUN}
     assert (project.root / RUN / ".previous/run.json").read_bytes() == before[RUN]
-    assert project.planned() == {}
+    assert "Nothing to be done" in project.make().text
 
 
 def test_sigterm_in_a_retraining(project):
-    lasting(project)
-    with calling(project) as (call, training):
+    with retraining(project) as (call, output, training):
         os.kill(training, signal.SIGTERM)
         assert call.wait(timeout=900) != 0
-    text = (project.root / "call.log").read_text()
-    assert f"{LOG}: fedsmoo-cifar10/{SPLIT}/{ROW}/seed1: stopped by SIGTERM after round 1; checkpoint written" in text
+    message = f"{LOG}: fedsmoo-cifar10/{SPLIT}/{ROW}/seed1: stopped by SIGTERM after round 1; checkpoint written"
+    assert message in output()
     assert project.planned() == NEXT
     go(project)
-    project.make()
-    assert sessions(project) == [0, 1]
-    assert project.planned() == {}
+    project.make(f"{RUN}/run.json")
+    assert project.sessions(RUN) == [0, 1]
 
 
 @full
 def test_ctrl_c(project):
     """A terminal sends SIGINT to all processes."""
-    lasting(project)
-    with calling(project) as (call, _):
+    with retraining(project) as (call, _, _):
         os.killpg(call.pid, signal.SIGINT)
         assert call.wait(timeout=900) != 0
-    assert project.planned() == NEXT
     go(project)
-    project.make()
-    assert sessions(project) == [0, 1]
+    assert project.made() == NEXT
+    assert project.sessions(RUN) == [0, 1]
     assert project.planned() == {}
+
+
+@full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_retry_goes_on_from_the_checkpoint(project, number):
+    project.write_checkpoints()
+    with retraining(project, "--retries", "1", f"{RUN}/run.json") as (call, output, training):
+        log = project.root / LOG
+        os.kill(training, number)
+        wait_for(lambda: log.exists() and "of its checkpoint" in log.read_text(), output)
+        go(project)
+        assert call.wait(timeout=900) == 0 and "Trying to restart" in output()
+    assert project.sessions(RUN) == [0, 1]
+
+
+@full
+def test_a_run_that_finished_after_snakemake_was_killed(project):
+    """Before the next call; that call used to train it again from the start."""
+    with retraining(project) as (call, _, _):
+        call.kill()
+        call.wait()
+        go(project)
+        wait_for((project.root / RUN / "run.json").exists, (project.root / LOG).read_text)
+        wait_for(lambda: not lock.is_held(project.root / RUN), (project.root / LOG).read_text)
+    made = records(project)[RUN]
+    assert "It can be removed with the --unlock argument" in project.refused()
+    unlock(project)
+    assert project.made() == NEXT
+    assert records(project)[RUN] == made and "finished already" in (project.root / LOG).read_text()
+    assert project.planned() == {}
+
+
+@full
+def test_a_training_of_a_killed_snakemake_that_still_runs_is_waited_for(project):
+    with retraining(project) as (call, _, training):
+        call.kill()
+        call.wait()
+        unlock(project)
+        second, output = started(project, "--", f"{RUN}/run.json")
+        waits, log = f"{RUN}: another process trains this run (process {training} on ", project.root / LOG
+        wait_for(lambda: log.exists() and waits in log.read_text(), output)
+        go(project)
+        assert second.wait(timeout=900) == 0, output()
+    assert "finished already" in log.read_text() and project.sessions(RUN) == [0]
 
 
 @full
@@ -122,9 +155,8 @@ def test_forced_trainings_and_a_failure(project):
     project.refused("-R", "train")
     project.edit(OUTPUTS, (BROKEN, WRITTEN))
     forced = records(project)
-    assert RUN not in forced and all(forced[run] != before[run] for run in forced) and len(forced) == 3
-    assert project.planned() == NEXT
-    project.make()
+    assert RUN not in forced and all(forced[run] != before[run] for run in forced) and len(forced) == 2
+    assert project.made() == NEXT
     assert records(project) == {**forced, RUN: before[RUN]}
     assert project.planned() == {}
 
@@ -140,52 +172,56 @@ def test_a_forced_table_trains_nothing_and_a_forced_run_itself_alone(project):
     assert (project.root / RUN / ".previous/run.json").read_bytes() == before[RUN]
 
 
-@full
-def test_a_full_disk(project):
-    """A disk of its own for the results, in a namespace of the processes that are tried."""
+def in_a_namespace(project, script):
+    """Run a script where it can mount file systems for the results, which end with it."""
     if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:
         pytest.skip("nothing can be mounted here: that takes root, and `unshare --mount`")
+    snakemake = f"snakemake() {{ {sys.executable} -m snakemake --cores 2 --printshellcmds $@; }}"
+    done = project.call("unshare", "--mount", "bash", "-euc", f"{snakemake}\n{script}")
+    assert done.returncode == 0, done.text
+    return done.text
+
+
+@full
+def test_a_full_disk(project):
     before = records(project)
     project.preview({ROW: {"rho": 0.3}})
-    snakemake = f"{sys.executable} -m snakemake --cores 2"
-    done = project.call(
-        *("unshare", "--mount", "bash", "-euc"),
-        f"""
+    text = in_a_namespace(
+        project,
+        """
 mount -t tmpfs -o size=64m none /mnt
 cp -a results/. /mnt
 mount --bind /mnt results
 head -c 100M /dev/zero > results/filler || true
-{snakemake} && exit 9
+snakemake && exit 9
 rm results/filler
-{snakemake} --dry-run --printshellcmds > planned
-{snakemake}
-{snakemake} --dry-run --printshellcmds > nothing
+snakemake &> next
+snakemake --dry-run > nothing
 mkdir made && cp -a results/. made
 """,
     )
-    assert done.returncode == 0, done.text
-    assert "No space left on device" in done.text or "the disk is full" in done.text
-    assert jobs_of((project.root / "planned").read_text()) == NEXT
+    assert "No space left on device" in text or "the disk is full" in text
+    assert jobs_of((project.root / "next").read_text()) == NEXT
     assert jobs_of((project.root / "nothing").read_text()) == {}
     made = project.root / "made" / Path(RUN).relative_to("results")
     assert (made / ".previous/run.json").read_bytes() == before[RUN] != (made / "run.json").read_bytes()
 
 
-def test_a_run_that_finished_after_snakemake_was_killed(project):
-    """Before the next call; that call used to train it again from the start."""
-    lasting(project)
-    with calling(project) as (call, _):
-        call.kill()
-        call.wait()
-        go(project)
-        wait_for((project.root / RUN / "run.json").exists, (project.root / LOG).read_text)
-        wait_for(lambda: not lock.is_held(project.root / RUN), (project.root / LOG).read_text)
-    made = records(project)[RUN]
-    assert project.call(*SNAKEMAKE, "--cores", "1", "--unlock").returncode == 0
-    assert project.planned() == NEXT
-    project.make()
-    assert records(project)[RUN] == made and "finished already" in (project.root / LOG).read_text()
-    assert project.planned() == {}
+@full
+def test_read_only_results_start_nothing(project):
+    before, new = records(project), f"{RUNS}/{ROW}/seed2/run.json"
+    text = in_a_namespace(
+        project,
+        f"""
+mount --bind results results
+mount -o remount,bind,ro results
+snakemake --dry-run {new} > planned
+snakemake {new} && exit 9 || true
+""",
+    )
+    assert "results: read-only file system; results and resources need" in text
+    assert "Traceback" not in text and "Execute " not in text
+    assert records(project) == before and jobs_of((project.root / "planned").read_text())["train"]
 
 
 @full
@@ -193,12 +229,11 @@ def test_edits_during_a_call_reach_no_job(project):
     """A file that is half written, and a new one, while a training runs; the next call reads them."""
     table, mine = project.root / f"config/tables/{TABLE}.yaml", project.root / "config/tables/mine.yaml"
     content = table.read_text()
-    lasting(project)
-    with calling(project) as (call, _):
+    with retraining(project) as (call, output, _):
         table.write_text("rows: [")
         mine.write_text("rows: [")
         go(project)
-        assert call.wait(timeout=900) == 0, (project.root / "call.log").read_text()
+        assert call.wait(timeout=900) == 0, output()
     text = project.refused()
     assert f"config/tables/{TABLE}.yaml: not YAML" in text and "config/tables/mine.yaml: not YAML" in text
     table.write_text(content)

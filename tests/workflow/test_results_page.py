@@ -13,12 +13,13 @@ from PIL import Image
 
 import results
 from repository import ROOT
-from samples import sampled
+from samples import full
 
 COPIES = ["fedcm/seed2", "fedsam/seed1", "elsewhere/fedcm/seed1"]
 PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 
 
+@full
 def test_the_page_is_what_the_script_writes():
     ours = results.Results()
     assert results.page(ours) == PAGE
@@ -42,7 +43,8 @@ def test_two_gpus_gave_the_same_digits(files, rounds):
     assert len(again) == rounds and lines[:rounds].equals(again)
 
 
-@pytest.mark.parametrize("target", sampled(COPIES, COPIES[:1]))
+@full
+@pytest.mark.parametrize("target", COPIES)
 def test_a_copy_of_a_run_is_refused(tmp_path, monkeypatch, target):
     column = results.PUBLISHED / "runs/path3-200/fedcm/seed1"
     for folder in ("fedcm/seed1", target):

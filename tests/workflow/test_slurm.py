@@ -1,7 +1,6 @@
 """The profile for clusters on a real Slurm of one node: one GPU to queue for, jobs that are stopped, the same table."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from slurm import one_node, unavailable
 
 from flatfed.engine.job import progress
 from flatfed.runs import lock
-from samples import full, sampled
+from samples import full
 
 ROWS = ["fedavg", "fedsmoo"]
 ROUNDS = 100
@@ -70,8 +69,8 @@ class Trainings:
     said that it was stopped.
     """
 
-    def __init__(self, root, cluster, events):
-        self.root, self.cluster, self.events = root, cluster, events
+    def __init__(self, project, cluster, events):
+        self.project, self.root, self.cluster, self.events = project, project.root, cluster, events
         self.queued, self.hit, self.stopped = set(), {}, {row: set() for row in ROWS}
 
     def look(self):
@@ -92,21 +91,39 @@ class Trainings:
 
     def sessions(self, row):
         """Return the rounds from which the sessions of a row's training went on."""
-        run = json.loads((self.root / RUNS / row / "seed1/run.json").read_text())
-        return [session["from_round"] for session in run["sessions"]]
+        return self.project.sessions(f"{RUNS}/{row}/seed1")
 
 
-@pytest.mark.parametrize("count", sampled([1, len(EVENTS)], [1]))
-def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_and_requeued(
-    longer, cluster, tmp_path, count
-):
+def test_a_cancelled_training_goes_on_in_its_next_attempt(project, cluster):
+    run, log = f"{RUNS}/fedsmoo/seed1", project.root / LOG.format("fedsmoo")
+    project.preview({"fedsmoo": {"rho": 0.3}})
+    project.pause()
+    call, output = started(project, *COMMAND, "--config", "device=cpu", "--", f"{run}/run.json")
+
+    def state():
+        return f"{cluster.state()}\n{output.read_text()}"
+
+    wait_for((project.root / run / "paused").exists, state)
+    ((job, _, _),) = cluster.jobs()
+    assert cluster.ask("squeue", "-h", "-o", "%l") == "10:00", "the time that the rule requests"
+    cluster.ask("scancel", job)
+    wait_for(lambda: "stopped by SIGTERM after round 1" in log.read_text(), state)
+    (project.root / run / "go").touch()
+    wait_for(lambda: call.poll() is not None, state)
+    assert call.returncode == 0, state()
+    assert output.read_text().count("Trying to restart job") == 1
+    assert [state for _, state, _ in cluster.jobs()] == ["CANCELLED", "COMPLETED"] and project.sessions(run) == [0, 1]
+
+
+@full
+def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_and_requeued(longer, cluster, tmp_path):
     local, target = longer.clone(tmp_path / "local"), f"results/preview/tables/{TABLE}.csv"
     here, _ = started(local, *SNAKEMAKE, "--cores", "1", target)
     refused = longer.call(*COMMAND, target)
     assert refused.returncode != 0 and "say --config device=cuda (or device=cpu)" in refused.text
     # A training on the CPU that asks for the GPU all the same: there is only the name of one.
     running, log = started(longer, *COMMAND, "--config", "device=cpu", "--set-resources", "train:gpu=1", "--", target)
-    trainings = Trainings(longer.root, cluster, list(EVENTS)[:count])
+    trainings = Trainings(longer, cluster, list(EVENTS))
 
     def state():
         return f"{cluster.state()}\n{trainings.hit}\n{log.read_text()}"
@@ -115,9 +132,9 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     assert running.returncode == 0, state()
     assert trainings.queued, "the second training waits for the one GPU"
     jobs, rows = zip(*(trainings.hit[event] for event in trainings.events), strict=True)
-    assert count == 1 or (set(rows[:2]) == set(ROWS) and rows[2] == rows[0])
+    assert set(rows[:2]) == set(ROWS) and rows[2] == rows[0]
     assert (jobs[0], "CANCELLED") in {job[:2] for job in cluster.jobs()}
-    assert [cluster.restarts(job) for job in jobs] == [0, 1, 1][:count]
+    assert [cluster.restarts(job) for job in jobs] == [0, 1, 1]
     assert log.read_text().count("Trying to restart job") == 1, "Snakemake tries again what was cancelled, Slurm others"
     for row in ROWS:
         rounds = trainings.sessions(row)
@@ -132,7 +149,7 @@ def test_the_call_after_a_cancelled_training_makes_it_alone_and_edits_reach_no_j
     file, table = longer.root / f"config/tables/{TABLE}.yaml", f"results/preview/tables/{TABLE}.csv"
     options, content = ("--retries", "0", "--config", "device=cpu", "--set-resources", "train:gpu=1"), file.read_text()
     running, log = started(longer, *COMMAND, *options, "--", table)
-    trainings = Trainings(longer.root, cluster, ["cancelled"])
+    trainings = Trainings(longer, cluster, ["cancelled"])
 
     def cancelled():
         begun = (longer.root / RUNS / row / "seed1" / progress.PROGRESS_FILE for row in ROWS)
@@ -161,7 +178,7 @@ def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longe
     text = longer.root / LOG.format("fedavg")
     command = (*COMMAND, "--config", "device=cpu", "--retries", "0")
     longer.make("--config", "device=cpu", "--", target)
-    older = json.loads((folder / "run.json").read_text())
+    older = longer.record(folder)
     first, log = started(longer, *command, "-R", target, "--", target)
     wait_for((folder / progress.PROGRESS_FILE).exists, log.read_text)
     trains = int(re.match(r"process (\d+) on ", (folder / lock.NAME).read_text())[1])
@@ -176,7 +193,7 @@ def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(longe
     finally:
         os.kill(trains, signal.SIGCONT)
     assert second.wait(timeout=300) == 0, f"{cluster.state()}\n{log.read_text()}"
-    run = json.loads((folder / "run.json").read_text())
+    run = longer.record(folder)
     assert run["finished"] > older["finished"] and run["sessions"][0]["began"] > older["finished"]
     assert [session["from_round"] for session in run["sessions"]] == [0] and run["rounds_done"] == ROUNDS
     assert "finished already" in text.read_text()
