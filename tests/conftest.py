@@ -1,7 +1,9 @@
 """What every test may use."""
 
+import contextlib
 import gc
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -116,16 +118,39 @@ def outside(tmp_path):
     return SimpleNamespace(folder=folder, write=write)
 
 
-@pytest.fixture(scope="module")
-def small_project(tmp_path_factory):
-    """Yield the root of the small project (tests/small_project) with its results: the current folder of a module."""
-    import small_results
+@pytest.fixture(scope="session")
+def small_config(tmp_path_factory):
+    """Return a folder with a small configuration (:func:`made.small`)."""
+    import made
+
+    return made.small(tmp_path_factory.mktemp("config"))
+
+
+@contextlib.contextmanager
+def project_at(root):
+    """Make ``root`` the current folder, and the one whose configuration commands read."""
     from flatfed.commands import configuration
 
-    root = tmp_path_factory.mktemp("small")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setattr(configuration, "HOME", root)
-        small_results.clone(root)
+        yield root
+
+
+@pytest.fixture(scope="session")
+def filled_project(tmp_path_factory):
+    """Return the root of the small project (tests/small_project) with its results."""
+    import small_results
+
+    root = tmp_path_factory.mktemp("filled")
+    small_results.clone(root)
+    with project_at(root):
         small_results.fill()
+    return root
+
+
+@pytest.fixture(scope="module")
+def small_project(filled_project, tmp_path_factory):
+    """Yield the root of a copy of the small project with its results: the current folder of a module."""
+    with project_at(shutil.copytree(filled_project, tmp_path_factory.mktemp("small"), dirs_exist_ok=True)) as root:
         yield root

@@ -111,6 +111,19 @@ def edited(folder, file, change):
     return folder
 
 
+#: Tables that the small configuration has.
+TABLES = ("fedsmoo2023_T1", "fedsmoo2023_T6", "dfedsam2023_T1", "dfedsam2023_T3")
+
+
+def small(folder, *names):
+    """Copy config/ to ``folder`` without most tables and all figures but ``names``, which take most of a load."""
+    edited(folder, "config.yaml", lambda config: config.update(tables=[], figures=[]))
+    for path in (folder / "config").glob("[tf]*/*.yaml"):
+        if path.stem not in (*TABLES, *names):
+            path.unlink()
+    return folder
+
+
 def recorded(folder, change=lambda record: None):
     """Have the record of a run say what ``change`` does to it, of the files that lie there now, as if made so."""
     path = Path(folder, records.RECORD)

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from flatfed import models, plan
+from flatfed.commands import configuration
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
 from flatfed.runs import versions
-from repository import ROOT
 
 MODEL = '''"""One hidden layer."""
 
@@ -47,11 +47,16 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def few_tables(monkeypatch, small_config):
+    monkeypatch.setattr(configuration, "HOME", small_config)
+
+
 def load(folder, model="{name: perceptron, options: {width: 32}}"):
     """Return the experiment whose table trains ``model``."""
     (folder / "mine_T1.yaml").write_text(TABLE.replace("MODEL", model))
     config = {"scale": "paper", "tables": [], "figures": []}
-    return plan.load(ROOT, {**config, "folders": [str(folder)]})
+    return plan.load(configuration.HOME, {**config, "folders": [str(folder)]})
 
 
 def run(folder, *model):

@@ -15,7 +15,7 @@ from repository import ROOT
 from samples import sampled
 
 TABLES = sorted(path.stem for path in (ROOT / "config/tables").glob("*.yaml"))
-SAMPLE = ("dfedsam2023_T1", "fedsmoo2023_T2", "fedsmoo2023_T4", "fedsmoo2023_T6")
+SAMPLE = ("dfedsam2023_T1", "fedsmoo2023_T2")
 DAMAGED = [b'{"description": ', b"{}", b"[]", b"null", bytes(range(256)), None]
 
 
@@ -52,7 +52,7 @@ def test_every_command_answers_for_every_table(experiment, call, table):
         assert status == 0 and f"{table}, {scale} scale: " in out
 
 
-@pytest.mark.parametrize("table", sampled(TABLES, SAMPLE))
+@pytest.mark.parametrize("table", sampled(TABLES, SAMPLE[-1:]))
 def test_damaged_files_do_not_stop_the_commands(experiment, call, table):
     """Files that the table reads are cut, of another kind, or folders."""
     scale = (experiment.tables[table].document.scales or ["preview"])[0]

@@ -9,14 +9,16 @@ from flatfed.commands.jobs import Jobs
 TABLE = {"scale": "paper", "table": "fedsmoo2023_T6"}
 
 
-def digest(root) -> str:
+def digest(root, file, change) -> str:
+    """Return the digest of the job with a changed file of config/."""
+    made.edited(made.small(root), file, change)
     experiment = plan.load(root, {"scale": "paper", "tables": [TABLE["table"]], "figures": []})
     return Jobs(experiment).digest("table", **TABLE)
 
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
-    return digest(made.edited(tmp_path_factory.mktemp("same"), "config.yaml", lambda document: None))
+    return digest(tmp_path_factory.mktemp("same"), "config.yaml", lambda document: None)
 
 
 def changed(*keys):
@@ -36,17 +38,15 @@ def changed(*keys):
     [
         ("tables/fedsmoo2023_T6.yaml", changed("title")),
         ("tables/fedsmoo2023_T6.yaml", lambda table: table.update(notes=["a note"])),
-        ("errata.yaml", changed("B1", "says")),
         ("errata.yaml", changed("B14", "says")),
-        ("algorithms.yaml", changed("fedsmoo", "note")),
         ("algorithms.yaml", changed("fedsmoo", "label")),
         ("protocols/fedsmoo-cifar10.yaml", changed("unstated", "clip_norm")),
         ("datasets.yaml", changed("cifar10", "label")),
     ],
 )
 def test_a_changed_text_changes_the_digest(before, tmp_path, file, change):
-    assert digest(made.edited(tmp_path, file, change)) != before
+    assert digest(tmp_path, file, change) != before
 
 
 def test_a_text_of_another_table_does_not(before, tmp_path):
-    assert digest(made.edited(tmp_path, "tables/fedsmoo2023_T1.yaml", changed("title"))) == before
+    assert digest(tmp_path, "tables/fedsmoo2023_T1.yaml", changed("title")) == before

@@ -16,13 +16,11 @@ from repository import ROOT
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
 T1 = "tables/fedsmoo2023_T1.yaml"
 T1_CSV = "reference/fedsmoo2023_T1.csv"
-F7 = "figures/fedsmoo2023_F7.yaml"
 F5 = "figures/fedsmoo2023_F5.yaml"
 SAM = "protocols/fedsam-cifar10.yaml"
 PEERS = "tables/dfedsam2023_T1.yaml"
 ORDER = str(ROOT / "results/published/orders/cifar10.npz")
 TOPOLOGY = "\nmine: {label: [x], scheme: dirichlet, alpha: 0.7, clients: 100, participation: 1, sampling: all, topology: %s}\n"
-CENTRAL = "\none: {label: [x], scheme: central, clients: 1, participation: 1, %s}\n"
 
 DIGITS = {"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
 SOURCES = [{"source": "sklearn", "test": 500}, {"source": "torchvision", "dataset": "CIFAR10"}, {"source": "npz", "path": "x.npz"}, {"source": "imagefolder", "path": "x", "size": 8}]
@@ -42,60 +40,36 @@ DEALS = {scheme: {"dataset": "digits", "scheme": scheme, "seed": 1, **more} for 
 # fmt: off
 #: File under config/, text, what replaces it, fragments of one line of the message; an empty text appends, None replaces all.
 FILES = {
-    "unknown row": (T1, "feddyn,", "fedyn,", [T1, "rows[4]", "'fedyn'", "did you mean 'feddyn'?"]),
-    "a label that pdflatex cannot print": (T1, "[fedavg,", "[{row: fedavg, label: 平均},", [T1, "rows[0].label", "cannot print '平'", "Latin and Greek"]),
     "row twice": (T1, "[fedavg,", "[fedavg, fedavg,", [T1, "rows", '"fedavg" is given twice']),
     "label of another row": (T1, "[fedavg,", "[{row: fedavg, label: FedSMOO},", [T1, "rows: 'fedsmoo' has the label 'FedSMOO', as 'fedavg' has"]),
-    "headers of another column": (T1, "columns:", "columns:\n  - {part: 10% of 100 clients, protocol: fedsmoo-cifar10~cnn, id: again, splits: [dir0.6-100]}", [T1, "columns: 'cifar10-dir0.6-100' has the header '10% of 100 clients, CIFAR-10, ", "as 'again' has"]),
     "window without so many evaluations": (CIFAR10, "window: 50,", "window: 801,", [CIFAR10, "evaluation.window: 801 is not allowed; at most 800"]),
-    "window of rarer evaluations": (CIFAR10, "every: 1, sets: [test], batch_size: 1000, window: 50,", "every: 200, sets: [test], batch_size: 1000, window: 9,", [CIFAR10, "evaluation.window: 9 is not allowed; at most 4, the evaluations of 800 rounds, every 200"]),
     "schedule next to an algorithm's decay": (CIFAR10, "learning_rate_decay: 0.998 #", "learning_rate_schedule: {kind: cosine, final_learning_rate: 0.001} #", [CIFAR10, "algorithms.feddyn.learning_rate_decay: 0.9995 is not allowed next to the protocol's learning_rate_schedule", "remove one of them, or give feddyn a learning_rate_schedule of its own"]),
     "an even smoothing": (CIFAR10, "smoothing: 21}", "smoothing: 20}", [CIFAR10, "evaluation.smoothing: 20 is not allowed; expected an odd number"]),
-    "a smoothing of more evaluations than the preview has": (CIFAR10, "window: 1, smoothing: 1}", "window: 1, smoothing: 21}", [CIFAR10, "preview.evaluation.smoothing: 21 is not allowed; at most 20"]),
-    "a number that is not judged without an erratum": ("tables/fedsmoo2023_T6.yaml", "not_judged: [B1]", "not_judged: [B11]", ["tables/fedsmoo2023_T6.yaml", "not_judged", "'B11'", "did you mean 'B1'"]),
-    "unknown split": (T1, "dir0.6-100", "dir0.7-100", [T1, "columns[0]", "'dir0.7-100'", "did you mean 'dir0.6-100'?"]),
     "no unit": (T1, "unit: percent\n", "", [T1, "key 'unit' is missing; test_accuracy has: ", "percent"]),
     "accuracy that is not evaluated": (CIFAR10, "evaluation: {every: 1,", "accuracy: client_test_accuracy\nevaluation: {every: 1,", [CIFAR10, "accuracy: client_test_accuracy", "needs 'clients' among evaluation.sets", "test"]),
     "unknown accuracy": (SAM, "accuracy: client_test_accuracy", "accuracy: client_test_acuracy", [SAM, "accuracy", "did you mean 'client_test_accuracy'?"]),
     "open line of an unknown row": ("protocols/dfedsam-cifar10.yaml", "rows: [dfedsam_mgs]", "rows: [dfedsam_mg]", ["unstated.dfedsam_mgs.rows", "did you mean 'dfedsam_mgs'?"]),
-    "unknown reference": (T1, "reference: fedsmoo2023_T1", "reference: fedsmoo2022_T1", [T1, "reference", "did you mean 'fedsmoo2023_T1'?"]),
     "no reference, no reason": (T1, "reference: fedsmoo2023_T1", "reference: none", [T1, "'reason' is missing"]),
     "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is given twice"]),
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
     "c above the classes": (T1, "path3-100", "path20-100", ["path20-100.classes_per_client: 20", "at most 10", "'cifar10'"]),
-    "out of range": (CIFAR10, "weight_decay: 0.001", "weight_decay: -1", [CIFAR10, "weight_decay", "-1", "at least 0"]),
-    "a removed key of a protocol": (CIFAR10, "precision: float32\n", "precision: float32\ncheckpoint_every: 20\n", [CIFAR10, "checkpoint_every", "does not exist any more", "every ten minutes"]),
     "not finite": (CIFAR10, "clip_norm: 10.0", "clip_norm: .inf", [CIFAR10, "clip_norm", "Infinity", "a finite number"]),
     "key twice": (CIFAR10, "rounds: 800", "rounds: 800\nrounds: 900", [CIFAR10, "'rounds' is given twice", "first in line"]),
     "not YAML": (CIFAR10, "model: {", "model: {{", [CIFAR10, "not YAML", "line"]),
-    "images too small": ("datasets.yaml", "shape: [1, 8, 8]", "shape: [1, 2, 2]", ["config/protocols", "preview.model", "cnn_tiny", "at least", "2 x 2"]),
     "official deal that is none": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, replacement: false, sampler: official, clients: 100,", ["dir0.6-100.replacement: false is not allowed", "sampler official"]),
     "unknown algorithm": (CIFAR10, "  fedcm: {", "  fedcn: {", [CIFAR10, "algorithms", "did you mean 'fedcm'?"]),
     "unknown parameter": (CIFAR10, "{rho: 0.01,", "{roh: 0.01,", [CIFAR10, "algorithms.fedsam", "did you mean 'rho'?"]),
-    "target in percent": (CIFAR10, "t2: 0.74", "t2: 74", [CIFAR10, "targets.*.t2", "74", "at most 1"]),
-    "targets of no split": (CIFAR10, '"*": {t1: 0.68', '"dri*": {t1: 0.68', [CIFAR10, "targets", "'dri*'"]),
-    "variant deals otherwise": (CIFAR10, "  cnn:\n", "  cnn:\n    preview: {clients_times: 1}\n", [CIFAR10, "variants.cnn.preview", "'clients_times'"]),
     "more clients than images": ("splits.yaml", "clients: 100", "clients: 60000", ["dir0.6-100.clients", "60000", "at most 50000", "'cifar10'"]),
-    "more preview clients than images": ("splits.yaml", "clients: 100", "clients: 5000", ["dir0.6-100.clients: 5000", "1500 clients", "at most 1297", "'digits'"]),
     "same split, two ids": ("splits.yaml", "", "\nmine: {label: [M], scheme: dirichlet, alpha: 0.60, replacement: true, clients: 100, participation: 0.1}\n", ["splits.yaml: mine", "'dir0.6-100' under another id"]),
-    "scheme's key missing": ("splits.yaml", " alpha: 0.6,", "", ["dir0.6-100", "'alpha' is missing"]),
     "another scheme's key": ("splits.yaml", "alpha: 0.6,", "alpha: 0.6, classes_per_client: 2,", ["dir0.6-100.classes_per_client", "scheme pathological"]),
     "id with a slash": ("splits.yaml", "dir0.6-100:", "dir/0.6:", ["splits.yaml", '"dir/0.6" is not allowed', "letters, digits"]),
-    "algorithm without a file": ("algorithms.yaml", "", "\nfedsam2: {label: X}\n", ["algorithms.yaml", "did you mean 'fedsam'?"]),
-    "two labels": ("algorithms.yaml", "", "\nfedsam~a~b: {label: X, set: {rho: 1}}\n", ["algorithms.yaml", '"fedsam~a~b" is not allowed', "at most one ~"]),
-    "variant without change": ("algorithms.yaml", ", set: {rho: 0.05}", "", ["fedsmoo~rho0.05", "'set' is missing"]),
     "base that sets": ("algorithms.yaml", "{label: FedSAM}", "{label: FedSAM, set: {rho: 1}}", ["fedsam.set", "only a variant"]),
     "statistics": ("datasets.yaml", "mean: [0.491, 0.482, 0.447]", "mean: [0.5]", ["cifar10.mean", "1 numbers for 3 channels"]),
-    "no class of torchvision": ("datasets.yaml", "\n  source: {source: torchvision, dataset: CIFAR10}", "\n  source: {source: torchvision, dataset: CIFAR}", ["cifar10.source.dataset", "did you mean 'CIFAR10'?"]),
     "another kind's key": (F5, "seed: 1", "seed: 1\nsmooth: {preview: 3, paper: 3}", [F5, "smooth: ", "it is for kind curves"]),
     "figure without a probe": ("figures/fedlesam2024_F2.yaml", "~probe", "", ["panels[0]", "needs a probe", "fedsmoo-cifar10"]),
-    "figure's label": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{roh:g}", ["panels[2]", "label", "did you mean 'rho'?"]),
     "point's variant": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "points: [{variant: rho1}]", ["panels[3].points[0].variant", "does not exist any more", "`values` of the panel"]),
     "values without a key": ("figures/fedsam2022_F3.yaml", "points: [{split: dir0.6-100-p10}, {}, {split: dir0.6-100-p40}]", "values: [3]", ["panels[0]: values", "active_clients", "write `points`"]),
-    "value out of bounds": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "values: [-1]", ["panels[3].values", "rho"]),
     "sweep without values": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "", ["panels[3]", "'values' is missing"]),
-    "values of curves": ("figures/dfedsam2023_F6.yaml", "  - title: (a) Local epochs K\n", "  - title: (a)\n    values: [1]\n", ["panels[0].values", "it is for kind sweep"]),
-    "figure's width": ("figures/fedsmoo2023_F4.yaml", "kind: sweep", "kind: sweep\nwidth: 0.5", ["width", "0.5", "2"]),
     "base missing": ("tables/fedsmoo2023_T3.yaml", ", base: fedavg", "", ["columns[0]", "'base' is missing"]),
     "unit of another metric": ("tables/fedsmoo2023_T3.yaml", "unit: V", "unit: percent", ["columns[0]", "'percent' is not one of communication_cost", "V"]),
     "reference without a column": ("reference/fedsmoo2023_T1.csv", ",variant,", ",variation,", ["fedsmoo2023_T1.csv", "column 'variant' is missing; is it named 'variation'?"]),
@@ -109,38 +83,31 @@ FILES = {
     "test images for clients not looked at": (SAM, "sets: [test, clients]", "sets: [test]", [SAM, "client_test_images: has no effect", "clients"]),
     "shards above the classes": ("splits.yaml", "scheme: shards, shards_per_client: 2,", "scheme: shards, shards_per_client: 11,", ["shards2-100.shards_per_client: 11 is not allowed", "at most 10", "'cifar10'", "assignment: permutation"]),
     "no splits": ("tables/fedsmoo2023_T7.yaml", "    splits: [path3-100]\n", "", ["columns[0]", "'splits' is missing", "seconds_per_round"]),
-    "figure without panels": ("figures/cifar10_cnn.yaml", "splits: ", "#", ["cifar10_cnn.yaml", "'splits' is missing", "or `panels`"]),
     "panel without rows": ("figures/dfedsam2023_F5a.yaml", ", rows: [fedavg]", "", ["panels[0]", "'rows' is missing"]),
     # Of every kind of mistake in every kind of file: types, keys, ranges, anchors, names that are none, and no YAML at all.
     "split of another type": ("splits.yaml", "alpha: 0.6,", 'replacement: "yes", alpha: 0.6,', ["splits.yaml: dir0.6-100.replacement", '"yes"']),
     "row of another type": (T1, "[fedavg,", "[{is: fedavg},", [T1, "rows[0]"]),
-    "a key in capitals": (F7, "kind:", "Kind:", [F7, "key 'kind' is missing", "is it named 'Kind'?"]),
     "an anchor in itself": (T1, "rows: [", "rows: &own [*own, ", [T1, "nested deeper"]),
-    "a row that only looks right": (T1, "[fedavg,", "[f\u0435davg,", [T1, "rows[0]", "did you mean 'fedavg'?"]),
     "a split with an invisible letter": (T1, "[dir0.6-100,", '["dir0.6-100\\u200b",', [T1, "200b"]),
     "yes for a truth": (CIFAR10, "clip_norm: 10.0", "clip_norm: yes", [CIFAR10, "clip_norm", "yes"]),
-    "a list for a file": (T1, None, "[]", [T1, "[]"]),
     # Topologies, central splits, and what a paper's rows need.
-    "clique of nobody": ("splits.yaml", "", TOPOLOGY % "clique", ["splits.yaml: mine.topology", "needs neighbours"]),
-    "neighbours of a ring": ("splits.yaml", "", TOPOLOGY % "ring, neighbours: 4", ["splits.yaml: mine.topology", "ring takes no neighbours"]),
     "clique above the clients": ("splits.yaml", "", TOPOLOGY % "clique, neighbours: 101", ["clique of 101 of 100 clients is not possible", "2 to 100"]),
-    "as many neighbours as clients": ("splits.yaml", "", TOPOLOGY % "neighbours, neighbours: 100", ["neighbours of 100 of 100 clients is not possible", "1 to 99"]),
+    "a label that pdflatex cannot print": (T1, "[fedavg,", "[{row: fedavg, label: 平均},", [T1, "rows[0].label", "cannot print '平'", "Latin and Greek"]),
+    "a removed key of a protocol": (CIFAR10, "precision: float32\n", "precision: float32\ncheckpoint_every: 20\n", [CIFAR10, "checkpoint_every", "does not exist any more", "every ten minutes"]),
+    "images too small": ("datasets.yaml", "shape: [1, 8, 8]", "shape: [1, 2, 2]", ["config/protocols", "preview.model", "cnn_tiny", "at least", "2 x 2"]),
+    "targets of no split": (CIFAR10, '"*": {t1: 0.68', '"dri*": {t1: 0.68', [CIFAR10, "targets", "'dri*'"]),
+    "variant deals otherwise": (CIFAR10, "  cnn:\n", "  cnn:\n    preview: {clients_times: 1}\n", [CIFAR10, "variants.cnn.preview", "'clients_times'"]),
+    "more preview clients than images": ("splits.yaml", "clients: 100", "clients: 5000", ["dir0.6-100.clients: 5000", "1500 clients", "at most 1297", "'digits'"]),
+    "algorithm without a file": ("algorithms.yaml", "", "\nfedsam2: {label: X}\n", ["algorithms.yaml", "did you mean 'fedsam'?"]),
+    "two labels": ("algorithms.yaml", "", "\nfedsam~a~b: {label: X, set: {rho: 1}}\n", ["algorithms.yaml", '"fedsam~a~b" is not allowed', "at most one ~"]),
+    "value out of bounds": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "values: [-1]", ["panels[3].values", "rho"]),
     "torus of no product": ("splits.yaml", "", (TOPOLOGY % "grid").replace("100", "94"), ["product of two numbers from 3 up, such as 93 or 95, not 94"]),
-    "neighbours without a topology": ("splits.yaml", "", "\nmine: {label: [x], scheme: iid, clients: 100, participation: 1, neighbours: 3}\n", ["mine: key 'topology' is missing"]),
-    "steps of no split": ("splits.yaml", "", CENTRAL % "steps_of: dir0.1-10", ["one.steps_of: unknown split 'dir0.1-10'; did you mean 'dir0.1-100'"]),
     # The printed numbers.
     "printed, two fields": (T1_CSV, "79.52,", "79;52,", [T1_CSV, "line 2: value: '79;52' is not a finite number"]),
     "printed, too few fields": (T1_CSV, "fedavg,,,79.52,0.13,", "fedavg,,,", [T1_CSV, "line 2: too few fields"]),
     "printed unit": (T1_CSV, ",percent,", ",procent,", [T1_CSV, "line 2: unknown unit 'procent'; did you mean 'percent'?"]),
-    "printed algorithm": (T1_CSV, ",fedavg,", ",fedavgg,", [T1_CSV, "line 2 (of ", "unknown algorithm 'fedavgg'; did you mean"]),
     "printed, no text": (T1_CSV, "79.52,", "\udce9,", [T1_CSV, "codec can't decode"]),
     "erratum's table": ("errata.yaml", "tables: [fedsam2022_T1, fedsam2022_T4]", "tables: [fedsam2022_T11]", ["errata.yaml", "A1.tables[0]: unknown table"]),
-    "key twice in config.yaml, though Snakemake reads it": ("config.yaml", "", "\nscale: paper\n", ["config/config.yaml: line", "key 'scale' is given twice, first in line"]),
-}
-
-#: Mistakes in whole files, of which each costs a load of the configuration.
-IN_FILES = {
-    **FILES,
     "targets of some splits": (CIFAR10, '"*": {t1: 0.68', '"dir*": {t1: 0.68', ["config/tables/fedsmoo2023_T", "has no targets for split 'path"]),
     "odd regular graph": ("splits.yaml", "", (TOPOLOGY % "regular, neighbours: 3").replace("100", "99"), ["splits.yaml: mine", "regular: 3 neighbours times 99 clients must be even"]),
     "images at this machine": ("datasets.yaml", "source: {source: torchvision, dataset: CIFAR10}", "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}", ["datasets.yaml: cifar10.source.images: ", "it is for `data` of config"]),
@@ -149,31 +116,14 @@ IN_FILES = {
     "share of held-out images": (CIFAR10, "precision: float32\n", "precision: float32\nvalidation: 1.5\n", [CIFAR10, "validation", "1.5"]),
 }
 
-#: A mistake in a file for each check of rooms config and plan: together they reach each line that some mistake reaches.
-SAMPLE = (
-    "row twice", "label of another row", "window without so many evaluations", "schedule next to an algorithm's decay", "an even smoothing", "no unit",
-    "accuracy that is not evaluated", "unknown accuracy", "open line of an unknown row", "no reference, no reason",
-    "column twice", "targets missing", "c above the classes", "not finite", "key twice", "not YAML",
-    "official deal that is none", "unknown algorithm", "unknown parameter", "more clients than images",
-    "same split, two ids", "another scheme's key", "id with a slash", "base that sets", "statistics",
-    "another kind's key", "figure without a probe", "base missing", "unit of another metric",
-    "reference without a column", "figure's open brace", "point's variant", "values without a key", "sweep without values", "nobody takes part",
-    "domains of a dataset without", "nodes that are not evaluated", "nodes without test images of their own",
-    "more than there are for each client", "test images for each client left out",
-    "test images for clients not looked at", "shards above the classes", "no splits", "panel without rows", "split of another type", "row of another type", "an anchor in itself",
-    "a split with an invisible letter", "yes for a truth", "clique above the clients", "printed, two fields",
-    "printed, too few fields", "printed unit", "printed, no text", "erratum's table", "odd regular graph",
-    "images at this machine", "targets of some splits", "held-out images without their set",
-    "set of held-out images without a share", "share of held-out images",
-)
 
 #: Configuration as merged with the command line -> fragments of the message.
 VALUES = {
     "key": ({"tabels": []}, ["'tabels'", "did you mean 'tables'?"]),
     "scale": ({"scale": "papr"}, ["scale", "did you mean 'paper'?"]),
     "table": ({"tables": ["fedsmoo2023_T9"]}, ["tables[0]", "'fedsmoo2023_T9'", "did you mean 'fedsmoo2023_T"]),
-    "table twice": ({"tables": ["cifar10_cnn", "cifar10_cnn"]}, ["tables[1]", "given twice"]),
-    "tables as text": ({"tables": "cifar10_cnn"}, ["tables", "is a text", "expected a list"]),
+    "table twice": ({"tables": ["fedsmoo2023_T6", "fedsmoo2023_T6"]}, ["tables[1]", "given twice"]),
+    "tables as text": ({"tables": "fedsmoo2023_T6"}, ["tables", "is a text", "expected a list"]),
     "column": ({"tables": [{"table": "fedsmoo2023_T1", "columns": ["cifar10-path3-10"]}]}, ["tables[0].columns", "did you mean 'cifar10-path3-100'?"]),
     "seed twice": ({"seeds": [1, 1]}, ["seeds", "1 is given twice"]),
     "dataset": ({"data": {"cifar": {"source": "npz", "path": "x"}}}, ["data", "did you mean 'cifar10'?"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import mistakes
@@ -19,40 +18,16 @@ from flatfed.config.split import Split
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import ConfigError
-from repository import ROOT
-from samples import sampled
 from shipped import EXP
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory) -> Path:
-    """A folder with a copy of config/, of tables and figures those in which a mistake is made."""
-    root = tmp_path_factory.mktemp("mistakes")
-    shutil.copytree(ROOT / "config", root / "config")
-    kept = {"tables/dfedsam2023_T3.yaml", "figures/two_splits.yaml", *(file for file, *_ in mistakes.IN_FILES.values())}
-    for path in (root / "config").glob("[tf]*/*.yaml"):
-        if f"{path.parent.name}/{path.name}" not in kept:
-            path.unlink()
-    return root
-
-
-@pytest.fixture
-def edited(copied):
-    """A function that replaces text of a file under config/; afterwards all files are as before."""
-    before = {}
-
-    def edit(file: str, text: str | None, other: str) -> Path:
-        path = copied / "config" / file
-        before[path] = path.read_bytes()
-        content = before[path].decode()
-        changed = content + other if text == "" else other if text is None else content.replace(text, other, 1)
-        assert changed != content, f"{file} has no {text!r}"
-        path.write_bytes(changed.encode("utf-8", "surrogateescape"))
-        return copied
-
-    yield edit
-    for path, content in before.items():
-        path.write_bytes(content)
+def edit(root: Path, file: str, text: str | None, other: str) -> None:
+    """Replace ``text`` in a file of config/ below ``root``; the empty text appends, None replaces all."""
+    path = root / "config" / file
+    content = path.read_text()
+    changed = content + other if text == "" else other if text is None else content.replace(text, other, 1)
+    assert changed != content, f"{file} has no {text!r}"
+    path.write_bytes(changed.encode("utf-8", "surrogateescape"))
 
 
 @pytest.fixture
@@ -77,18 +52,19 @@ def check(root: Path) -> None:
     plan.load(root).errata  # noqa: B018, reads its file
 
 
-@pytest.mark.parametrize("name", sampled(mistakes.IN_FILES, mistakes.SAMPLE))
-def test_in_a_file_of_the_configuration(name, edited):
-    *change, fragments = mistakes.IN_FILES[name]
-    message = refusal(check, edited(*change))
+@pytest.mark.parametrize("name", mistakes.FILES)
+def test_in_a_file_of_the_configuration(name, tmp_path):
+    file, *change, fragments = mistakes.FILES[name]
+    edit(made.small(tmp_path, Path(file).stem), file, *change)
+    message = refusal(check, tmp_path)
     assert_one_line_has(message, fragments)
     assert all(line.startswith("config/") for line in message.splitlines()), "one line for each mistake"
 
 
 @pytest.mark.parametrize("name", mistakes.VALUES)
-def test_in_the_values_of_the_configuration(name):
+def test_in_the_values_of_the_configuration(name, small_config):
     change, fragments = mistakes.VALUES[name]
-    message = refusal(lambda: plan.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change}))
+    message = refusal(lambda: plan.load(small_config, {"scale": "preview", "tables": [], "figures": [], **change}))
     assert_one_line_has(message, ["config/config.yaml or --config", *fragments])
 
 
@@ -102,8 +78,9 @@ def test_in_yaml(content, tmp_path):
 
 
 @pytest.mark.parametrize("name", mistakes.OWN)
-def test_in_a_file_of_ones_own(name, here):
+def test_in_a_file_of_ones_own(name, here, small_config, monkeypatch):
     path, value, *fragments = mistakes.OWN[name]
+    monkeypatch.setattr(own_files, "ROOT", small_config)
     own_files.photos(here)
     assert_one_line_has(own_files.refusal(change=own_files.put(*path, value=value)), ["own/photos.yaml", *fragments])
 
@@ -184,15 +161,17 @@ def test_specifications_of_the_configuration_are_complete(here, digits):
         assert cli.main([str(word) for word in partition(scheme, {}, digits, f"{scheme}.npz")]) == 0
 
 
-def test_all_mistakes_are_named_at_once(edited):
-    for file, text, other in (
+def test_all_mistakes_are_named_at_once(tmp_path):
+    """A misspelt key is unknown, and the required one is missing."""
+    changes = (
         ("splits.yaml", "0.1, clients: 100", "0.1, clients: 0"),
         ("protocols/fedsam-cifar10.yaml", "rounds:", "ruonds:"),
         ("tables/fedsmoo2023_T1.yaml", " fedsmoo]", " fedsmo]"),
         ("figures/fedsmoo2023_F4.yaml", "kind: sweep", "kind: sweap"),
-    ):
-        lines = refusal(plan.load, edited(file, text, other)).splitlines()
-        assert any(line.startswith(f"config/{file}: ") for line in lines), lines
-    files = ("splits", "protocols/fedsam-cifar10", "tables/fedsmoo2023_T1", "figures/fedsmoo2023_F4")
-    counts = [len([line for line in lines if line.startswith(f"config/{name}.yaml: ")]) for name in files]
-    assert counts == [1, 2, 1, 1], "a misspelt key is unknown, and the required one is missing"
+    )
+    made.small(tmp_path, "fedsmoo2023_F4")
+    for change in changes:
+        edit(tmp_path, *change)
+    lines = refusal(plan.load, tmp_path).splitlines()
+    counts = [len([line for line in lines if line.startswith(f"config/{file}: ")]) for file, *_ in changes]
+    assert counts == [1, 2, 1, 1], lines

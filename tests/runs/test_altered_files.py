@@ -104,7 +104,7 @@ def surface() -> None:
 
 
 def hessian() -> None:
-    command("hessian", RUN, *CPU, "--partition", DEALT, "--out", "hessian.json")
+    command("hessian", RUN, *CPU, "--partition", DEALT, "--top", 1, "--vectors", 2, "--out", "hessian.json")
 
 
 def rerun() -> None:

@@ -120,6 +120,7 @@ def test_what_is_wrong_with_a_path_is_said(place, call, command, word, content):
     assert last.startswith(f"flatfed {command}: ") or f" {command}: error: argument" in last, text
 
 
+@full
 def test_a_description_with_anything_wrong_in_it_is_answered(place, call):
     """Every key is taken away, or of another kind, in turn: what cannot be worked with is refused in one line."""
     spec = json.loads((place / "run.d.json").read_text())
