@@ -18,8 +18,6 @@ PUBLISHED = ROOT / "results/published/fedsmoo-cifar10/runs"
 
 FEDSMOO = ("fedsmoo-cifar10", "path3-100")
 
-BFLOAT16 = ("fedsmoo-cifar10~bfloat16", "path3-100")
-
 
 def trained(
     algorithm: str, accuracies: list[float], seed: int = 1, folder: str = "runs", ids=FEDSMOO, **record
@@ -102,30 +100,6 @@ def test_one_seed_says_how_far_two_published_seeds_lie_apart(capsys, monkeypatch
     compare("fedsmoo", "fedavg", "--runs", "runs")
     note = "One seed: two seeds of FedCM, published, lie 3.00 points apart. Smaller differences are noise."
     assert note in capsys.readouterr().out
-
-
-def test_a_run_in_a_linked_folder_is_compared(capsys):
-    """A link that leads back is followed once, and a hidden one never."""
-    for seed, last in ((2, 0.4), (3, 0.5)):
-        trained("fedsmoo", [0.25] * 19 + [last], seed)
-        trained("fedavg", [0.2] * 20, seed, folder="elsewhere" if seed == 3 else "runs")
-    Path("runs/fedsmoo-cifar10/path3-100/fedavg/seed3").symlink_to(Path("elsewhere/fedsmoo-cifar10").absolute())
-    Path("runs/again").symlink_to(Path("runs").absolute())
-    Path("runs/.hidden").symlink_to(trained("fedavg", [0.9] * 20, 4, folder="other").absolute())
-    trained("fedsmoo", [0.9] * 20, 4)
-    last = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last"]
-    assert last["difference"].to_dict() == pytest.approx({"2": 0.2, "3": 0.3, "2;3": 0.25})
-
-
-def test_a_run_in_another_precision_is_paired_once():
-    for seed in (1, 2):
-        trained("fedsmoo", [0.5] * 20, seed)
-    trained("fedsmoo", [0.9] * 20, ids=BFLOAT16, finished="2100-01-01")
-    trained("fedavg", [0.4] * 20)
-    trained("fedavg", [0.3] * 20, 2, ids=BFLOAT16)
-    lines = compare("fedsmoo", "fedavg", "--runs", "runs").loc["fedavg", "last"]
-    assert lines["baseline_value"].to_dict() == pytest.approx({"1": 0.4, "2": 0.3, "1;2": 0.35})
-    assert lines["mine_value"].to_list() == pytest.approx([0.5] * 3)
 
 
 def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):

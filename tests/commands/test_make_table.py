@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed.commands import configuration
 from flatfed.data import manifest
 from flatfed.plan import numbers
 from flatfed.runs import record as records
@@ -103,15 +101,6 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     found = make("--so-far")[0]
     cell = found["fedavg", "dir0.6-100"]
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
-
-
-def test_the_folder_alone_is_asked_and_not_published_ones(folder, make):
-    """They would be refused: their images are not here, and their order is not that of the source."""
-    shutil.move(folder / "fedavg", "published/fedavg")
-    Path("published/orders").mkdir()
-    Path("published/orders/cifar10.npz").touch()
-    found = make("--config", "published=[published]")[0]
-    assert {key for key, cell in found.items() if cell["status"] != "ok"} == {("fedavg", "dir0.6-100")}
 
 
 def edited(run: Path) -> None:
@@ -224,13 +213,6 @@ def test_a_target_that_was_reached_counts_and_one_that_was_not_takes_more_rounds
     assert (texts["FedCM"][0], texts["FedAvg"][0], texts["FedAdam"][0]) == ("round 4", "round 2", "")
 
 
-def test_without_so_far_finished_runs_only(so_far):
-    write("fedavg", [0.7] * 800, **LOW)
-    found, _, err = so_far("--config", "scale=paper")
-    assert {row for (row, target), cell in found.items() if target == "t1" and cell["value"]} == {"fedsmoo", "fedavg"}
-    assert "n = 1; bfloat16 and float32; 800 of 800 rounds (2 runs; 0 others are not of this table)" in err
-
-
 def test_a_cell_is_in_the_precision_of_its_longest_run(so_far):
     """All its seeds; the other runs are listed. Refused runs do not count, finished runs go before longer ones."""
     for seed in (1, 2):
@@ -248,40 +230,6 @@ def test_a_cell_is_in_the_precision_of_its_longest_run(so_far):
     found, _, err = so_far()
     assert (found["fedcm", "t1"]["value"], found["fedsmoo", "t1"]["value"]) == ("3.0", "144.0")
     assert "1 others are not of this table" in err
-
-
-def test_a_variant_with_other_settings_than_precision_is_of_another_table(tmp_path, monkeypatch, so_far):
-    """Whatever its label."""
-
-    def change(protocol):
-        protocol["variants"]["bfloat16"]["learning_rate"] = 0.5
-
-    monkeypatch.setattr(configuration, "HOME", made.edited(tmp_path, f"protocols/{PROTOCOL}.yaml", change))
-    write("feddyn", [0.7] * 9, **LOW, learning_rate=0.5)
-    found, _, err = so_far()
-    assert found["feddyn", "t1"]["status"] == "missing"
-    assert "(3 runs; 1 others are not of this table)" in err
-    write("feddyn", [0.7] * 9, **LOW)
-    assert so_far()[0]["feddyn", "t1"]["value"] == "1.0"
-
-
-def test_of_two_runs_the_finished_one_then_the_longer_one(so_far):
-    for folder, rounds in (("copy/a", 2), ("copy/b", 5), ("copy/c", 4)):
-        write("feddyn", [0.1] * (rounds - 1) + [0.7], folder)
-    found, _, err = so_far()
-    assert found["feddyn", "t1"]["value"] == "5.0"
-    for name, rounds in (("a", 2), ("c", 4)):
-        assert re.search(f"not shown: copy/{name}/.*: not used: copy/b/", err), (name, rounds)
-    write("feddyn", [0.7] * 800, "copy/d")
-    assert so_far()[0]["feddyn", "t1"]["value"] == "1.0"
-
-
-@pytest.mark.parametrize(("first", "value"), [("~bfloat16", "7.0"), ("", "9.0")])
-def test_of_two_precisions_the_one_that_finished_first_stays(so_far, first, value):
-    for label, rounds in (("~bfloat16", 6), ("", 8)):
-        folder = write("feddyn", [0.1] * rounds + [0.7] * (800 - rounds), **(LOW if label else {}))
-        change(folder, finished=f"2026-11-2{5 + (label != first)}T10:00:00+00:00")
-    assert so_far()[0]["feddyn", "t1"]["value"] == value
 
 
 @pytest.mark.parametrize("stage", ["the summary", "the cells"])

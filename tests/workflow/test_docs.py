@@ -100,9 +100,8 @@ RECIPES = {
     ),
 }
 
-#: Of any two pages, each is followed before the other in one of the orders. `make test` follows the first page.
-ORDERS = {"basic": ["add-an-algorithm.md"]}
-ORDERS |= {"forward": list(RECIPES), "reverse": list(reversed(RECIPES))}
+#: Of any two pages, each is followed before the other in one of the orders.
+ORDERS = {"forward": list(RECIPES), "reverse": list(reversed(RECIPES))}
 
 
 def files(project):
