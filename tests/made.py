@@ -116,10 +116,14 @@ TABLES = ("fedsmoo2023_T1", "fedsmoo2023_T6", "dfedsam2023_T1", "dfedsam2023_T3"
 
 
 def small(folder, *names):
-    """Copy config/ to ``folder`` without most tables and all figures but ``names``, which take most of a load."""
+    """Copy config/ to ``folder`` without most tables and all figures but ``names``, which take most of a load.
+
+    Printed numbers go with their tables, unless ``errata``, which are of all tables, is among the names.
+    """
     edited(folder, "config.yaml", lambda config: config.update(tables=[], figures=[]))
-    for path in (folder / "config").glob("[tf]*/*.yaml"):
-        if path.stem not in (*TABLES, *names):
+    for path in (folder / "config").glob("[tfr]*/*.*"):
+        kept = path.suffix == ".csv" and "errata" in names
+        if not kept and path.stem not in (*TABLES, *names):
             path.unlink()
     return folder
 

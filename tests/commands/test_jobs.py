@@ -11,7 +11,7 @@ TABLE = {"scale": "paper", "table": "fedsmoo2023_T6"}
 
 def digest(root, file, change) -> str:
     """Return the digest of the job with a changed file of config/."""
-    made.edited(made.small(root), file, change)
+    made.edited(made.small(root, "errata"), file, change)
     experiment = plan.load(root, {"scale": "paper", "tables": [TABLE["table"]], "figures": []})
     return Jobs(experiment).digest("table", **TABLE)
 
