@@ -24,6 +24,9 @@ def test_the_mask_decides_what_is_visible(monkeypatch, mask, ids):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
     assert gpus.visible() == ids
     assert [gpus.resolve(device) for device in ("auto", "cpu", "cuda")] == ["cuda" if ids else "cpu", "cpu", "cuda"]
+    assert gpus.of_jobs("auto", local=True) == gpus.resolve("auto")
+    with pytest.raises(FlatFedError, match=r"jobs run on other hosts: say --config device=cuda \(or device=cpu\)"):
+        gpus.of_jobs("auto", local=False)
 
 
 def test_without_a_mask_the_driver_or_nvidia_smi_is_asked(monkeypatch, tmp_path):

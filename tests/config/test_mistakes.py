@@ -21,11 +21,11 @@ from flatfed.errors import ConfigError
 from shipped import EXP
 
 
-def edit(root: Path, file: str, text: str | None, other: str) -> None:
-    """Replace ``text`` in a file of config/ below ``root``; the empty text appends, None replaces all."""
+def edit(root: Path, file: str, text: str, other: str) -> None:
+    """Replace ``text`` in a file of config/ below ``root``; the empty text appends."""
     path = root / "config" / file
     content = path.read_text()
-    changed = content + other if text == "" else other if text is None else content.replace(text, other, 1)
+    changed = content + other if text == "" else content.replace(text, other, 1)
     assert changed != content, f"{file} has no {text!r}"
     path.write_bytes(changed.encode("utf-8", "surrogateescape"))
 

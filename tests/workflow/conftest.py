@@ -5,12 +5,13 @@ import fcntl
 import pytest
 from project import COLUMN, PROTOCOL, ROWS, SPLIT, TABLE, Project
 
-#: Files of tests that take longest, after Slurm's; they begin, so that no process ends with one of them alone.
-LONG = ("test_docs.py", "test_short_gpu.py", "test_next_call.py")
+#: Files that begin, after Slurm's: long ones, with which no process should end, and those that need no trained project,
+#: while another process makes it.
+FIRST = ("test_docs.py", "test_short_gpu.py", "test_dry_run.py", "test_bad_input.py", "test_next_call.py")
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 
 def one_column(table):
