@@ -15,9 +15,9 @@ CELLS = f"results/preview/cells/{TABLE}"
 IN_CALLS = {
     "nan": ("seeds=[.nan]", "seeds[0]: NaN is a number; expected a whole number"),
     "row": (f"{CELLS}/cifar10-dir0.6-100/fedsmo.json", "did you mean 'fedsmoo'?"),
-    "folder": ("results/preview/runs/../../../../x/seed1/run.json", "no rule makes it"),
+    "folder": ("results/preview/runs/../../../../x/seed1/run.json", "No rule to produce"),
     "column": (f"{CELLS}/a;touch x/digits.json", "unknown column 'a;touch x'"),
-    "zero": (f"{RUNS}/fedavg/seed01/run.json", "no rule makes it"),
+    "zero": (f"{RUNS}/fedavg/seed01/run.json", "No rule to produce"),
     "seed": (f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295"),
     "data": ("resources/../dataset.json", "No rule to produce dataset.json"),
     "weights": ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-"),
