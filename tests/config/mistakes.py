@@ -90,6 +90,7 @@ FILES = {
     "two labels": ("algorithms.yaml", "", "\nfedsam~a~b: {label: X, set: {rho: 1}}\n", ["algorithms.yaml", '"fedsam~a~b" is not allowed', "at most one ~"]),
     "value out of bounds": ("figures/fedsmoo2023_F4.yaml", "values: [0.01, 1]", "values: [-1]", ["panels[3].values", "rho"]),
     "torus of no product": ("splits.yaml", "", (TOPOLOGY % "grid").replace("100", "94"), ["product of two numbers from 3 up, such as 93 or 95, not 94"]),
+    "images at this machine": ("datasets.yaml", "source: {source: torchvision, dataset: CIFAR10}", "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}", ["datasets.yaml: cifar10.source.images: ", "it is for `data` of config"]),
     # The printed numbers.
     "printed, two fields": (T1_CSV, "79.52,", "79;52,", [T1_CSV, "line 2: value: '79;52' is not a finite number"]),
     "printed, too few fields": (T1_CSV, "fedavg,,,79.52,0.13,", "fedavg,,,", [T1_CSV, "line 2: too few fields"]),
@@ -199,6 +200,7 @@ PARTITIONS = {
 
 #: Words of the command line -> what is said.
 COMMANDS = {
+    "settings of a run": (("train", "--run", '{"rouns": 3}', "--dataset", "d", "--partition", "p", "--out", "o"), "--run: key ", "describe RUN_FOLDER` prints complete settings"),
     "a sub-command": (("trian",), "argument COMMAND: unknown command 'trian'; did you mean 'train'? known: cell, check, "),
     "a scale": (("verify", "--scale", "papr"), "argument --scale: unknown value 'papr'; did you mean 'paper'?"),
     "a share": (("hessian", "r", "--residual", "nan"), "argument --residual: 'nan': expected a number from 0 to 1"),

@@ -6,7 +6,7 @@ import pytest
 from project import RUNS, SNAKEMAKE, TABLE, clean, log_of, wait_for
 from slurm import one_node, unavailable
 
-from samples import full, sampled
+from samples import full
 
 RUN, OTHER = f"{RUNS}/fedsmoo/seed1", f"{RUNS}/fedavg/seed1"
 TARGET = f"{RUN}/run.json"
@@ -70,14 +70,22 @@ def go(project, *runs):
         (project.root / run / "go").touch()
 
 
-@pytest.mark.parametrize("event", sampled(EVENTS, ["cancelled"]))
+def test_a_training_is_a_job_with_the_time_that_its_rule_requests(paused, cluster):
+    go(paused, RUN)
+    call = Call(paused, cluster, "--set-resources train:gpu=1")
+    assert call.end() == 0, call.text
+    assert cluster.ask("squeue", "-h", "-t", "all", "-o", "%T %l") == "COMPLETED 10:00"
+    assert paused.sessions(RUN) == [0]
+
+
+@full
+@pytest.mark.parametrize("event", EVENTS)
 def test_a_training_that_slurm_stops_goes_on(paused, cluster, event):
     """It is on the CPU but asks for the GPU, of which there is only the name."""
     command, jobs = EVENTS[event]
     call, log = Call(paused, cluster, "--set-resources train:gpu=1"), paused.root / log_of(RUN)
     call.wait_for((paused.root / RUN / "paused").exists)
     ((job, _, _),) = cluster.jobs()
-    assert cluster.ask("squeue", "-h", "-o", "%l") == "10:00", "the time that the rule requests"
     cluster.ask(*command.format(job=job).split())
     call.wait_for(lambda: "stopped by SIGTERM after round 1" in log.read_text())
     go(paused, RUN)
