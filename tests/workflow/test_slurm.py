@@ -21,8 +21,8 @@ EVENTS = {
     ),
 }
 
-# The questions come sooner than the profile asks them: this scheduler has nothing else to do.
-QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--slurm-status-command", "squeue", "--latency-wait", "5")
+# The questions come sooner than the profile asks them: the second after 18 s (a short job has ended), then ever later.
+QUICK = ("--slurm-init-seconds-before-status-checks", "4", "--slurm-status-command", "squeue", "--latency-wait", "5")
 COMMAND = (*SNAKEMAKE, "--workflow-profile", "profiles/slurm", *QUICK)
 
 
