@@ -16,7 +16,6 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.plan import at_scale
 from flatfed.runs.paths import Paths
 from flatfed.tables import set_up
-from repository import ROOT
 from shipped import EXP
 
 ARCHIVE = {"source": "torchvision", "dataset": "CIFAR10"}
@@ -34,12 +33,12 @@ def images(path: Path, train: int, test: int) -> dict:
 
 
 @pytest.fixture
-def loaded(tmp_path):
+def loaded(tmp_path, small_config):
     """A function that loads the configuration with a source of CIFAR-10; its data are in a folder of the test."""
 
     def load(source: dict) -> plan.Experiment:
-        config = {"scale": "preview", "tables": ["cifar10_cnn"], "figures": [], "data": {"cifar10": source}}
-        return plan.load(ROOT, config, paths=Paths(resources=str(tmp_path / "resources")))
+        config = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": [], "data": {"cifar10": source}}
+        return plan.load(small_config, config, paths=Paths(resources=str(tmp_path / "resources")))
 
     return load
 
