@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import made
 from flatfed import plan
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
@@ -32,13 +33,19 @@ def images(path: Path, train: int, test: int) -> dict:
     return {"source": "npz", "path": str(path), "images": parts}
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Return a folder with a small configuration and the printed numbers of all tables, which errata are of."""
+    return made.small(tmp_path_factory.mktemp("config"), "errata")
+
+
 @pytest.fixture
-def loaded(tmp_path, small_config):
+def loaded(tmp_path, root):
     """A function that loads the configuration with a source of CIFAR-10; its data are in a folder of the test."""
 
     def load(source: dict) -> plan.Experiment:
         config = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": [], "data": {"cifar10": source}}
-        return plan.load(small_config, config, paths=Paths(resources=str(tmp_path / "resources")))
+        return plan.load(root, config, paths=Paths(resources=str(tmp_path / "resources")))
 
     return load
 
