@@ -45,9 +45,9 @@ def folder(tmp_path, monkeypatch):
 def make(call):
     """Yield a function that makes a table of ``copy`` and returns its cells by row and column, its text and stderr."""
 
-    def make(*words, table="cifar10_cnn"):
+    def make(*words, table="cifar10_cnn", expected=0):
         status, out, err = call("table", table, "--runs", "copy", "--out", "out", *words)
-        assert status == 0, err
+        assert status == expected, err
         lines = csv.DictReader(Path(f"out/{table}.csv").read_text().splitlines())
         return {(line["row"], line["column"]): line for line in lines}, out, err
 
@@ -129,7 +129,8 @@ def test_runs_that_do_not_fit_are_listed_and_their_cells_are_missing(folder, mak
         damage(folder / row / "seed1")
     shutil.copytree(folder / "fedsam/seed1", "copy/a")
     change(folder / "scaffold/seed1", config=config(folder / "scaffold/seed1", scale="preview"))
-    found, _, err = make()
+    found, _, err = make(expected=2)
+    assert err.splitlines()[-1] == f"flatfed table: left out as damaged: {folder}/fedavg/seed1, {folder}/mofedsam/seed1"
     for row, (_, words) in REFUSED.items():
         assert words in err.partition(f"not shown: {folder}/{row}/seed1: ")[2].partition("\n")[0]
     assert f"not shown: {folder}/fedsam/seed1: not used: copy/a is used" in err
@@ -153,10 +154,14 @@ def test_of_two_scales_the_requested_one_or_that_of_the_longest_run(tmp_path, mo
     [
         ("fedsmoo2023_T1 --runs copy", "copy: no run of table fedsmoo2023_T1 among 96 finished ones; --so-far reads"),
         ("cifar10_cn --runs copy", "did you mean 'cifar10_cnn'?"),
+        ("cifar10_cnn --runs nowhere", "nowhere: there is no such folder ("),
+        ("cifar10_cnn --runs empty", "empty: contains no run, no folder with run.json or run.so-far.json"),
         ("cifar10_cnn --so-far", "--so-far needs --runs FOLDER"),
     ],
 )
 def test_a_folder_without_a_run_of_the_table_is_refused(folder, call, words, message):
+    Path("empty/foreign").mkdir(parents=True)
+    Path("empty/foreign/results.csv").write_text("round,test_accuracy")
     status, _, err = call("table", *words.split(), "--out", "out")
     assert status == 2 and message in err and not Path("out").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ import yaml
 import algorithms as algorithm_pages
 import disputed
 import effects
+import published
 from flatfed import plan
 from flatfed.plan import number, numbers
 from repository import ROOT
@@ -115,6 +117,18 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
             one, base = one["update"]["params"], base["update"]["params"]
             differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]
             assert len(differing) == (row in PAIRS["effects"])
+
+
+def test_an_edited_csv_ends_a_page_with_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "ROOT", tmp_path)
+    monkeypatch.setattr(published, "PUBLISHED", tmp_path / "results/published")
+    shutil.copytree(ROOT / "results/published/effects", tmp_path / "results/published/effects")
+    shutil.copy(ROOT / "results/published/SHA256SUMS", tmp_path / "results/published")
+    assert len(published.read_csv(effects.PUBLISHED[0]))
+    path = tmp_path / effects.PUBLISHED[0]
+    path.write_text(path.read_text().replace("0.9", "0.8", 1))
+    with pytest.raises(SystemExit, match=r"effects/effects\.csv is not the file whose SHA"):
+        published.read_csv(effects.PUBLISHED[0])
 
 
 @full

@@ -84,6 +84,7 @@ def train(
         weights_digest=None if weights is None else pretrained.digest(weights),
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
+    outputs.check_places()
     if record := outputs.finished_record(config, since):
         outputs.link()
         remove_leftover(Path(out), record.sessions)
