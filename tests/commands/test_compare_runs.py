@@ -127,13 +127,6 @@ def test_damaged_and_diverged_runs_are_named(capsys):
     assert "fedcm/seed1: diverged in round 1\n" in capsys.readouterr().err
 
 
-def test_a_protocol_without_targets_has_no_rounds_to_them(capsys):
-    for name in ("fedsam", "fedavg"):
-        trained(name, [0.5] * 20, ids=("fedwmsam-cifar10", "path3-100"))
-    lines = compare("fedsam", "fedavg", "--runs", "runs")
-    assert {*lines.index.unique("quantity")} == {"last", "mean of all common rounds"}
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
