@@ -45,9 +45,14 @@ class DomainKeys(Document):
 
 
 class SplitDocument(Document):
-    """The keys of the splits of all schemes; ``header``: the default label, whose braces hold keys of the split."""
+    """The keys of the splits of all schemes.
+
+    ``header``: the default label, whose braces hold keys of the split. ``printed``: the scheme in the column
+    `partition` of config/reference, and the key whose value is in `partition_param`, or "".
+    """
 
     header: ClassVar[str]
+    printed: ClassVar[tuple[str, str]]
 
     label: Annotated[list[Text], NotEmpty] = optional(
         "the header levels above its columns, outermost first, such as [Dirichlet, u = 0.6]; by default from the scheme"
@@ -95,6 +100,7 @@ class OfficialSplit(ClientsSplit):
 
 class IidSplit(OfficialSplit, IidKeys):
     header: ClassVar = "IID"
+    printed: ClassVar = ("iid", "")
 
     scheme: Literal["iid"] = required("every client has random images")
 
@@ -107,6 +113,7 @@ class IidSplit(OfficialSplit, IidKeys):
 
 class DirichletSplit(OfficialSplit, DirichletKeys):
     header: ClassVar = "Dirichlet {alpha:g}"
+    printed: ClassVar = ("dirichlet", "alpha")
 
     scheme: Literal["dirichlet"] = required("every client draws its label distribution")
 
@@ -119,24 +126,29 @@ class DirichletSplit(OfficialSplit, DirichletKeys):
 
 class GroupedDirichletSplit(ClientsSplit, GroupedDirichletKeys):
     header: ClassVar = "Dirichlet {alpha:g}, in groups"
+    printed: ClassVar = ("dirichlet", "alpha")
 
     scheme: Literal["grouped_dirichlet"] = required("every group of clients draws its label distribution")
 
 
 class PathologicalSplit(OfficialSplit, PathologicalKeys):
     header: ClassVar = "{classes_per_client} classes a client"
+    printed: ClassVar = ("pathological", "classes_per_client")
 
     scheme: Literal["pathological"] = required("every client has a few random classes")
 
 
 class ShardsSplit(ClientsSplit, ShardsKeys):
     header: ClassVar = "{shards_per_client} shards a client"
+    # DFedSAM, Table 3: shards of sorted labels, one class per shard.
+    printed: ClassVar = ("pathological", "shards_per_client")
 
     scheme: Literal["shards"] = required("every client has runs of the label-sorted images")
 
 
 class DomainSplit(SplitDocument, DomainKeys):
     header: ClassVar = "{domain}"
+    printed: ClassVar = ("domain", "domain")
 
     scheme: Literal["domain"] = required("every client has images of one domain, and one domain is held out")
     domain: str = required("the domain held out for testing; the clients have the other domains")
@@ -144,6 +156,7 @@ class DomainSplit(SplitDocument, DomainKeys):
 
 class CentralSplit(ClientsSplit):
     header: ClassVar = "Centralised"
+    printed: ClassVar = ("central", "")
 
     scheme: Literal["central"] = required("one client has all images")
     steps_of: str = optional("the split with the same number of gradient steps per round")
