@@ -81,7 +81,8 @@ def check_protocol(protocol: ResolvedProtocol, catalog: Catalog) -> None:
         with mistakes.noted():
             _check_evaluation(settings, where)
         with mistakes.noted():
-            protocols.check_milestones(settings.learning_rate_schedule, settings.rounds, f"{where}learning_rate_schedule")
+            at = f"{where}learning_rate_schedule"
+            protocols.check_milestones(settings.learning_rate_schedule, settings.rounds, at)
         mistakes.stop()  # a preview inherits the mistakes of the paper scale
 
 
