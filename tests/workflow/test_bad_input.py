@@ -20,7 +20,7 @@ IN_CALLS = {
     "zero": (f"{RUNS}/fedavg/seed01/run.json", "No rule to produce"),
     "seed": (f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295"),
     "data": ("resources/../dataset.json", "No rule to produce dataset.json"),
-    "weights": ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-"),
+    "weights": ("resources/weights/$(touch pwned).pth", "No rule to produce"),
 }
 
 
