@@ -127,6 +127,7 @@ VALUES = {
         f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
         for key in ("folders", "published")
     },
+    "published without a run": ({"published": ["src"]}, ["published: 'src' contains no finished run; remove this entry"]),
     "highlight": ({"highlight": "fedsan"}, ["highlight: unknown algorithm 'fedsan'", "did you mean 'fedsam'?"]),
     "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
     "tuning": ({"tune": True}, ["tune", "does not exist any more", "validation_accuracy"]),

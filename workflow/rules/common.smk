@@ -92,7 +92,7 @@ def job_device(wildcards=None):
 onstart:
     job_device()
     if workflow.is_main_process:
-        reports_errors(files.check_writable)(map(Path, (PATHS.results, PATHS.logs)))
+        reports_errors(files.check_writable)(map(Path, PATHS.folders))
         CALL.note_cells(workflow.dag_settings.targets)
         if workflow.local_exec:
             reports_errors(gpus.demanded)(DEVICE)

@@ -62,6 +62,11 @@ class Paths:
     resources: str = "resources"
     logs: str = "logs"
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders in which jobs write."""
+        return [self.results, self.resources, self.logs, *(f"{self.results}/{scale}/runs" for scale in SCALES)]
+
     def dataset(self, name: str) -> str:
         return f"{self.resources}/{name}"
 

@@ -60,6 +60,17 @@ def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monk
     assert_same(job(tmp_path, name, "parts", **changes), whole, [0, 3])
 
 
+def test_on_a_cpu_clients_that_train_alone_are_trained_by_sequential(tmp_path, monkeypatch):
+    """A resumed run keeps its executor, whose float32 bits are others."""
+    stacked = {"executor": {"cpu": "stacked", "cuda": "stacked"}}
+    interrupted_job(monkeypatch, tmp_path, "fedavg", "resumed", **stacked)
+    outs = [job(tmp_path, "fedavg", name, rows=1, **stacked) for name in ("resumed", "alone")]
+    outs += [job(tmp_path, "fedavg", "two", rows=2, **stacked)]
+    outs += [job(tmp_path / "central", "centralised_sgd", "run", **stacked)]
+    executors = [read_finished(out).executor for out in outs]
+    assert executors == ["stacked", "sequential", "stacked", "sequential"]
+
+
 def test_a_diverged_run_ends_at_its_round_and_says_so(tmp_path):
     """JSON has no NaN; a tuning run that diverges at once has no line."""
     evaluation, probe = {"every": 4, "sets": ["test"], "batch_size": 7}, {"every": 2, "images": 20, "rho": 0.1, "m": 5}

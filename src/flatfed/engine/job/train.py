@@ -85,6 +85,7 @@ def train(
         weights_digest=pretrained.digest(named, weights) if named else None,
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
+    outputs.check_places()
     if record := outputs.finished_record(config, since):
         outputs.link()
         remove_leftover(Path(out), record.sessions)
@@ -163,7 +164,7 @@ class Job:
 
     def _begin(self) -> None:
         """Make the simulation and its callbacks, and restore the checkpoint, if there is one."""
-        executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
+        executor = self.checkpoint.executor or assembly.executor_name(self.config, self.device)
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this file to train from the start"
             raise DataError(f"{self.checkpoint.path}: this version has no executor {executor!r}; {remedy}")
