@@ -53,7 +53,7 @@ FILES = {
     "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is given twice"]),
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
     "c above the classes": (T1, "path3-100", "path20-100", ["path20-100.classes_per_client: 20", "at most 10", "'cifar10'"]),
-    "official deal that is none": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, replacement: false, sampler: official, clients: 100,", ["dir0.6-100.replacement: false is not allowed", "sampler official"]),
+    "sampler of an earlier version": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, sampler: official, clients: 100,", ["dir0.6-100.sampler: \"official\" is not allowed; the key does not exist any more: FlatFed draws from its own"]),
     "unknown algorithm": (CIFAR10, "  fedcm: {", "  fedcn: {", [CIFAR10, "algorithms", "did you mean 'fedcm'?"]),
     "unknown parameter": (CIFAR10, "{rho: 0.01,", "{roh: 0.01,", [CIFAR10, "algorithms.fedsam", "did you mean 'rho'?"]),
     "more clients than images": ("splits.yaml", "clients: 100", "clients: 60000", ["dir0.6-100.clients", "60000", "at most 50000", "'cifar10'"]),
@@ -129,6 +129,7 @@ VALUES = {
         f"no {key}": ({key: ["mine"]}, [f"{key}: there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"])
         for key in ("folders", "published")
     },
+    "published without a run": ({"published": ["src"]}, ["published: 'src' contains no finished run; remove this entry"]),
     "highlight": ({"highlight": "fedsan"}, ["highlight: unknown algorithm 'fedsan'", "did you mean 'fedsam'?"]),
     "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
     "tuning": ({"tune": True}, ["tune", "does not exist any more", "validation_accuracy"]),
@@ -161,7 +162,6 @@ OWN = {
     "datasets.photos.source.sise 3": (("datasets", "photos", "source", "sise",), 3, "datasets.photos.source", "did you mean 'size'"),
     "protocols.photos.dataset photo": (("protocols", "photos", "dataset",), "photo", "protocols.photos.dataset", "did you mean 'photos'"),
     "protocols.photos.model": (("protocols", "photos", "model",), {"name": "cn"}, "protocols.photos.model", "'cn'"),
-    "splits.skewed.balanced True": (("splits", "skewed", "balanced",), True, "splits.skewed.balanced", "scheme iid"),
     "splits.skewed.clients 13": (("splits", "skewed", "clients",), 13, "splits.skewed.clients", "13", "at most 12"),
     "splits.a;x": (("splits", "a;x",), {"scheme": "iid", "clients": 2, "participation": 1}, 'splits: "a;x" is not allowed; an id has at most 64'),
     "algorithms": (("algorithms",), {"fedsam~x": {"set": {"rh": 1}}}, "algorithms.fedsam~x.set", "did you mean 'rho'"),

@@ -15,7 +15,7 @@ from flatfed import plan
 from flatfed.commands.arguments import is_value
 from flatfed.config import parsed_files, strict_yaml
 from flatfed.errors import ConfigError, os_error_message
-from flatfed.files import digest_json, read_json, write_json
+from flatfed.files import check_place, digest_json, read_json, write_json
 from flatfed.runs.paths import Paths
 
 #: This copy of FlatFed.
@@ -42,8 +42,15 @@ def load(parts: Parts) -> plan.Experiment:
 
 
 def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> plan.Experiment:
-    """Return the configuration of a call of Snakemake: its ``main`` process reads files, others read the copy."""
-    return plan.load(root, config, paths) if main else load(None)
+    """Return the configuration of a call of Snakemake: its ``main`` process reads files, others read the copy.
+
+    :raises DataError: a file or a broken link has the name of a folder of results.
+    """
+    if not main:
+        return load(None)
+    for folder in paths.folders:
+        check_place(folder, folder=True)
+    return plan.load(root, config, paths)
 
 
 def write_copy(config: dict[str, Any], loaded: plan.Experiment) -> None:

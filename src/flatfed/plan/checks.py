@@ -20,7 +20,6 @@ from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
-from flatfed.models import pretrained
 from flatfed.plan import lookup, protocols
 from flatfed.plan.catalog import Catalog, topology
 from flatfed.plan.lookup import Mistakes
@@ -104,8 +103,6 @@ def _check_evaluation(settings: Settings, where: str) -> None:
 
 def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
     shape, options = tuple(dataset.shape), models.check_options(model.name, model.options or {}, f"{where}model")
-    if model.weights:
-        pretrained.check(model.weights, model.name, f"{where}model.weights")
     models.check_shape(model.name, shape, options, f"{where}model")
     models.check_runs(model.name, shape, dataset.classes, options, f"{where}model")
 

@@ -27,7 +27,7 @@ from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths, without_label
-from flatfed.runs.store import Store
+from flatfed.runs.store import Store, run_folders
 from flatfed.user_files import CALLBACKS, FOLDERS, kind_of
 
 #: Locations of the configuration in messages.
@@ -105,6 +105,8 @@ def _user_folders(request: Request, mistakes: Mistakes) -> dict[str, str]:
                 if not Path(folder).is_dir():
                     absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
                     raise ConfigError(f"{absent}; create it, or correct or remove this entry")
+                if key == "published" and next(run_folders(folder), None) is None:
+                    raise ConfigError(f"{WHERE}: published: {folder!r} contains no finished run; remove this entry")
     for file in request.callbacks:
         with mistakes.noted():
             if kind_of(Path(file)) != "callback":
