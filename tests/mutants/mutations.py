@@ -130,7 +130,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "fedmoswa": (
         *SCHEDULE,
         *(VARIATE_SIGN, VARIATE_NONE, VARIATE_STALE, MEAN_SUM, NO_SERVER_RATE),
-        ("fedmoswa", "(ctx.steps * (1 + self.last_rate) + 1 - self.last_rate) / 2", "ctx.steps", "K for the sum of rates"),
+        ("fedmoswa", "(ctx.steps * (1 + self.last_rate) + 1 - self.last_rate) / 2", "ctx.steps", "K eta is the sum"),
         ("fedmoswa", "+ 1 - self.last_rate", "", "the sum of rates is that of the limit of many steps"),
         ("fedmoswa", ", self.adaptation)", ", 1 - self.adaptation)", "m swaps its weights"),
         ("fedmoswa", "return state, state", 'return state, {"c": state["c"] - ctx.client["c"]}', "clients send no c_i"),

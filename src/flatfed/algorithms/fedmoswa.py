@@ -4,8 +4,8 @@
     server: w as FedSWA;   m <- m + gamma mean_S (c_i^+ - m)
 
 sum_k eta_k = eta (K (1 + rho) + 1 - rho) / 2, so c_i^+ is the client's mean gradient; early steps weigh more. If all
-clients take part, gamma = rho = alpha = 1 is SCAFFOLD. In the public code (FedSWA@f725be9) rho = alpha = 1, gamma = 0.4,
-and the clip does not see the control variates.
+clients take part, gamma = rho = alpha = 1 is SCAFFOLD. The public code (FedSWA@f725be9) has rho = alpha = 1 and gamma =
+0.4, and its clip does not see the control variates.
 """
 
 from __future__ import annotations
