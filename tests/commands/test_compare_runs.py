@@ -113,13 +113,6 @@ def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):
     assert f"flatfed compare: {other}: trained on other data or another partition than runs/" in error
 
 
-def test_a_protocol_without_targets_has_no_rounds_to_them(capsys):
-    for name in ("fedsam", "fedavg"):
-        trained(name, [0.5] * 20, ids=("fedwmsam-cifar10", "path3-100"))
-    lines = compare("fedsam", "fedavg", "--runs", "runs")
-    assert {*lines.index.unique("quantity")} == {"last", "mean of all common rounds"}
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

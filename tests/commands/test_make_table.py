@@ -103,51 +103,6 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
 
 
-def edited(run: Path) -> None:
-    path = run / records.METRICS
-    path.write_text(path.read_text().replace("0.5", "0.9"))
-
-
-#: Row -> a change of its run of seed 1, and the words about it. runs/test_altered_files.py has more changes.
-REFUSED = {
-    "fedavg": (edited, "metrics.csv: is not the file that run.json next to it describes"),
-    "feddyn": (
-        lambda run: change(run, config=config(run, learning_rate=0.2)),
-        "not the requested run: learning_rate is 0.2, here 0.1",
-    ),
-    "fedsmoo": (
-        lambda run: change(run, versions={"engine": 0}),
-        "not the requested run: engine is version 0, now 1",
-    ),
-    "mofedsam": (lambda run: (run / "run.json").write_text("{"), "run.json: not the record of a run"),
-}
-
-
-def test_runs_that_do_not_fit_are_listed_and_their_cells_are_missing(folder, make):
-    """A second copy of a run counts once; a run of the other scale is of another table."""
-    for row, (damage, _) in REFUSED.items():
-        damage(folder / row / "seed1")
-    shutil.copytree(folder / "fedsam/seed1", "copy/a")
-    change(folder / "scaffold/seed1", config=config(folder / "scaffold/seed1", scale="preview"))
-    found, _, err = make()
-    for row, (_, words) in REFUSED.items():
-        assert words in err.partition(f"not shown: {folder}/{row}/seed1: ")[2].partition("\n")[0]
-    assert f"not shown: {folder}/fedsam/seed1: not used: copy/a is used" in err
-    assert "(91 runs; 1 others are not of this table)" in err
-    missing = {key for key, cell in found.items() if cell["status"] == "missing"}
-    assert missing == {(row, "dir0.6-100") for row in (*REFUSED, "scaffold")}
-
-
-def test_of_two_scales_the_requested_one_or_that_of_the_longest_run(tmp_path, monkeypatch, make):
-    monkeypatch.chdir(tmp_path)
-    for scale in ("paper", "preview"):
-        settings = EXP.run(scale, PROTOCOL, SPLIT, "fedcm", 1).config
-        made.run(f"copy/{scale}", {"round": [settings.rounds], "test_accuracy": [0.5]}, settings=settings.as_json())
-    for words, scale in ([], "paper"), (["--scale", "preview"], "preview"):
-        err = make(*words, table="fedsmoo2023_T1")[2]
-        assert f"fedsmoo2023_T1, {scale} scale: n = 1;" in err and "(1 run; 1 others are not of this table)" in err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -174,12 +174,6 @@ def test_the_second_waits_and_takes_the_run_that_the_first_finishes(train_while_
         assert after[name][0] == content and after[name][1] > written, "as if it had trained"
 
 
-def test_a_run_of_other_settings_is_not_taken(train_while_held, out):
-    assert train_while_held(lambda: finish(lr=0.01)) == 0
-    assert json.loads((out / "run.json").read_text())["description"] == spec()
-    assert (out / ".previous/run.json").exists()
-
-
 def test_a_finished_run_is_linked_back_unless_the_call_forces_it(out, monkeypatch, capsys):
     """As Snakemake calls it: it has deleted the outputs. Another rule or run after -R forces nothing."""
 

@@ -43,13 +43,6 @@ def test_settings_that_cannot_be_trained_are_refused(settings, message):
     assert str(refused.value).startswith("--run") and message in str(refused.value)
 
 
-def test_json_stays_as_it_is():
-    """Also a number without a point, and a key that this version does not know."""
-    settings = {**ABOUT, **on("validation"), "validation": 0.2, "learning_rate": 1, "unknown": {"key": [1.0]}}
-    settings["dataset"] = {**ABOUT["dataset"], "mean": [1], "unknown": 1}
-    assert text(RunConfig.of_json(settings, "--run").as_json()) == text(settings)
-
-
 def test_the_settings_of_published_runs_stay_as_they_are():
     paths = list((ROOT / "results/published").rglob("run*.json"))
     for path in paths:
