@@ -12,6 +12,7 @@ from collections.abc import Iterable
 REMEDIES = {
     errno.ENOSPC: "free some space and repeat the command: it continues",
     errno.EDQUOT: "your quota is full: free some space and repeat the command: it continues",
+    errno.EFBIG: "raise the limit of file sizes (`ulimit -f`) and repeat the command: it continues",
     errno.EROFS: "results and resources need a writable file system",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "you lack the permission: see `ls -ld` of the folder"),
     errno.ENOENT: "check the path, or create it",
@@ -22,7 +23,7 @@ REMEDIES = {
 }
 
 #: Errors explained even without a file name.
-WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 #: Kinds of ids that contain numbers, such as ``dir0.6-100``.
 NUMBERED = ("split",)

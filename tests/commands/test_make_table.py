@@ -45,9 +45,9 @@ def folder(tmp_path, monkeypatch):
 def make(call):
     """Yield a function that makes a table of ``copy`` and returns its cells by row and column, its text and stderr."""
 
-    def make(*words, table="cifar10_cnn"):
+    def make(*words, table="cifar10_cnn", expected=0):
         status, out, err = call("table", table, "--runs", "copy", "--out", "out", *words)
-        assert status == 0, err
+        assert status == expected, err
         lines = csv.DictReader(Path(f"out/{table}.csv").read_text().splitlines())
         return {(line["row"], line["column"]): line for line in lines}, out, err
 
@@ -103,15 +103,27 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
 
 
+def test_a_damaged_run_is_left_out_and_the_command_fails_after_the_table(folder, make):
+    run = folder / "fedavg/seed1"
+    (run / records.METRICS).write_text("round")
+    found, _, err = make(expected=2)
+    assert found["fedavg", "dir0.6-100"]["status"] == "missing" and f"\nnot shown: {run}: " in err
+    assert err.splitlines()[-1] == f"flatfed table: left out as damaged: {run}"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("fedsmoo2023_T1 --runs copy", "copy: no run of table fedsmoo2023_T1 among 96 finished ones; --so-far reads"),
         ("cifar10_cn --runs copy", "did you mean 'cifar10_cnn'?"),
+        ("cifar10_cnn --runs nowhere", "nowhere: there is no such folder ("),
+        ("cifar10_cnn --runs empty", "empty: contains no run, no folder with run.json or run.so-far.json"),
         ("cifar10_cnn --so-far", "--so-far needs --runs FOLDER"),
     ],
 )
 def test_a_folder_without_a_run_of_the_table_is_refused(folder, call, words, message):
+    Path("empty/foreign").mkdir(parents=True)
+    Path("empty/foreign/results.csv").write_text("round,test_accuracy")
     status, _, err = call("table", *words.split(), "--out", "out")
     assert status == 2 and message in err and not Path("out").exists()
 

@@ -87,6 +87,19 @@ def without_data(mark: Mark) -> Mark:
     return replace(mark, numbers=[replace(number, runs=runs) for number, runs in of_seeds])
 
 
+def test_the_users_matplotlib_changes_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = at_scale.figure(EXP, "preview", "fedsmoo2023_F5")
+    make_inputs(spec, tmp_path)
+    spec = replace(spec, panels=[replace(panel, marks=list(map(without_data, panel.marks))) for panel in spec.panels])
+    figures.make(spec, tmp_path / "plain")
+    with matplotlib.rc_context({"lines.linewidth": 9, "savefig.transparent": True, "axes.titleweight": "bold"}):
+        figures.make(spec, tmp_path / "other")
+    names = [path.name for path in (tmp_path / "plain").iterdir()]
+    for name in names:
+        assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes(), name
+
+
 @pytest.mark.parametrize("case", sampled(CASES, SAMPLED), ids="{0[0]} {0[1]}".format)
 def test_a_figure_is_fit_to_print(case: tuple[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, width = case

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ import yaml
 import algorithms as algorithm_pages
 import disputed
 import effects
+import published
 from flatfed import plan
 from repository import ROOT
 from samples import full
@@ -89,6 +91,18 @@ def test_published_tables_are_those_of_the_configuration(table):
     cells = [(row, column) for row in declared.rows for column in declared.columns]
     assert [(line["row"], line["column"]) for line in lines] == cells
     assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.rows}
+
+
+def test_an_edited_csv_ends_a_page_with_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "ROOT", tmp_path)
+    monkeypatch.setattr(published, "PUBLISHED", tmp_path / "results/published")
+    shutil.copytree(ROOT / "results/published/effects", tmp_path / "results/published/effects")
+    shutil.copy(ROOT / "results/published/SHA256SUMS", tmp_path / "results/published")
+    assert len(published.read_csv(effects.PUBLISHED[0]))
+    path = tmp_path / effects.PUBLISHED[0]
+    path.write_text(path.read_text().replace("0.9", "0.8", 1))
+    with pytest.raises(SystemExit, match=r"effects/effects\.csv is not the file whose SHA"):
+        published.read_csv(effects.PUBLISHED[0])
 
 
 @full

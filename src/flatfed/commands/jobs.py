@@ -75,9 +75,6 @@ class Jobs:
         source = self.experiment.catalog.dataset_spec(dataset).source
         return source, data_sources.listing_of_contents(source, LISTINGS / f"{dataset}.json")
 
-    def weights_name(self, weights: str) -> str:
-        return self.experiment.weights_name(weights)
-
     def partition(self, scale: str, protocol: str, split: str, seed: str) -> PartitionSpecification:
         return self.experiment.partition_spec(scale, protocol, split, int(seed))
 
@@ -92,8 +89,10 @@ class Jobs:
         first = seed or self.experiment.seeds(scale, protocol)[0]
         return self.experiment.run(scale, protocol, split, algorithm, int(first))
 
-    def run_weights(self, **ids: str) -> str | list[str]:
-        return self.run(**ids).weights or []
+    def run_weights(self, **ids: str) -> list[str]:
+        """Return the file of a run's pre-trained weights; none if it is missing, and the training says so."""
+        weights = self.run(**ids).weights
+        return [weights] if weights and Path(weights).exists() else []
 
     def run_config(self, **ids: str) -> str:
         """Return all settings of a run."""
