@@ -96,6 +96,7 @@ class Reference:
                     raise ConfigError(missing_message("column", column, columns, name))
             for line, row in rows:
                 self._add(row, f"{name}: line {line}")
+            self._check_units()
         except OSError as error:
             raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
         except (ValueError, csv.Error) as error:
@@ -123,6 +124,18 @@ class Reference:
         value = _number(line.value, f"{where}: value", *BOUNDS.get(line.unit, ()))
         spread = _number(line.std, f"{where}: std", 0.0)
         self.numbers[key], self.places[key] = Printed(value, spread, line.notes, decimals), where
+
+    def _check_units(self) -> None:
+        """Refuse a fraction among percentages: less than a fiftieth of all others of its metric and dataset."""
+        of_metric: dict[tuple[float | str, ...], list[tuple[float, str]]] = {}
+        for key, number in self.numbers.items():
+            if number.value and key[1] == "percent":
+                of_metric.setdefault(key[:3], []).append((number.value, self.places[key]))
+        for numbers in of_metric.values():
+            (least, where), *others = sorted(numbers)
+            if others and 50 * least < others[0][0]:
+                alone = f"value: {least:g} is not a percentage like the others, from {others[0][0]:g} up"
+                raise ConfigError(f"{where}: {alone}; write {100 * least:g}, or another unit")
 
     def printed(self, fields: Mapping[str, Any]) -> Printed | None:
         """Return the number at ``fields``, whose missing keys are empty, or None."""
