@@ -55,7 +55,7 @@ def process(*command):
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("words", [("check",), ("verify", "fedsmoo2023_T1"), ("new", "mine")], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [("check",), ("verify", "fedsmoo2023_T1"), ("new", "mine")])
 def test_a_command_outside_a_clone_says_that_flatfed_runs_from_one(words, tmp_path, monkeypatch, call):
     monkeypatch.setattr(configuration, "HOME", tmp_path)
     monkeypatch.chdir(tmp_path)

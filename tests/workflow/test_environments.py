@@ -18,7 +18,7 @@ from samples import full
 CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedavg.json"
 JOBS = ROOT / "workflow/envs/jobs.yml"
 
-#: Conda as Snakemake calls it. `conda env create --quiet --no-default-packages --file F --prefix P` is a script of the test.
+#: Conda as Snakemake calls it; `conda env create --quiet --no-default-packages --file F --prefix P` calls `create F P`.
 CONDA = """#!/bin/sh
 echo "$@" >> {prefix}/record
 case "$*" in
@@ -32,9 +32,10 @@ ACTIVATE = """export PATH="$1/bin:$PATH"
 echo "activate $(command -v python)" >> {prefix}/record
 """
 
-#: The packages of these tests. A folder named in a .pth is searched for packages, but its own .pth files (flatfed) are not read.
+#: The packages of these tests. A folder named in a .pth is searched for packages, but its own .pth (flatfed's) is not read.
 PACKAGES_OF_TESTS = f"""{sys.executable} -m venv --without-pip --symlinks "$2"
-echo {sysconfig.get_path("purelib")} > "$("$2/bin/python" -c "import sysconfig; print(sysconfig.get_path('purelib'))")/packages.pth"
+where="import sysconfig; print(sysconfig.get_path('purelib'))"
+echo {sysconfig.get_path("purelib")} > "$("$2/bin/python" -c "$where")/packages.pth"
 """
 
 #: The pins of the file.
@@ -46,7 +47,7 @@ uv pip freeze --python "$2/bin/python" > "$2.freeze"
 
 
 def use_conda(project, prefix, create, *arguments):
-    """Make the cell with a stand-in for conda at ``prefix``; return the folder of the environment and the log of the call."""
+    """Make the cell with a stand-in for conda at ``prefix``; return the environment's folder and the log of the call."""
     (prefix / "bin").mkdir(parents=True, exist_ok=True)
     (prefix / "create").write_text(create)
     (prefix / "bin/activate").write_text(ACTIVATE.format(prefix=prefix))

@@ -37,8 +37,8 @@ def home() -> Path:
     if not (HOME / "config").is_dir():
         package = Path(__file__).resolve().parents[1]
         raise ConfigError(
-            f"FlatFed runs from a clone, for its configuration and rules, which {package} lacks: clone the repository, and "
-            "there call `make quickstart` and `. .venv/bin/activate`"
+            f"FlatFed runs from a clone, for its configuration and rules, which {package} lacks: clone the repository, "
+            "and there call `make quickstart` and `. .venv/bin/activate`"
         )
     return HOME
 
