@@ -39,6 +39,8 @@ OURS = {
     "fedlesam_d": [{**SAM, **DUAL}, {**STEP, **DUAL}, {**SAM, **DUAL, "first": "paper"}],
     "fedgmt": [{**DUAL, "average": 0.7}, {"distillation": 0.4, "temperature": 1.5}],
     "fedwmsam": [ADAPTED, {**ADAPTED, "target": "paper", **COUNTED}, {**SAM, **ALPHA, **PAPER}],
+    "fedswa": [{}, {"last_rate": 0.0, "server_learning_rate": 0.7}],
+    "fedmoswa": [{}, {"last_rate": 0.4, "adaptation": 0.7, **FASTER}],
     "centralised_sgd": [{}],
     "centralised_sam": [SAM],
     "dpsgd": [{}, {"order": "official_code"}],
@@ -77,6 +79,7 @@ SETTINGS = [
     ("scaffold", {}, {**COSINE, "momentum": 0.5, "label_smoothing": 0.1}),
     ("fedcm", {"alpha": 0.3}, {**COSINE, "label_smoothing": 0.1}),
     ("fedcm", {"alpha": 0.3}, {**STEP_WISE, "momentum": 0.9, "local_steps": 3}),
+    ("fedmoswa", {}, {**COSINE, "momentum": 0.5, "local_steps": 3}),
     ("fedsam", {"rho": 0.3}, {"momentum": 0.9, "label_smoothing": 0.3, "local_steps": 4}),
 ]
 INSTEAD = {"learning_rate_schedule": "learning_rate_decay", "local_steps": "local_epochs"}

@@ -41,9 +41,14 @@ class DomainKeys(Document):
 
 
 class SplitDocument(Document):
-    """The keys of the splits of all schemes; ``header``: the default label, whose braces hold keys of the split."""
+    """The keys of the splits of all schemes.
+
+    ``header``: the default label, whose braces hold keys of the split. ``printed``: the scheme in the column
+    `partition` of config/reference, and the key whose value is in `partition_param`, or "".
+    """
 
     header: ClassVar[str]
+    printed: ClassVar[tuple[str, str]]
     removed: ClassVar = {"sampler": ("keyed", "FlatFed draws from its own random streams; remove it")}
 
     label: Annotated[list[Text], NotEmpty] = optional(
@@ -85,6 +90,7 @@ class ClientsSplit(SplitDocument):
 
 class IidSplit(ClientsSplit):
     header: ClassVar = "IID"
+    printed: ClassVar = ("iid", "")
     removed: ClassVar = {
         **SplitDocument.removed,
         "balanced": (False, "scheme iid draws images at random, so classes differ by chance; remove it"),
@@ -95,30 +101,36 @@ class IidSplit(ClientsSplit):
 
 class DirichletSplit(ClientsSplit, DirichletKeys):
     header: ClassVar = "Dirichlet {alpha:g}"
+    printed: ClassVar = ("dirichlet", "alpha")
 
     scheme: Literal["dirichlet"] = required("every client draws its label distribution")
 
 
 class GroupedDirichletSplit(ClientsSplit, GroupedDirichletKeys):
     header: ClassVar = "Dirichlet {alpha:g}, in groups"
+    printed: ClassVar = ("dirichlet", "alpha")
 
     scheme: Literal["grouped_dirichlet"] = required("every group of clients draws its label distribution")
 
 
 class PathologicalSplit(ClientsSplit, PathologicalKeys):
     header: ClassVar = "{classes_per_client} classes a client"
+    printed: ClassVar = ("pathological", "classes_per_client")
 
     scheme: Literal["pathological"] = required("every client has a few random classes")
 
 
 class ShardsSplit(ClientsSplit, ShardsKeys):
     header: ClassVar = "{shards_per_client} shards a client"
+    # DFedSAM, Table 3: shards of sorted labels, one class per shard.
+    printed: ClassVar = ("pathological", "shards_per_client")
 
     scheme: Literal["shards"] = required("every client has runs of the label-sorted images")
 
 
 class DomainSplit(SplitDocument, DomainKeys):
     header: ClassVar = "{domain}"
+    printed: ClassVar = ("domain", "domain")
 
     scheme: Literal["domain"] = required("every client has images of one domain, and one domain is held out")
     domain: str = required("the domain held out for testing; the clients have the other domains")
@@ -126,6 +138,7 @@ class DomainSplit(SplitDocument, DomainKeys):
 
 class CentralSplit(ClientsSplit):
     header: ClassVar = "Centralised"
+    printed: ClassVar = ("central", "")
 
     scheme: Literal["central"] = required("one client has all images")
     steps_of: str = optional("the split with the same number of gradient steps per round")

@@ -46,6 +46,7 @@ class Experiment:
     paths: Paths
     catalog: Catalog
     references: Mapping[str, Reference]
+    errata: Errata
     tables: Mapping[str, Table]
     figures: Mapping[str, Figure]
     requested: Requested
@@ -61,11 +62,6 @@ class Experiment:
     def everything(self) -> Requested:
         """All declared tables, with the columns of config.yaml, and figures."""
         return Requested(self.with_columns(self.tables), list(self.figures))
-
-    @functools.cached_property
-    def errata(self) -> Errata:
-        """The contradictions of the papers: config/errata.yaml."""
-        return Errata(self.root, self.references)
 
     def seeds(self, scale: str, protocol: str, declared: SeedsByScale | None = None) -> list[int]:
         """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
