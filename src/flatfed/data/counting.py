@@ -95,7 +95,7 @@ def part_folders(source: Source, domains: list[str] | None, where: str) -> list[
     return parts
 
 
-def class_images(folder: Path, where: str) -> list[Path]:
+def class_images(folder: Path, where: str) -> list[str]:
     """Return the sorted visible image files in ``folder``; DataError without any, or for one that is no plain file."""
     entries = [entry for entry in _visible(folder) if _suffix(entry.name) in IMAGE_SUFFIXES]
     for entry in entries:
@@ -105,10 +105,10 @@ def class_images(folder: Path, where: str) -> list[Path]:
             raise DataError(f"{where}: {entry.path} is {kind}, with the name of an image; move or rename it")
     if not entries:
         raise DataError(f"{where}: class folder {folder} holds no image ({', '.join(sorted(IMAGE_SUFFIXES))})")
-    return [Path(entry.path) for entry in entries]
+    return [entry.path for entry in entries]
 
 
-def folder_images(source: Source, domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
+def folder_images(source: Source, domains: list[str] | None, where: str) -> dict[str, list[list[str]]]:
     """Return part or domain -> image files of each class: all files of the folder that are read.
 
     :raises DataError: another layout, a class that only some parts have, or an empty class.
@@ -124,7 +124,7 @@ def folder_images(source: Source, domains: list[str] | None, where: str) -> dict
     return {part: [class_images(root / part / name, where) for name in names] for part, names in classes.items()}
 
 
-def files_read(source: Source, domains: list[str] | None) -> dict[str, Path]:
+def files_read(source: Source, domains: list[str] | None) -> dict[str, str]:
     """Return all files that a fetch reads by name: the keys of a source, or paths in the folder of its images.
 
     Empty for a folder in another layout, and for sources that are not on disk.
@@ -135,8 +135,8 @@ def files_read(source: Source, domains: list[str] | None) -> dict[str, Path]:
         except (DataError, OSError):  # the fetch reports it
             return {}
         paths = (path for by_class in images.values() for paths in by_class for path in paths)
-        return {str(path).removeprefix(f"{Path(source.path)}/"): path for path in paths}
-    return {key: Path(path) for key, path in source.paths.items() if key == "order" or isinstance(source, ArrayFile)}
+        return {path.removeprefix(f"{Path(source.path)}/"): path for path in paths}
+    return {key: path for key, path in source.paths.items() if key == "order" or isinstance(source, ArrayFile)}
 
 
 def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, int]:
@@ -152,7 +152,7 @@ def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, 
     if not isinstance(source, ImageFolder):
         return dict(counts)
     root, images = Path(source.path), folder_images(source, domains, where)
-    classes = [paths[0].parent for by_class in images.values() for paths in by_class]
+    classes = [Path(paths[0]).parent for by_class in images.values() for paths in by_class]
     read = {root, *(root / part for part in images), *classes}
     for folder in (*sorted(read - {*classes}), *classes):
         for entry in _visible(folder):

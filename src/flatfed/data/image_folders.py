@@ -42,7 +42,7 @@ class Pictures:
     its problem; their images are black.
     """
 
-    def __init__(self, paths: list[Path], channels: int, size: int, shorter: int | None = None):
+    def __init__(self, paths: list[str | Path], channels: int, size: int, shorter: int | None = None):
         self.paths, self.size, self.shorter = paths, size, shorter
         self.shape = (len(paths), channels, size, size)
         self.remarks: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Pictures:
         self.damaged += filter(None, problems)
         return np.stack(images)
 
-    def _read(self, path: Path) -> tuple[np.ndarray, list[str], str]:
+    def _read(self, path: str | Path) -> tuple[np.ndarray, list[str], str]:
         """Return the image (C, size, size), the remarks on its file, and its problem or ""."""
         from PIL import Image
 

@@ -52,7 +52,7 @@ def check_resize(source: Source, declared: Source, where: str, base: str) -> Non
 
 def files(source: Source) -> dict[str, str]:
     """Return key -> path of a source's single files."""
-    return {} if isinstance(source, ImageFolder) else {key: str(path) for key, path in files_read(source, None).items()}
+    return {} if isinstance(source, ImageFolder) else files_read(source, None)
 
 
 def listing(source: Source, domains: list[str] | None = None) -> str | None:
@@ -67,7 +67,7 @@ def _digest(stamps: dict[str, list[Any]]) -> str | None:
     return digest_json([[key, *stamp] for key, stamp in stamps.items()]) if stamps else None
 
 
-def _stamps(source: Source, paths: Mapping[str, Path]) -> dict[str, list[Any]]:
+def _stamps(source: Source, paths: Mapping[str, str]) -> dict[str, list[Any]]:
     """Return {key: [size, time]} of the files ``paths``, with the end of single files."""
     stamps = {}
     for key, path in paths.items():
