@@ -19,7 +19,6 @@ from flatfed.data import dataset as datasets
 from flatfed.data.image_folders import Pictures, eight_bits
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import read_json
-from repository import ROOT
 
 OFFICE = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
 PETS = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
@@ -134,10 +133,10 @@ def test_missing_folders_are_named(tmp_path, folders, keys, message):
         folder(tmp_path, spec=spec, **keys)
 
 
-def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path):
+def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, small_config):
     def check():
         source = {"source": "imagefolder", "path": str(tmp_path), "size": 8, "domains": True, "resize": 8}
-        plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
+        plan.load(small_config, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
 
     for name in ("photo", "cartoon", "sketch", "left over"):
         (tmp_path / name).mkdir()
