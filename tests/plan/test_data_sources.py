@@ -129,7 +129,8 @@ def test_files_that_are_not_read_decide_nothing(here, capsys):
     assert cli.main(["check", "--config", *asked]) == 0
     expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("train", "test") for name in "abc")]
     expected.insert(1, ".png in train/a/more")
-    assert f"warning: dataset 'photos': not read: {', '.join(f'1 {kind}' for kind in expected)}\n" in capsys.readouterr().out
+    text = ", ".join(f"1 {kind}" for kind in expected)
+    assert f"warning: dataset 'photos': not read: {text}\n" in capsys.readouterr().out
     load(change=put("datasets", "photos", "classes", value=4))
     assert cli.main(["check", "--config", *asked]) == 2
     assert "photos has 3 classes, but `classes: 4` is declared" in capsys.readouterr().err
