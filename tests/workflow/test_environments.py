@@ -32,7 +32,7 @@ ACTIVATE = """export PATH="$1/bin:$PATH"
 echo "activate $(command -v python)" >> {prefix}/record
 """
 
-#: The packages of these tests. A folder named in a .pth is searched for packages, but its own .pth (flatfed's) is not read.
+#: The packages of these tests. A folder in a .pth is searched for packages, but its own .pth (flatfed's) is not read.
 PACKAGES_OF_TESTS = f"""{sys.executable} -m venv --without-pip --symlinks "$2"
 where="import sysconfig; print(sysconfig.get_path('purelib'))"
 echo {sysconfig.get_path("purelib")} > "$("$2/bin/python" -c "$where")/packages.pth"
@@ -47,7 +47,7 @@ uv pip freeze --python "$2/bin/python" > "$2.freeze"
 
 
 def use_conda(project, prefix, create, *arguments):
-    """Make the cell with a stand-in for conda at ``prefix``; return the environment's folder and the log of the call."""
+    """Make the cell with a stand-in for conda at ``prefix``; return the environment's folder and the call's log."""
     (prefix / "bin").mkdir(parents=True, exist_ok=True)
     (prefix / "create").write_text(create)
     (prefix / "bin/activate").write_text(ACTIVATE.format(prefix=prefix))
