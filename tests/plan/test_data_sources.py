@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flatfed import plan
+from flatfed import cli, plan
 from flatfed.config.datasets import SOURCE
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
@@ -111,6 +111,29 @@ def test_contents_decide_whether_data_changed(here, monkeypatch, source):
     cache.write_text("{")
     assert data_sources.listing_of_contents(source, cache) == data_sources.listing(source), "as without a cache"
     assert data_sources.listing_of_contents(source, Path("/proc/no/photos.json")) == data_sources.listing(source)
+
+
+def test_files_that_are_not_read_decide_nothing(here, capsys):
+    """`check` counts them, and compares the classes."""
+    source, listings, cache = SOURCE.check(PHOTOS, "source"), [], here / "cache.json"
+    for name in ("photos/notes.txt", "photos/train/a/.ipynb_checkpoints/0.png", "photos/train/a/more/1.png"):
+        listings.append((data_sources.listing(source), data_sources.listing_of_contents(source, cache)))
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes(Path("photos/train/a/0.png").read_bytes())
+    assert len({listing for pair in listings for listing in pair}) == 1
+    (here / "photos/train/a/new.png").write_bytes(b"x")
+    assert data_sources.listing(source) not in listings[0]
+    (here / "photos/train/a/new.png").unlink()
+    load()
+    asked = ["scale=paper", "tables=[photos]", "figures=[]", "folders=[own]"]
+    assert cli.main(["check", "--config", *asked]) == 0
+    expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("train", "test") for name in "abc")]
+    expected.insert(1, ".png in train/a/more")
+    text = ", ".join(f"1 {kind}" for kind in expected)
+    assert f"warning: dataset 'photos': not read: {text}\n" in capsys.readouterr().out
+    load(change=put("datasets", "photos", "classes", value=4))
+    assert cli.main(["check", "--config", *asked]) == 2
+    assert "photos has 3 classes, but `classes: 4` is declared" in capsys.readouterr().err
 
 
 def test_a_path_begins_in_the_project_of_its_file(here, small_config, monkeypatch):
