@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
-import yaml
 from jinja2 import Template
 
 from effects import choice_effects

@@ -126,7 +126,7 @@ def section(lines, pairs, title):
 
 
 def choice_effects():
-    """Return the published effects: a line per pair of rows with its table, labels, mean ``points``, text and verdict."""
+    """Return the published effects, a line per pair of rows: table, labels, mean ``points``, text and verdict."""
     pairs, effect_lines = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8")), []
     for file in PUBLISHED:
         lines = read_csv(file, dtype=str, keep_default_na=False)

@@ -12,8 +12,8 @@ import yaml
 import algorithms as algorithm_pages
 import disputed
 import effects
-import which_code
 import published
+import which_code
 from flatfed import plan
 from repository import ROOT
 from samples import full
