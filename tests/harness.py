@@ -128,7 +128,7 @@ def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | N
 
 
 def full_rows(run: Simulation, rows: torch.Tensor) -> torch.Tensor:
-    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; private coordinates stay as they are."""
+    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; shorter rows stay as they are."""
     if rows.shape[1] != run.layout.size:
         return rows.clone()
     return torch.stack([torch.cat([part.flatten() for part in run.weights.tensors(row).values()]) for row in rows])
