@@ -202,7 +202,7 @@ class Reference:
             write_problem(folder)
         run = simulation(folder, spec)
         self.spec = spec
-        self.w = run.weights.initial.clone()
+        self.w = full_rows(run, run.weights.initial[None])[0]
         self.members = run.members
         self.m = len(self.members)
         data = np.load(folder / "data" / "images.npy"), np.load(folder / "data" / "labels.npy")

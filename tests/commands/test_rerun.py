@@ -13,7 +13,7 @@ from made import recorded
 from samples import full
 from small_results import flatfed
 
-DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True}
+DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6}
 PROBE = {"every": 2, "images": 8, "rho": 0.05, "m": 4}
 EVERY_SECOND = {"every": 2, "sets": ["test", "train", "clients"], "batch_size": 7}
 METRICS, RECORD, AGAIN = Path("run/metrics.csv"), Path("run/run.json"), Path("again")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
 
 import made
 from flatfed import plan
-from flatfed.plan import at_scale
+from flatfed.errors import ConfigError
+from flatfed.plan import at_scale, checks
 from flatfed.plan.number import inputs
 from flatfed.runs.paths import Paths
 from repository import ROOT
@@ -24,6 +29,24 @@ def test_no_two_runs_share_a_folder():
                 text = json.dumps(requested.config.as_json(), sort_keys=True, allow_nan=False)
                 assert seen.setdefault(requested.path, text) == text
     assert len(set(seen.values())) == len(seen)
+
+
+def test_the_second_pass_of_batch_norm_is_in_the_settings_where_it_is_off(tmp_path):
+    """Also if an algorithm turns it on again."""
+
+    def change(protocol):
+        protocol["batch_norm_second_pass"] = True
+        protocol["preview"].update(batch_norm_second_pass=False)
+        protocol["preview"]["algorithms"] = {"fedsam": {"batch_norm_second_pass": True}}
+
+    exp = plan.load(made.edited(tmp_path, f"protocols/{CIFAR10}.yaml", change))
+    places = [("paper", "fedavg"), ("preview", "fedavg"), ("preview", "fedsam")]
+    configs = [exp.run(scale, CIFAR10, "path3-100", name, 1).config for scale, name in places]
+    assert [config.as_json().get("batch_norm_second_pass") for config in configs] == [None, False, None]
+    settings = (config.changed("batch_norm_second_pass") for config in configs)
+    assert [config.deciding for config in settings] == [
+        EXP.run(scale, CIFAR10, "path3-100", name, 1).config.deciding for scale, name in places
+    ]
 
 
 def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path):
@@ -55,6 +78,17 @@ def test_a_schedule_of_a_protocol_reaches_algorithms_with_a_decay_through_a_sche
         config = exp.run("paper", f"{CIFAR10}~cosine", "path3-100", name, 1).config.as_json()
         assert "learning_rate_decay" not in config
         assert config["learning_rate_schedule"] == cosine["learning_rate_schedule"]
+
+
+def test_milestones_of_a_variant_are_compared_with_the_rounds_of_the_paper_scale():
+    """In a preview of 20 rounds, the later ones have no effect."""
+    document = EXP.catalog.algorithms["fedavg"]
+    for milestone, message in ((799, ""), (800, r"fedavg~step: .*milestones: 800 is not allowed; at most 799")):
+        step = {"learning_rate_schedule": {"kind": "step", "milestones": [milestone], "factor": 0.1}}
+        variants = {"fedavg~step": document.model_copy(update={"set": step})}
+        catalog = replace(EXP.catalog, algorithms=EXP.catalog.algorithms | variants)
+        with pytest.raises(ConfigError, match=message) if message else nullcontext():
+            checks.check_pair(catalog, CIFAR10, "path3-100", "fedavg~step")
 
 
 def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_path):

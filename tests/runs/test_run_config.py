@@ -7,7 +7,9 @@ import json
 import pytest
 
 import made
+from flatfed.config.protocol import Changes
 from flatfed.errors import DataError
+from flatfed.plan.protocols import OWN_TRAINING
 from flatfed.runs.run_config import RunConfig
 from repository import ROOT
 from shipped import EXP
@@ -41,6 +43,11 @@ def test_settings_that_cannot_be_trained_are_refused(settings, message):
     with pytest.raises(DataError) as refused:
         RunConfig.of_json(settings, "--run")
     assert str(refused.value).startswith("--run") and message in str(refused.value)
+
+
+def test_training_keys_of_protocols_and_algorithms_are_typed_in_runs():
+    """An undeclared one would be stored, too, but unchecked (docs/add-a-key.md)."""
+    assert {*OWN_TRAINING} <= Changes.model_fields.keys() & RunConfig.model_fields.keys()
 
 
 def test_the_settings_of_published_runs_stay_as_they_are():

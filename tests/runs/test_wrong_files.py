@@ -11,7 +11,7 @@ from flatfed import cli
 from harness import description, write_problem
 from samples import full
 
-DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True, "seed": 3}
+DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "seed": 3}
 DATA = {"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
 TABLE, FIGURE = "fedsmoo2023_T1", "fedsmoo2023_F7"
 CONFIG = f"scale: preview\ntables: [{TABLE}]\nfigures: [{FIGURE}]\n"
@@ -20,7 +20,6 @@ CONFIG = f"scale: preview\ntables: [{TABLE}]\nfigures: [{FIGURE}]\n"
 CALLS = {
     "fetch": "--spec data.json --out new",
     "partition": "--spec deal.json --dataset data --out new.npz",
-    "weights": "--name vit_b32-imagenet --checkpoint other.pth --out new.safetensors",
     "train": "--run run.d.json --dataset data --partition dealt.npz --out new",
     "hessian": "run --dataset data --partition dealt.npz --out new.json",
     "surface": "run --dataset data --partition dealt.npz --out new.npz",
@@ -60,7 +59,6 @@ def whole(tmp_path_factory):
     about = description("fedavg", partition=DEAL, precision="float32", rounds=2)
     for name, spec in {"run.d": about, "deal": DEAL, "data": DATA}.items():
         (root / f"{name}.json").write_text(json.dumps(spec))
-    (root / "other.pth").write_bytes(b"weights of another kind")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         assert cli.main(DEALT.split()) == cli.main(TRAINED.split()) == 0

@@ -16,7 +16,6 @@ IN_CALLS = {
     "row": (f"{CELLS}/cifar10-dir0.6-100/fedsmo.json", "did you mean 'fedsmoo'?"),
     "folder": ("results/preview/runs/../../../../x/seed1/run.json", "No rule to produce"),
     "seed": (f"{RUNS}/fedavg/seed4294967296/run.json", "expected 1 to 4294967295"),
-    "weights": ("resources/weights/$(touch pwned).safetensors", "unknown weights '$(touch pwned)'; known: vit_b32-"),
 }
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from flatfed import models
 from flatfed.algorithms._layout import FRONT, Layout
 from flatfed.data.streams import torch_seed
-from flatfed.models import pretrained, user_model
+from flatfed.models import batch_norm, pretrained, user_model
 from flatfed.runs.run_config import RunConfig
 
 PLACE = FRONT.partition(".")[0]  # name of the module in front of a model
@@ -60,19 +60,21 @@ def _transformed(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 class Weights:
     """``model`` in training mode, ``layout`` of its rows, and ``initial`` (size,), the first row.
 
-    ``evaluated``: the model in evaluation mode, with the same tensors. ``full``: layout of all parameters.
+    ``evaluated``: the model in evaluation mode, with the same tensors. ``full``: layout of all parameters. ``buffers``
+    (1, size): those of BatchNorm in both models, of the server.
     """
 
     def __init__(self, model: nn.Module, initial: Tensor, device: torch.device, dtype: torch.dtype):
         self.layout = self.full = Layout.of(model)
-        self.model = model.to(device, dtype)
+        self.model, self.initial = model.to(device, dtype), initial.to(device, dtype)
         self.model.train()
         if FRONT in self.layout.names:
             self.model.register_forward_pre_hook(_transformed, prepend=True)
+        self.buffers = batch_norm.join_buffers(self.model, self.initial)
+        self.buffer_layout = batch_norm.buffer_layout(self.model)
         shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
         self.evaluated = copy.deepcopy(self.model, shared)
         self.evaluated.eval()
-        self.initial = initial.to(device, dtype)
 
     @property
     def parameters(self) -> int:
@@ -93,7 +95,9 @@ class Weights:
         """Return the model's state dict with the flat ``row`` (size,); tied names have the same tensor."""
         views, state = self.views(row), self.model.state_dict(keep_vars=True)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
-        return {name: views.get(names.get(value), value) for name, value in state.items() if name != FRONT}
+        counts = {name: value.long() for name, value in state.items() if name.endswith(batch_norm.COUNT)}
+        trained = {name: views.get(names.get(value), value) for name, value in state.items() if name != FRONT}
+        return trained | counts
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> tensor that trains with the flat ``row`` (size,)."""

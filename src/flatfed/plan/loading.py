@@ -57,6 +57,7 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     declared = _declarations(root, request, mistakes)
     catalog = _catalog(declared, request.data, mistakes)
     references = reference.read_all(root, mistakes)
+    errata = reference.read_errata(root, references, mistakes)
     all_tables: dict[str, Table] = {}
     all_figures: dict[str, Figure] = {}
     for name, entry in declared["tables"].items():
@@ -84,7 +85,8 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
         for name, entry in catalog.datasets.items()
     }
     catalog, store = replace(catalog, datasets=counted), Store(request.published)
-    return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment, store)
+    shown = references, errata, all_tables, all_figures
+    return Experiment(root, request, paths, catalog, *shown, requested, environment, store)
 
 
 def read(path: Path) -> Request:

@@ -9,7 +9,17 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import AlgorithmDocument
-from flatfed.config.protocol import ABSENT, CHANGES, DEFAULTS, IN_PLACE_OF, SCHEDULE, Protocol, Settings
+from flatfed.config.protocol import (
+    ABSENT,
+    CHANGES,
+    DEFAULTS,
+    IN_PLACE_OF,
+    SCHEDULE,
+    LearningRateSchedule,
+    Protocol,
+    Settings,
+    Steps,
+)
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
@@ -104,6 +114,12 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
             raise ConfigError(unknown("key", key, [*parameters, *OWN_TRAINING], where))
 
 
+def check_milestones(schedule: LearningRateSchedule | None, rounds: int, where: str) -> None:
+    """Refuse a ``schedule`` with a step after the last of the ``rounds``."""
+    if isinstance(schedule, Steps) and (last := max(schedule.milestones)) >= rounds:
+        raise ConfigError(f"{where}.milestones: {last} is not allowed; at most {rounds - 1} of the {rounds} rounds")
+
+
 def of_algorithm(
     settings: Settings, algorithm: str, entry: AlgorithmDocument
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -128,7 +144,8 @@ def of_algorithm(
         schedule = SCHEDULE.check(schedule, f"{algorithm}: learning_rate_schedule")
         training["learning_rate_schedule"] = None if schedule.kind == "exponential" else schedule
     replaced = {other for key, other in IN_PLACE_OF.items() if training.get(key)}
-    training = {key: value for key, value in training.items() if (value or key not in ABSENT) and key not in replaced}
+    no_effect = {key for key, value in training.items() if key in ABSENT and value in (None, ABSENT[key])}
+    training = {key: value for key, value in training.items() if key not in {*no_effect, *replaced}}
     return training, parameters
 
 
