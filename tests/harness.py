@@ -128,7 +128,7 @@ def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | N
 
 
 def full_rows(run: Simulation, rows: torch.Tensor) -> torch.Tensor:
-    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; private coordinates stay as they are."""
+    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; shorter rows stay as they are."""
     if rows.shape[1] != run.layout.size:
         return rows.clone()
     return torch.stack([torch.cat([part.flatten() for part in run.weights.tensors(row).values()]) for row in rows])
@@ -202,7 +202,7 @@ class Reference:
             write_problem(folder)
         run = simulation(folder, spec)
         self.spec = spec
-        self.w = run.weights.initial.clone()
+        self.w = full_rows(run, run.weights.initial[None])[0]
         self.members = run.members
         self.m = len(self.members)
         data = np.load(folder / "data" / "images.npy"), np.load(folder / "data" / "labels.npy")
