@@ -3,11 +3,12 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test test-all lint mutants figures-page report-page results-page
+.PHONY: quickstart test test-all lint lock mutants figures-page report-page results-page
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
 BIN := .venv/bin
+PIP := --disable-pip-version-check
 INSTALLED := .venv/installed
 export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
 
@@ -67,10 +68,20 @@ lint: $(INSTALLED)
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# Install the packages of pyproject.toml and a command `flatfed` (also `python -m flatfed`) that runs these sources. Jobs find the
-# sources by PYTHONPATH, also without the installation. The last line marks the environment as complete; make repeats an
-# interrupted installation.
-$(INSTALLED): pyproject.toml
+# Resolve the bounds of pyproject.toml into requirements.lock, for all systems and both Pythons, and copy its pins into the conda
+# environments. Needs uv. Pins that still satisfy the bounds stay: delete a line of requirements.lock to update its package.
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --no-emit-index-url --extra dev \
+	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+	@grep == requirements.lock | sed 's/^/      - /' > requirements.pins
+	@for file in environment.yml workflow/envs/jobs.yml; do \
+	    sed -e '/==/d' -e '/^  - pip:/r requirements.pins' $$file > $$file.new && mv $$file.new $$file; \
+	done; rm requirements.pins
+
+# Install the packages of requirements.lock, with uv if it is on the path, and a command `flatfed` (also `python -m flatfed`) that
+# runs these sources. Jobs find the sources by PYTHONPATH, also without the installation. The last line marks the environment as
+# complete; make repeats an interrupted installation.
+$(INSTALLED): pyproject.toml requirements.lock
 	@suitable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'; \
 	if ! $(BIN)/python -c "$$suitable" 2> /dev/null; then \
 	    for python in $(CANDIDATES) none; do "$$python" -c "$$suitable" 2> /dev/null && break; done; \
@@ -81,8 +92,14 @@ $(INSTALLED): pyproject.toml
 	    fi; \
 	    "$$python" -m venv --clear .venv; \
 	fi
-	@echo "Installing the packages of pyproject.toml into .venv ($$($(BIN)/python --version)): some minutes, 6 GB, once"
-	@set -o pipefail; \
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '.[dev]' \
-	    | awk '/^ *Downloading.* [MG]B/ {print "  " $$2, $$3, $$4; fflush()} /^Installing/ {print "  unpacking"; fflush()}'
+	@echo "Installing the packages of requirements.lock into .venv ($$($(BIN)/python --version)): some minutes, 6 GB, once"
+	@set -eo pipefail; \
+	if command -v uv > /dev/null; then \
+	    uv pip install --python $(BIN)/python --requirement requirements.lock; \
+	    uv pip install --python $(BIN)/python --quiet --no-deps --editable .; \
+	else \
+	    $(BIN)/python -m pip install $(PIP) --progress-bar off --requirement requirements.lock \
+	        | awk '/^ *Downloading.* [MG]B/ {print "  " $$2, $$3, $$4; fflush()} /^Installing/ {print "  unpacking"; fflush()}'; \
+	    $(BIN)/python -m pip install $(PIP) --quiet --no-deps --editable .; \
+	fi
 	@touch $@

@@ -24,6 +24,7 @@ from flatfed.algorithms.as_published import FORMS
 from flatfed.plan.reference import FLAG
 from flatfed.runs.paths import without_label
 from flatfed.tables.report import flatten
+from published import read_csv
 from results import Results
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,7 +63,7 @@ def choice_effects() -> pd.DataFrame:
     """Return the measured effects of docs/effects.md: one line per pair of rows."""
     pairs, effect_lines = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8")), []
     for file in PUBLISHED:
-        lines = pd.read_csv(ROOT / file, dtype=str, keep_default_na=False)
+        lines = read_csv(file, dtype=str, keep_default_na=False)
         table, labels = lines.table[0], dict(zip(lines.row, lines.label, strict=True))
         differences, _, corrected = effects(accuracies(lines), pairs[table])
         for row, by_seed in differences.items():
@@ -128,7 +129,7 @@ def pages() -> dict[str, str]:
     template = Template(
         (ROOT / "studies/algorithm.md.jinja").read_text(encoding="utf-8"), trim_blocks=True, lstrip_blocks=True
     )
-    small_cnn = pd.read_csv(ROOT / "results/published/cifar10-cnn/cifar10_cnn.csv")
+    small_cnn = read_csv("results/published/cifar10-cnn/cifar10_cnn.csv")
     small_cnn = small_cnn[small_cnn.status == "ok"]
     sources = template, printed(), choice_effects(), small_cnn, Results().runs, plan.load(ROOT).tables
     return {name: page(name, *sources) for name in sorted(algorithms.names())}

@@ -15,6 +15,8 @@ import pandas as pd
 import yaml
 from scipy.stats import ttest_1samp
 
+from published import read_csv
+
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_newer", "_ours", "_cifar100", "_cnn")]
 
@@ -129,7 +131,7 @@ def page(files):
     pairs = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8"))
     sections = []
     for file in files:
-        lines = pd.read_csv(file, dtype=str, keep_default_na=False)
+        lines = read_csv(file, dtype=str, keep_default_na=False)
         name = lines.table[0]
         declared = yaml.safe_load((ROOT / f"config/tables/{name}.yaml").read_text(encoding="utf-8"))
         sections.append(section(lines, pairs[name], declared["title"]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -100,7 +101,10 @@ class Results:
         self.cells: dict[tuple[str, str, int | None], Cell] = {}
         for name in TABLES:
             options = argparse.Namespace(runs=folder, so_far=True, table=name, config=None, scale=None)
-            for column, row, cell in make_table.of_runs(options)[0].labelled_cells:
+            table, _, damaged = make_table.of_runs(options)
+            if damaged:
+                sys.exit("\n".join(damaged))
+            for column, row, cell in table.labelled_cells:
                 NAMES.setdefault(row.id, row.label)
                 if cell.printed_unit in ("percent", "rounds"):
                     target = None if cell.number.target is None else round(100 * cell.number.target)

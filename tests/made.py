@@ -125,7 +125,13 @@ def small(folder, *names):
         kept = path.suffix == ".csv" and "errata" in names
         if not kept and path.stem not in (*TABLES, *names):
             path.unlink()
-    return folder
+    references = {path.stem for path in (folder / "config/reference").iterdir()}
+
+    def of_references(errata):
+        for entry in errata.values():
+            entry["tables"] = [table for table in entry.get("tables", ()) if table in references]
+
+    return folder if "errata" in names else edited(folder, "errata.yaml", of_references)
 
 
 def recorded(folder, change=lambda record: None):

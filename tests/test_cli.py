@@ -9,7 +9,7 @@ import pytest
 
 from flatfed import __version__
 from flatfed.cli import parser
-from flatfed.commands import COMMANDS
+from flatfed.commands import COMMANDS, configuration
 from repository import ROOT, SRC
 
 
@@ -55,6 +55,14 @@ def process(*command):
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.parametrize("words", [("check",), ("verify", "fedsmoo2023_T1"), ("new", "mine")])
+def test_a_command_outside_a_clone_says_that_flatfed_runs_from_one(words, tmp_path, monkeypatch, call):
+    monkeypatch.setattr(configuration, "HOME", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    status, _, text = call(*words)
+    assert (status, text.count("\n")) == (2, 1) and text.startswith(f"flatfed {words[0]}: FlatFed runs from a clone")
+
+
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
 def test_a_reader_that_has_seen_enough_ends_a_command_quietly(reader):
     """A reader of no line is gone before the command prints its first; 141: the command ended on SIGPIPE."""
@@ -76,6 +84,13 @@ sys.meta_path.insert(0, Interrupting())
 sys.argv = ["flatfed", "plan", "--all"]
 runpy.run_module("flatfed", run_name="__main__", alter_sys=True)
 """
+
+
+def test_python_without_docstrings_and_a_notebooks_backend():
+    code = "import flatfed.figures; from flatfed import cli; cli.main(['table', '--help'])"
+    environment = {**os.environ, "PYTHONPATH": str(SRC), "MPLBACKEND": "module://absent"}
+    done = subprocess.run([sys.executable, "-OO", "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "--runs" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ def test_folders_that_cannot_be_written_to_are_named(tmp_path, monkeypatch):
         for folder in ("theirs", "theirs/a/b"):
             with pytest.raises(FlatFedError, match=f"{tmp_path}/theirs: .*see `ls -ld` of the folder. Nothing was sta"):
                 files.check_writable([tmp_path, tmp_path / folder])
+    (tmp_path / "link").symlink_to("nothing")
+    with pytest.raises(FlatFedError, match=f"{tmp_path}/link: is a link to nothing, which does not exist; remove"):
+        files.check_place(tmp_path / "link/runs", folder=True)
     read_only = type("", (), {"f_flag": os.statvfs(tmp_path).f_flag | os.ST_RDONLY})
     monkeypatch.setattr(files.os, "statvfs", lambda path: read_only)
     with pytest.raises(FlatFedError, match=f"^{tmp_path}: read-only file system; results"):

@@ -6,48 +6,48 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from flatfed import __version__
 from repository import ROOT, SRC
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-#: Name on PyPI -> name on conda-forge or bioconda, where they differ.
-CONDA = {"torch": "pytorch", "snakemake": "snakemake-minimal", "matplotlib": "matplotlib-base"}
-
-#: Packages that no job needs.
-NOT_FOR_JOBS = ["rich", "snakemake-minimal", "tqdm", "pytest", "pytest-xdist", "ruff", "snakefmt"]
-NOT_FOR_JOBS += ["snakemake-executor-plugin-slurm"]
+#: The pins of requirements.lock, with their markers.
+PINS = re.findall("^[^ #].*", (ROOT / "requirements.lock").read_text(encoding="utf-8"), flags=re.M)
 
 
 def split(requirement):
-    """Return (name, bounds) of a requirement such as ``torch>=2.11,<2.15`` or ``pytorch >=2.11,<2.15``."""
+    """Return (name, bounds) of a requirement such as ``torch>=2.11,<2.15``."""
     return re.fullmatch(r"([^<>=! ]*) *(.*)", requirement).groups()
-
-
-def environment(name):
-    """Return the packages of a conda environment, and those that pip installs there."""
-    *packages, from_pip = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))["dependencies"]
-    return packages, from_pip["pip"]
 
 
 def test_one_version_everywhere():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["preferred-citation"]["version"] == cited["version"]
+    assert cited["preferred-citation"]["title"] == cited["title"]
     newest = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)[1]
     assert PROJECT["version"] == cited["version"] == newest == __version__
 
 
-def test_the_environments_have_the_packages_and_bounds_of_pyproject():
-    """Snakemake creates the jobs' from a copy in another folder, so that it cannot hold this clone's own package."""
-    pip = dict(map(split, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]))
-    packages, from_pip = environment("environment.yml")
-    assert from_pip[-1] == "-e .", "the command flatfed, of this clone"
-    conda = dict(split(entry) for entry in [*packages, *from_pip[:-1]] if entry != "pip")
-    assert conda.pop("python") == PROJECT["requires-python"]
-    assert conda == {CONDA.get(name, name): bounds for name, bounds in pip.items()} and all(conda.values())
-    of_jobs = [entry for entry in packages if split(entry)[0] not in NOT_FOR_JOBS]
-    assert environment("workflow/envs/jobs.yml") == (of_jobs, from_pip[:-1])
+def test_the_lock_has_one_version_of_each_package_within_the_bounds():
+    """Python 3.11 and 3.12 get the same versions, so a test on one of them tells something about the other."""
+    pins = list(map(Requirement, PINS))
+    versions = {pin.name: str(pin.specifier).removeprefix("==") for pin in pins}
+    assert len(versions) == len(pins)
+    for entry in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]:
+        requirement = Requirement(entry)
+        assert requirement.specifier and requirement.specifier.contains(versions[requirement.name]), entry
+
+
+@pytest.mark.parametrize(("file", "own"), [("environment.yml", ["-e ."]), ("workflow/envs/jobs.yml", [])])
+def test_conda_installs_python_and_pip_and_pip_the_pins_of_the_lock(file, own):
+    """The environment of the jobs lacks this clone's package: Snakemake creates it from a copy in another folder."""
+    content = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
+    assert content["channels"] == ["conda-forge", "nodefaults"]
+    assert content["dependencies"] == [f"python {PROJECT['requires-python']}", "pip", {"pip": PINS + own}]
 
 
 def test_the_least_snakemake_reads_the_times_of_a_profile_as_minutes():

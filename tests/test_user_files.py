@@ -187,7 +187,7 @@ def test_a_wrong_file_is_refused_before_any_job(folder, old, new, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["cnn", "resnet50", "pretrained"])
+@pytest.mark.parametrize("name", ["cnn", "pretrained"])
 def test_a_file_with_the_name_of_a_module_of_flatfed_is_refused(folder, name):
     (folder / f"{name}.py").write_text(MODEL)
     with pytest.raises(ConfigError, match=rf"{name}.py: flatfed.models has '{name}' already"):

@@ -66,7 +66,7 @@ def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
         sub = subs.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name in commands:
             command = _file(name)
-            detail = command.__doc__.partition("\n\n")[2]
+            detail = (command.__doc__ or "").partition("\n\n")[2]  # none with `python -OO`
             sub.description = f"{purpose[0].upper()}{purpose[1:]}.\n\n{detail}"
             for argument, keywords in command.ARGUMENTS:
                 sub.add_argument(argument, **keywords)

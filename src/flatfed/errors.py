@@ -6,12 +6,14 @@ import difflib
 import errno
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 
 #: Disk or path error -> remedy.
 REMEDIES = {
     errno.ENOSPC: "free some space and repeat the command: it continues",
     errno.EDQUOT: "your quota is full: free some space and repeat the command: it continues",
+    errno.EFBIG: "raise the limit of file sizes (`ulimit -f`) and repeat the command: it continues",
     errno.EROFS: "results and resources need a writable file system",
     **dict.fromkeys((errno.EACCES, errno.EPERM), "you lack the permission: see `ls -ld` of the folder"),
     errno.ENOENT: "check the path, or create it",
@@ -22,7 +24,7 @@ REMEDIES = {
 }
 
 #: Errors explained even without a file name.
-WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 #: Kinds of ids that contain numbers, such as ``dir0.6-100``.
 NUMBERED = ("split",)
@@ -81,7 +83,21 @@ def suggestion(
     """Return the :func:`nearest` name as a question, and all ``names``."""
     names = sorted({str(name) for name in names})
     near = nearest(str(value), names, by_number)
-    return (f"{question} {near!r}? " if near else "") + f"{label}: {', '.join(names) or 'none'}"
+    hint = other_form(str(value), names).removeprefix("; ")
+    hint = f"{hint}; " if hint else f"{question} {near!r}? " if near else ""
+    return f"{hint}{label}: {', '.join(names) or 'none'}"
+
+
+def other_form(value: str, names: Iterable[str]) -> str:
+    """Return a remark if one of ``names`` looks like ``value`` but has other Unicode characters, else "".
+
+    >>> other_form("caf\\u00e9", ["cafe\\u0301"])
+    "; 'cafe\\\\u0301' there is the same text in another Unicode form: rename one of them"
+    """
+    for name in names:
+        if name != value and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", value):
+            return f"; {name!a} there is the same text in another Unicode form: rename one of them"
+    return ""
 
 
 def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:

@@ -95,6 +95,8 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
     """Raise DataError if ``path`` cannot become a file, or a ``folder``."""
     path = Path(path)
     existing = _nearest(path)
+    if existing.is_symlink() and not existing.exists():
+        raise DataError(f"{existing}: is a link to {os.readlink(existing)}, which does not exist; remove the link")
     if existing.is_dir() != (folder or existing != path):
         kind, expected = ("folder", "file") if existing.is_dir() else ("file", "folder")
         raise DataError(f"{existing}: is a {kind}; expected a {expected} or an unused name")
@@ -111,7 +113,7 @@ def check_writable(folders: Iterable[Path]) -> None:
 
 
 def _nearest(path: Path) -> Path:
-    return next(candidate for candidate in (path, *path.parents) if candidate.exists())
+    return next(candidate for candidate in (path, *path.parents) if os.path.lexists(candidate))
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -22,10 +22,10 @@ FEDSMOO = ("fedsmoo-cifar10", "path3-100")
 def trained(
     algorithm: str, accuracies: list[float], seed: int = 1, folder: str = "runs", ids=FEDSMOO, **record
 ) -> Path:
-    """Write a run of the preview, finished if it has 20 rounds; return its folder."""
+    """Write a run of the preview, finished if it has 20 rounds or diverged; return its folder."""
     config = EXP.run("preview", *ids, algorithm, seed).config
     rounds = list(range(1, len(accuracies) + 1))
-    write = made.run if len(rounds) == config.rounds else made.so_far
+    write = made.run if len(rounds) == config.rounds or "diverged_at" in record else made.so_far
     columns = {"round": rounds, "test_accuracy": accuracies}
     place = f"{folder}/{config.protocol}/{config.split}/{algorithm}/seed{seed}"
     return Path(write(place, columns, settings=config.as_json(), **record))
@@ -113,18 +113,27 @@ def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):
     assert f"flatfed compare: {other}: trained on other data or another partition than runs/" in error
 
 
-def test_a_protocol_without_targets_has_no_rounds_to_them(capsys):
-    for name in ("fedsam", "fedavg"):
-        trained(name, [0.5] * 20, ids=("fedwmsam-cifar10", "path3-100"))
-    lines = compare("fedsam", "fedavg", "--runs", "runs")
-    assert {*lines.index.unique("quantity")} == {"last", "mean of all common rounds"}
+def test_damaged_and_diverged_runs_are_named(capsys):
+    trained("fedsmoo", [0.5] * 20)
+    first = trained("fedavg", [0.4] * 3, diverged_at=4)
+    damaged = trained("fedsam", [0.4] * 20)
+    (damaged / "metrics.csv").write_text("round")
+    compare("fedsmoo", "fedavg", "--runs", "runs", status=2)
+    output = capsys.readouterr()
+    assert f"\n{first}: diverged in round 4\n" in output.out
+    assert output.err.endswith(f"flatfed compare: left out as damaged: {damaged}\n")
+    trained("fedcm", [], diverged_at=1)
+    assert cli.main(["compare", "fedsmoo", "fedcm", "--runs", "runs"]) == 2
+    assert "fedcm/seed1: diverged in round 1\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["fedsmo", "fedavg", "--runs", "runs"], "unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?"),
-        (["fedsmoo", "fedavg", "--runs", "nowhere"], "fedsmoo and the baselines have no runs of one protocol, split"),
+        (["fedsmoo", "fedavg", "--runs", "nowhere"], "nowhere: there is no such folder ("),
+        (["fedsmoo", "fedavg", "--runs", "runs", "."], "fedsmoo and the baselines have no runs of one protocol, split"),
+        (["fedsmoo", "fedsam", "fedsmoo", "--runs", "runs"], "'fedsmoo' is your method and a baseline; name another"),
         (["fedsmoo", "fedsam", "--runs", "runs"], "learning_rate is 0.2, here 0.1"),
     ],
 )

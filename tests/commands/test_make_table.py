@@ -45,9 +45,9 @@ def folder(tmp_path, monkeypatch):
 def make(call):
     """Yield a function that makes a table of ``copy`` and returns its cells by row and column, its text and stderr."""
 
-    def make(*words, table="cifar10_cnn"):
+    def make(*words, table="cifar10_cnn", expected=0):
         status, out, err = call("table", table, "--runs", "copy", "--out", "out", *words)
-        assert status == 0, err
+        assert status == expected, err
         lines = csv.DictReader(Path(f"out/{table}.csv").read_text().splitlines())
         return {(line["row"], line["column"]): line for line in lines}, out, err
 
@@ -103,49 +103,12 @@ def test_a_missing_run_is_counted_and_not_read_from_elsewhere(folder, make):
     assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
 
 
-def edited(run: Path) -> None:
-    path = run / records.METRICS
-    path.write_text(path.read_text().replace("0.5", "0.9"))
-
-
-#: Row -> a change of its run of seed 1, and the words about it. runs/test_altered_files.py has more changes.
-REFUSED = {
-    "fedavg": (edited, "metrics.csv: is not the file that run.json next to it describes"),
-    "feddyn": (
-        lambda run: change(run, config=config(run, learning_rate=0.2)),
-        "not the requested run: learning_rate is 0.2, here 0.1",
-    ),
-    "fedsmoo": (
-        lambda run: change(run, versions={"engine": 0}),
-        "not the requested run: engine is version 0, now 1",
-    ),
-    "mofedsam": (lambda run: (run / "run.json").write_text("{"), "run.json: not the record of a run"),
-}
-
-
-def test_runs_that_do_not_fit_are_listed_and_their_cells_are_missing(folder, make):
-    """A second copy of a run counts once; a run of the other scale is of another table."""
-    for row, (damage, _) in REFUSED.items():
-        damage(folder / row / "seed1")
-    shutil.copytree(folder / "fedsam/seed1", "copy/a")
-    change(folder / "scaffold/seed1", config=config(folder / "scaffold/seed1", scale="preview"))
-    found, _, err = make()
-    for row, (_, words) in REFUSED.items():
-        assert words in err.partition(f"not shown: {folder}/{row}/seed1: ")[2].partition("\n")[0]
-    assert f"not shown: {folder}/fedsam/seed1: not used: copy/a is used" in err
-    assert "(91 runs; 1 others are not of this table)" in err
-    missing = {key for key, cell in found.items() if cell["status"] == "missing"}
-    assert missing == {(row, "dir0.6-100") for row in (*REFUSED, "scaffold")}
-
-
-def test_of_two_scales_the_requested_one_or_that_of_the_longest_run(tmp_path, monkeypatch, make):
-    monkeypatch.chdir(tmp_path)
-    for scale in ("paper", "preview"):
-        settings = EXP.run(scale, PROTOCOL, SPLIT, "fedcm", 1).config
-        made.run(f"copy/{scale}", {"round": [settings.rounds], "test_accuracy": [0.5]}, settings=settings.as_json())
-    for words, scale in ([], "paper"), (["--scale", "preview"], "preview"):
-        err = make(*words, table="fedsmoo2023_T1")[2]
-        assert f"fedsmoo2023_T1, {scale} scale: n = 1;" in err and "(1 run; 1 others are not of this table)" in err
+def test_a_damaged_run_is_left_out_and_the_command_fails_after_the_table(folder, make):
+    run = folder / "fedavg/seed1"
+    (run / records.METRICS).write_text("round")
+    found, _, err = make(expected=2)
+    assert found["fedavg", "dir0.6-100"]["status"] == "missing" and f"\nnot shown: {run}: " in err
+    assert err.splitlines()[-1] == f"flatfed table: left out as damaged: {run}"
 
 
 @pytest.mark.parametrize(
@@ -153,10 +116,14 @@ def test_of_two_scales_the_requested_one_or_that_of_the_longest_run(tmp_path, mo
     [
         ("fedsmoo2023_T1 --runs copy", "copy: no run of table fedsmoo2023_T1 among 96 finished ones; --so-far reads"),
         ("cifar10_cn --runs copy", "did you mean 'cifar10_cnn'?"),
+        ("cifar10_cnn --runs nowhere", "nowhere: there is no such folder ("),
+        ("cifar10_cnn --runs empty", "empty: contains no run, no folder with run.json or run.so-far.json"),
         ("cifar10_cnn --so-far", "--so-far needs --runs FOLDER"),
     ],
 )
 def test_a_folder_without_a_run_of_the_table_is_refused(folder, call, words, message):
+    Path("empty/foreign").mkdir(parents=True)
+    Path("empty/foreign/results.csv").write_text("round,test_accuracy")
     status, _, err = call("table", *words.split(), "--out", "out")
     assert status == 2 and message in err and not Path("out").exists()
 

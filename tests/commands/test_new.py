@@ -4,7 +4,6 @@ import pytest
 
 from flatfed import algorithms, cli, models, plan
 from flatfed.errors import ConfigError
-from repository import ROOT
 
 MODEL = """from torch import nn
 
@@ -23,15 +22,15 @@ def folder(tmp_path):
     return tmp_path / "mine"
 
 
-def load(folder):
+def load(root, folder):
     request = {"scale": "preview", "tables": [], "figures": [], "folders": [str(folder)]}
-    return plan.load(ROOT, request)
+    return plan.load(root, request)
 
 
-def test_a_new_folder_is_read_by_content(folder, capsys):
+def test_a_new_folder_is_read_by_content(folder, small_config, capsys):
     assert "mine --" not in (folder / "README.md").read_text() and str(folder) in (folder / "README.md").read_text()
     (folder / "little.py").write_text(MODEL)
-    loaded = load(folder)
+    loaded = load(small_config, folder)
     assert "my_table" in loaded.tables and {"my_curves", "my_sweep"} <= loaded.figures.keys()
     assert "my_method~rho0.2" in loaded.catalog.algorithms
     assert [name for name in algorithms.names() if algorithms.own_file(name)] == ["my_method"]
@@ -45,21 +44,20 @@ def test_a_new_folder_is_read_by_content(folder, capsys):
 IMPORT = "from flatfed.algorithms import Algorithm\n"
 
 
-FIGURE = "kind: curves\ntitle: T\nprotocol: fedsmoo-cifar10\nrows: [fedavg]\nsplits: [dir0.6-100]\n"
+TABLE = "title: T\nrows: [fedavg]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("mine.yaml", "kind: curvs\ntitle: T\n", "mine.yaml: kind: unknown value 'curvs'; did you mean 'curves'"),
-        ("my_table.yaml", "kind: curves\n", "my_table.yaml: key 'title' is missing"),
-        ("fedsmoo2023_F3.yaml", FIGURE, "there is a figure 'fedsmoo2023_F3' already, config/figures"),
+        ("fedsmoo2023_T1.yaml", TABLE, "there is a table 'fedsmoo2023_T1' already, config/"),
         ("fedavg.py", "class FedAvg:\n    pass\n", "fedavg.py: flatfed.algorithms has 'fedavg' already; rename"),
         ("fedsіgn.py", f"{IMPORT}class FedSіgn(Algorithm): ...\n", "id 'fedsіgn' is not allowed"),
     ],
 )
-def test_mistakes_are_named(folder, name, text, words):
+def test_mistakes_are_named(folder, small_config, name, text, words):
     (folder / name).write_text(text)
     with pytest.raises(ConfigError) as refusal:
-        load(folder)
+        load(small_config, folder)
     assert words in str(refusal.value)

@@ -106,7 +106,7 @@ KINDS = "iid, dirichlet, grouped_dirichlet, pathological, shards, domain or cent
                 'a.clients: "4" is a text; expected a whole number; number of clients',
                 "a.shards_per_client: 2 is not allowed; it is for scheme shards",
                 "a: unknown key 'topologie'; did you mean 'topology'? known: alpha, clients, label, neighbours, "
-                "participation, replacement, sampler, sampling, scheme, topology",
+                "participation, replacement, sampling, scheme, topology",
                 f"b: key 'scheme' is missing; is it named 'sheme'? present: sheme; expected {KINDS}",
                 f'"c d" is not allowed; {ID}',
                 "c d.scheme: unknown value 'dirichlett'; did you mean 'dirichlet'? known: central, dirichlet, domain, "

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 
 import made
@@ -14,7 +15,7 @@ from flatfed import cli, plan
 from flatfed.cli import parser
 from flatfed.commands import configuration
 from flatfed.config import strict_yaml
-from flatfed.config.datasets import DATASETS
+from flatfed.config.datasets import DATASETS, STYLES
 from flatfed.data import sources
 from flatfed.errors import ConfigError
 from repository import ROOT
@@ -97,7 +98,9 @@ def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
     entry |= {"classes": 2, "shape": [1, 8, 8], "train": 1, "test": 1, "mean": [0.5], "std": [0.5]}
     with pytest.raises(ConfigError, match=r"d\.domains\[1\]: \"blured\" .*did you mean 'blurred'") as caught:
         DATASETS.check({"d": entry}, "file")
-    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(sources.STYLES)
+    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(STYLES)
+    with np.load(sources.DIGITS, allow_pickle=False) as file:
+        assert {*file.files} == {*STYLES, "labels"}
 
 
 def test_editors_find_the_schemas_of_the_documents(tmp_path: Path) -> None:

@@ -32,37 +32,13 @@ def shards(labels, clients, each=2, seed=1, assignment="different_classes"):
     return deal(labels, scheme="shards", shards_per_client=each, assignment=assignment, **spec)
 
 
-DIRICHLET_200 = dict(scheme="dirichlet", alpha=0.1, clients=200)
-#: Specification -> the official class totals of seed 20, and the number of distinct images where it is known.
-OFFICIAL_TOTALS = [
-    (dict(scheme="dirichlet", alpha=0.6), [4869, 5221, 4226, 4825, 5659, 4921, 5006, 5381, 4931, 4961], 48733),
-    (dict(scheme="dirichlet", alpha=0.1), [6119, 5752, 5607, 4156, 5041, 4836, 6272, 3957, 3249, 5011], 46198),
-    (dict(classes_per_client=6), [4382, 5193, 5349, 5420, 4777, 4694, 4926, 5211, 4861, 5187], None),
-    (dict(classes_per_client=3), [5157, 5272, 4614, 5604, 5204, 4751, 5153, 4653, 4954, 4638], None),
-    (DIRICHLET_200, [6062, 5369, 5426, 4361, 5524, 4755, 5097, 4229, 4476, 4701], None),
-]
-
-
-@pytest.mark.parametrize(("spec", "totals", "distinct"), OFFICIAL_TOTALS)
-def test_official_sampler_gives_the_official_class_totals_of_seed_20(spec, totals, distinct):
-    parts = deal(seed=20, sampler="official", **{"scheme": "pathological", **spec})
-    everything = np.concatenate(parts)
-    assert np.bincount(CIFAR10[everything]).tolist() == totals
-    assert distinct is None or len(np.unique(everything)) == distinct
-    assert {len(part) for part in parts} == {50_000 // spec.get("clients", 100)}
-
-
 #: Specifications, with 16 digits of the SHA-256 of what commit 9f431f1 dealt of MIXED to 20 clients, seeds 1 to 3.
 #: The one of different classes is of 20bfba27.
 CASES = [
     ({"scheme": "iid"}, "2e896e0a3e21a586"),
-    ({"scheme": "iid", "balanced": True}, "62c7a5e294b27c2a"),
-    ({"scheme": "iid", "sampler": "official"}, "102190755915a65f"),
     ({"scheme": "dirichlet", "alpha": 0.1, "replacement": True}, "09f255f7e14b33bf"),
-    ({"scheme": "dirichlet", "alpha": 0.1, "replacement": True, "sampler": "official"}, "afae2bda70903278"),
     ({"scheme": "dirichlet", "alpha": 0.1, "replacement": False}, "60955f2d44db874f"),
     ({"scheme": "pathological", "classes_per_client": 3}, "b4ded47683e8f9bf"),
-    ({"scheme": "pathological", "classes_per_client": 3, "sampler": "official"}, "fd4150642f7bf68b"),
     ({"scheme": "grouped_dirichlet", "alpha": 0.3}, None),
     (PERMUTATION, "5c2ee5b3c619dbf3"),
     ({**PERMUTATION, "assignment": "different_classes"}, "87befecb29ca36df"),
@@ -90,13 +66,9 @@ def test_deals_are_those_of_before_of_equal_size_and_keyed_by_the_seed(case, dig
         assert whole.tolist() == other.tolist()
 
 
-def test_the_remainder_is_left_out_or_goes_to_the_first_client():
-    for spec, sizes in (
-        ({"scheme": "iid"}, [4, 4, 4, 4, 4]),
-        ({"scheme": "iid", "sampler": "official"}, [7, 4, 4, 4, 4]),
-        ({"scheme": "dirichlet", "alpha": 1.0, "classes": 2, "sampler": "official"}, [7, 4, 4, 4, 4]),
-    ):
-        assert [len(part) for part in deal(np.arange(23) % 2, clients=5, **spec)] == sizes
+def test_the_remainder_is_left_out():
+    for spec in ({"scheme": "iid"}, {"scheme": "dirichlet", "alpha": 1.0, "classes": 2}):
+        assert [len(part) for part in deal(np.arange(23) % 2, clients=5, **spec)] == [4] * 5
 
 
 def test_the_spread_of_dirichlet_shares():
@@ -113,13 +85,12 @@ def test_a_class_pool_is_walked_through_before_it_repeats():
     parts = deal(np.repeat(np.arange(10), 10), scheme="dirichlet", alpha=1e-4, clients=10, replacement=False)
     assert sorted(np.concatenate(parts).tolist()) == list(range(100)), "it ends even if every share is one class"
     labels = np.concatenate([np.repeat(np.arange(9), 50), [9]])
-    for sampler in ("keyed", "official"):
-        parts = deal(labels, scheme="pathological", classes_per_client=3, clients=10, sampler=sampler)
-        assert (np.concatenate(parts) == 450).sum() > 1, "a class of one image serves every client that wants it"
+    parts = deal(labels, scheme="pathological", classes_per_client=3, clients=10)
+    assert (np.concatenate(parts) == 450).sum() > 1, "a class of one image serves every client that wants it"
 
 
 NO_WAY = np.repeat([0, 1, 2], [2, 18, 4])
-OFFICIAL, ELEVEN = {"sampler": "official"}, {"scheme": "dirichlet", "alpha": 1.0, "classes": 11}
+ELEVEN = {"scheme": "dirichlet", "alpha": 1.0, "classes": 11}
 
 
 @pytest.mark.parametrize(
@@ -129,11 +100,6 @@ OFFICIAL, ELEVEN = {"sampler": "official"}, {"scheme": "dirichlet", "alpha": 1.0
         ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 is more than the 10"),
         ({**PERMUTATION, "shards_per_client": 501}, "100 clients x 501 shards are more"),
         (ELEVEN, "class 10 of 11 has no training image"),
-        ({**ELEVEN, **OFFICIAL}, "class 10 of 11 has no training"),
-        ({"scheme": "dirichlet", "alpha": 1e-9, **OFFICIAL}, "alpha is so small"),
-        ({"scheme": "dirichlet", "alpha": 1, "replacement": False, **OFFICIAL}, "without replacement"),
-        ({"scheme": "iid", "balanced": True, **OFFICIAL}, "has no class-balanced partition that can be"),
-        ({**PERMUTATION, **OFFICIAL}, "has no shards; allowed here: keyed"),
         (
             {**PERMUTATION, "assignment": "different_classes", "clients": 3, "classes": 3, "labels": NO_WAY},
             "shards_per_client: 2 .* class 1 are in 5 of the 6 .*assignment: permutation",
@@ -258,7 +224,6 @@ def test_the_domain_left_out_is_the_test_set_and_the_others_are_dealt_evenly():
         ({"held_out": 3}, "held_out: 3 is no domain of dataset 'office'; .* art, clipart, product"),
         ({"clients_per_domain": 18}, "clients_per_domain: 18, but domain 'product' .* has 17 images"),
         ({"clients": 15}, "clients_per_domain: 5, for 2 domains: clients: 10, not 15"),
-        ({"sampler": "official"}, "no domains; allowed here: keyed"),
         ({"numbers": None}, "dataset 'office' lists no `domains`"),
         ({"numbers": np.zeros(8, int), "held_out": 0}, "domain 'clipart' of dataset 'office' holds no image"),
         ({"names": ["art"], "held_out": 0}, "has only the domain 'art'"),

@@ -70,15 +70,15 @@ def test_a_file_that_cannot_be_used_is_named(written):
             callbacks.of_user()
 
 
-def test_the_configuration_names_files_with_a_callback(tmp_path):
+def test_the_configuration_names_files_with_a_callback(tmp_path, small_config):
     """A callback in a folder of all one's files is no algorithm."""
     for name, text in {"mine.py": COUNTING, "empty.py": "x = 1"}.items():
         (tmp_path / name).write_text(text)
     requested = {"scale": "preview", "tables": [], "figures": [], "folders": [str(tmp_path)]}
     for name, message in {"absent.py": "there is no such file", "empty.py": "no class of it has the base"}.items():
         with pytest.raises(ConfigError, match=rf"callbacks: \S*{name}: {message}"):
-            plan.load(ROOT, {**requested, "callbacks": [str(tmp_path / name)]})
-    experiment = plan.load(ROOT, {**requested, "callbacks": [str(tmp_path / "mine.py")]})
+            plan.load(small_config, {**requested, "callbacks": [str(tmp_path / name)]})
+    experiment = plan.load(small_config, {**requested, "callbacks": [str(tmp_path / "mine.py")]})
     assert experiment.environment[CALLBACKS] == str(tmp_path / "mine.py")
     assert "mine" not in experiment.catalog.algorithms
 

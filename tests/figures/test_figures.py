@@ -36,6 +36,9 @@ SAMPLE = (
     *("dfedsam2023_F5", "dfedsam2023_F5a", "fedlesam2024_F1", "fedsmoo2023_F2"),
     *("fedsmoo2023_F4", "fedsmoo2023_F5", "fedsmoo2023_F7"),
 )
+#: Figures and widths; text is most likely to overlap in the narrower one.
+CASES = [(name, width) for name in EXP.figures for width in (7.0, 3.3)]
+SAMPLED = [*((name, 3.3) for name in SAMPLE), (SAMPLE[0], 7.0)]
 
 
 def make_inputs(figure: dict, root: Path) -> None:
@@ -84,9 +87,22 @@ def without_data(mark: Mark) -> Mark:
     return replace(mark, numbers=[replace(number, runs=runs) for number, runs in of_seeds])
 
 
-@pytest.mark.parametrize("width", [7.0, 3.3])
-@pytest.mark.parametrize("name", sampled(EXP.figures, SAMPLE))
-def test_a_figure_is_fit_to_print(name: str, width: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_matplotlib_changes_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = at_scale.figure(EXP, "preview", "fedsmoo2023_F5")
+    make_inputs(spec, tmp_path)
+    spec = replace(spec, panels=[replace(panel, marks=list(map(without_data, panel.marks))) for panel in spec.panels])
+    figures.make(spec, tmp_path / "plain")
+    with matplotlib.rc_context({"lines.linewidth": 9, "savefig.transparent": True, "axes.titleweight": "bold"}):
+        figures.make(spec, tmp_path / "other")
+    names = [path.name for path in (tmp_path / "plain").iterdir()]
+    for name in names:
+        assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("case", sampled(CASES, SAMPLED), ids="{0[0]} {0[1]}".format)
+def test_a_figure_is_fit_to_print(case: tuple[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, width = case
     monkeypatch.chdir(tmp_path)
     spec = at_scale.figure(EXP, "preview", name)
     make_inputs(spec, tmp_path)

@@ -115,8 +115,6 @@ def test_a_surface_has_contours_of_its_values_on_the_floor(axes):
     ("name", "highlighted"),
     [
         ("curves", lambda axis: [line for line in axis.get_lines() if line.get_linewidth() == 3.0]),
-        ("sweep", lambda axis: [line for line in axis.get_lines() if line.get_linewidth() == 3.0]),
-        ("bars", lambda axis: [bar for bar in axis.patches if bar.get_linewidth() == 1.2]),
         ("eigenvalues", lambda axis: [bar for bar in axis.patches if bar.get_linewidth() == 1.2]),
         ("surface_accuracy", lambda axis: [axis.title] if axis.title.get_fontweight() == "bold" else []),
     ],
@@ -126,15 +124,11 @@ def test_the_highlighted_algorithm_stands_out_in_each_kind(axes, name, highlight
     assert [artist for axis in axes(name, "--config", "highlight=fedsam") for artist in highlighted(axis)]
 
 
-@pytest.mark.parametrize(("width", "inches"), [("width=3.3", 3.3), ("width=7", 7.0)])
-def test_the_width_of_config_yaml(axes, width, inches):
-    figure = axes("curves", "--config", width)[0].figure
-    assert figure.get_figwidth() == inches
+def test_the_width_of_config_yaml_and_that_of_a_figure_overrides_it(axes):
+    figure = axes("curves", "--config", "width=3.3")[0].figure
+    assert figure.get_figwidth() == 3.3
     assert {axis.title.get_fontsize() for axis in figure.axes} == {9.0}
     assert {text.get_fontsize() for axis in figure.axes for text in axis.get_xticklabels()} == {7.0}
-
-
-def test_the_width_of_a_figure_overrides_it(axes):
     path = Path("config/figures/curves.yaml")
     text = path.read_text()
     path.write_text(f"{text}width: 4.5\n")

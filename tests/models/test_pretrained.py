@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import pytest
 import torch
-import yaml
-from safetensors.torch import load_file, save_file
+from torchvision.models import ViT_B_32_Weights
 
 import made
-from flatfed import cli, models, plan
+from flatfed import models, plan
 from flatfed.algorithms._layout import Layout
+from flatfed.commands.jobs import Jobs
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
 from flatfed.models import pretrained
 from flatfed.runs.paths import Paths
 
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
-NAME = "vit_b32-small"
 
 
 @pytest.fixture
-def theirs(monkeypatch):
-    """torchvision's transformer with weights of the test's own, and those weights under a published name."""
+def theirs():
+    """torchvision's transformer with weights of the test's own."""
     from torchvision.models import VisionTransformer
 
-    monkeypatch.setitem(pretrained.PUBLISHED, NAME, pretrained.Published("vit_b32", "none", (3, 8, 8), 7, SMALL))
     torch.manual_seed(3)
     found = VisionTransformer(8, 4, num_layers=2, num_heads=3, hidden_dim=12, mlp_dim=20, num_classes=7)
     with torch.no_grad():
@@ -43,24 +41,23 @@ def old_names(state):
 
 @pytest.mark.parametrize("names", [dict, old_names])
 def test_a_checkpoint_becomes_the_first_row(theirs, tmp_path, names):
-    torch.save(names(theirs.state_dict()), tmp_path / "in.pth")
-    arguments = ["weights", "--name", NAME, "--checkpoint", str(tmp_path / "in.pth"), "--out", str(tmp_path / "out")]
-    assert cli.main(arguments) == 0
+    state = {name: value.half().double() for name, value in theirs.state_dict().items()}
+    theirs.load_state_dict(state)
+    torch.save(names(state), tmp_path / "in.pth")
     model, row = built()
-    views = Layout.of(model).views(pretrained.load(model, row, tmp_path / "out"))
-    model.load_state_dict(views)
+    loaded = pretrained.load(model, row, tmp_path / "in.pth")
+    assert loaded.dtype == torch.float32
+    model.load_state_dict(Layout.of(model).views(loaded))
     x = torch.randn(2, 3, 8, 8)
     assert torch.allclose(model(x), theirs(x), atol=1e-5)
-    assert {value.dtype for value in load_file(tmp_path / "out").values()} == {torch.float32}
 
 
 def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_path):
     torch.save(theirs.state_dict(), tmp_path / "in.pth")
-    pretrained.make(NAME, tmp_path / "out.safetensors", tmp_path / "in.pth")
     channels = {"mean": [0.5] * 3, "std": [0.25] * 3}
-    model = {"name": "vit_b32", "options": SMALL, "weights": NAME}
+    model = {"name": "vit_b32", "options": SMALL, "weights": "small"}
     config = made.config({"dataset": {"shape": [3, 8, 8], "classes": 4, **channels}, "model": model})
-    models_drawn = [initial_model(config.changed(seed=seed), tmp_path / "out.safetensors") for seed in (5, 5, 6)]
+    models_drawn = [initial_model(config.changed(seed=seed), tmp_path / "in.pth") for seed in (5, 5, 6)]
     first, again, other = (Layout.of(model).views(row) for model, row in models_drawn)
     for name, value in theirs.state_dict().items():
         assert torch.equal(first[name], again[name])
@@ -71,56 +68,57 @@ def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_
 
 
 def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_path):
-    state, path = theirs.state_dict(), tmp_path / "out.safetensors"
-    without = {k: v for k, v in state.items() if k != "encoder.ln.bias"}
+    state, path = theirs.state_dict(), tmp_path / "in.pth"
     for wrong, message in (
-        (without, r'Missing key.*"encoder\.ln\.bias"'),
+        ({k: v for k, v in state.items() if k != "encoder.ln.bias"}, r'Missing key.*"encoder\.ln\.bias"'),
         ({**state, "encoder.ln.scale": torch.ones(1)}, r'Unexpected key.*"encoder\.ln\.scale"'),
         ({**state, "class_token": torch.ones(1, 1, 13)}, r"class_token: .*\[1, 1, 13\].* is .*\[1, 1, 12\]"),
-        ({**state, "heads.head.bias": torch.ones(6)}, r"heads\.head\.bias: .*\[6\]"),
         ([1, 2], "holds list, expected a mapping"),
-        (tmp_path, r"in\.pth cannot be read as a checkpoint"),  # an object, which would run code
+        (tmp_path, r"in\.pth: cannot be read as weights"),  # an object, which would run code
     ):
-        torch.save(wrong, tmp_path / "in.pth")
+        torch.save(wrong, path)
         with pytest.raises(DataError, match=message):
-            pretrained.make(NAME, path, tmp_path / "in.pth")
-        assert not path.exists()
-    save_file(without, path)
-    with pytest.raises(DataError, match=r'Missing key.*"encoder\.ln\.bias"'):
-        pretrained.load(*built(), path)
-    save_file(state, path)
+            pretrained.load(*built(), path)
+    torch.save(state, path)
     with pytest.raises(DataError, match=r"encoder\.pos_embedding: .*\[1, 5, 12\].* is .*\[1, 17, 12\]"):
         pretrained.load(*built(shape=(3, 16, 16)), path)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"out\.safetensors: cannot be read as weights"):
+    with pytest.raises(DataError, match=r"in\.pth: cannot be read as weights"):
         pretrained.load(*built(), path)
 
 
-WEIGHTS = "preview.model.weights: "
+def test_published_weights_are_the_published_file(tmp_path):
+    """torchvision's file names begin with the SHA-256; a name of the user's own takes any file."""
+    start, text = pretrained.PUBLISHED["vit_b32-imagenet"]
+    assert ViT_B_32_Weights.IMAGENET1K_V1.url.endswith(f"-{start}.pth") and start in text
+    file = tmp_path / "other.pth"
+    with pytest.raises(DataError, match=rf"there is no file .*other.pth; .* torchvision's vit_b_32-{start}.pth"):
+        pretrained.digest("vit_b32-imagenet", file)
+    file.write_bytes(b"other")
+    with pytest.raises(DataError, match=rf"is not that of vit_b_32-{start}.pth .*; other weights need another name"):
+        pretrained.digest("vit_b32-imagenet", file)
+    assert len(pretrained.digest("mine", file)) == 64
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ("{name: vit_b32, options: {patch: 2}, weights: vit_b32-imagenet}", None),
-        ("{name: vit_b32, options: {patch: 2}, weights: imagenet}", f"{WEIGHTS}unknown weights 'imagenet'"),
-        ("{name: cnn_tiny, weights: vit_b32-imagenet}", f"{WEIGHTS}.* of model 'vit_b32', not of 'cnn_tiny'"),
-        ("{name: vit_b32}", "preview.model: vit_b32 takes images whose sides are multiples of patch, 32"),
-    ],
-)
-def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, model, message):
-    made.edited(
-        tmp_path,
-        "protocols/fedsmoo-cifar10.yaml",
-        lambda content: content["preview"].update(model=yaml.safe_load(model)),
-    )
-    if message:
-        with pytest.raises(ConfigError, match=message):
-            plan.load(tmp_path)
-        return
-    experiment = plan.load(tmp_path, paths=Paths(resources="elsewhere"))
-    preview, paper = (
-        experiment.run(scale, "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1) for scale in ("preview", "paper")
-    )
-    assert preview.config.model.weights == "vit_b32-imagenet" and paper.config.model.weights is None
-    assert preview.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"
+def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path):
+    """A missing file fails the training, which says what to do, and not the plan."""
+
+    def loaded(weights):
+        model = {"name": "vit_b32", "options": {"patch": 2}, "weights": weights}
+        made.edited(
+            tmp_path, "protocols/fedsmoo-cifar10.yaml", lambda content: content["preview"].update(model=model)
+        )
+        return plan.load(tmp_path, paths=Paths(resources=str(tmp_path)))
+
+    experiment, ids = loaded("mine"), ("fedsmoo-cifar10", "dir0.6-100", "fedavg")
+    preview, paper = (experiment.run(scale, *ids, 1) for scale in ("preview", "paper"))
+    assert preview.config.model.weights == "mine" and paper.config.model.weights is None
+    file = tmp_path / "weights/mine.pth"
+    assert preview.weights == str(file)
+    wildcards = {"scale": "preview", **dict(zip(("protocol", "split", "algorithm"), ids, strict=True)), "seed": "1"}
+    assert Jobs(experiment).run_weights(**wildcards) == []
+    file.parent.mkdir()
+    file.touch()
+    assert Jobs(experiment).run_weights(**wildcards) == [str(file)]
+    with pytest.raises(ConfigError, match=r'preview\.model\.weights: "\.\./mine" is not allowed'):
+        loaded("../mine")

@@ -13,6 +13,12 @@ CLIP_ALL = (STEP, "EPSILON)).clamp_(max=1.0)", "EPSILON))", "short gradients are
 NO_DECAY = (STEP, "weight_decay + self.algorithm.", "algorithm.", "weight decay is dropped")
 NO_PROXIMAL = (STEP, " + self.algorithm.proximal", "", "the quadratic half of the proximal term is dropped")
 UPHILL = ("_base", "w.addcmul_(d, ctx.lr, value=-1)", "w.addcmul_(d, ctx.lr)", "steps go uphill")
+SCHEDULE = (
+    ("fedswa", "ctx.lr * share", "ctx.lr", "the learning rate is constant within a round"),
+    ("fedswa", "(1 - self.last_rate)", "self.last_rate", "rho swaps its sense"),
+    ("fedswa", "ctx.step /", "(ctx.step + 1) /", "the first step has a lower rate"),
+    ("fedswa", "/ ctx.steps", "/ (ctx.steps - 1)", "the last step has rho eta"),
+)
 NO_RATE = ("_base", "w.addcmul_(d, ctx.lr, value=-1)", "w.sub_(d, alpha=0.2)", "the rate does not decay")
 
 SAM_SIGN = ("_sam", ", self.rho)", ", -self.rho)", "SAM descends to its perturbed point")
@@ -119,6 +125,15 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("fedwmsam", "a.clamp(0.1, 0.9)", "a", "alpha's target has no bounds"),
         ("fedwmsam", "1 / ctx.client_count", "1 / len(uploads['w'])", "c is a mean over active clients"),
         ("fedwmsam", '.add_(server["change"])', "", "alpha forgets earlier rounds"),
+    ),
+    "fedswa": (NO_CLIP, CLIP_ALL, NO_DECAY, *SCHEDULE, MEAN_SUM, NO_SERVER_RATE),
+    "fedmoswa": (
+        *SCHEDULE,
+        *(VARIATE_SIGN, VARIATE_NONE, VARIATE_STALE, MEAN_SUM, NO_SERVER_RATE),
+        ("fedmoswa", "(ctx.steps * (1 + self.last_rate) + 1 - self.last_rate) / 2", "ctx.steps", "K eta is the sum"),
+        ("fedmoswa", "+ 1 - self.last_rate", "", "the sum of rates is that of the limit of many steps"),
+        ("fedmoswa", ", self.adaptation)", ", 1 - self.adaptation)", "m swaps its weights"),
+        ("fedmoswa", "return state, state", 'return state, {"c": state["c"] - ctx.client["c"]}', "clients send no c_i"),
     ),
     "mimelite": (
         NO_CLIP,

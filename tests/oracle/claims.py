@@ -38,6 +38,7 @@ class Claims:
 
 PER_RHO = 4.0
 FLAT, SHARP = {"rho": 0.0}, {"rho": 0.3}
+AVERAGED = {"last_rate": 1.0, "server_learning_rate": 1.0}
 EVERYBODY = {"sampling": {"scheme": "all"}}
 FULL = {"topology": {"graph": "full"}, **EVERYBODY}  # gossip is the server's mean
 IDLE = {**EVERYBODY, "local_epochs": 1, "batch_size": 1000, "clip_norm": None}  # else c - c_i does not cancel
@@ -55,6 +56,7 @@ REDUCTIONS = {
     "fedcm": (Reduction({"alpha": 1.0}, "fedavg"),),
     "fedgamma": (Reduction(FLAT, "scaffold"),),
     "fedlesam": (Reduction(FLAT, "fedavg"),),
+    "fedmoswa": (Reduction({**AVERAGED, "adaptation": 1.0}, "scaffold", when=EVERYBODY),),
     "fedlesam_d": (Reduction(FLAT, "feddyn"),),
     "fedlesam_s": (Reduction(FLAT, "scaffold"),),
     "fedprox": (Reduction({"mu": 0.0}, "fedavg"),),
@@ -62,6 +64,7 @@ REDUCTIONS = {
     "fedsam": (Reduction(FLAT, "fedavg"),),
     "fedsmoo": (Reduction(FLAT, "feddyn"),),
     "fedspeed": (Reduction(FLAT, "feddyn"),),
+    "fedswa": (Reduction(AVERAGED, "fedavg"),),
     "mimelite": (Reduction({"alpha": 1.0}, "fedavg"),),
     "mofedsam": (
         Reduction({**FLAT, "alpha": 0.3}, "fedcm", {"alpha": 0.3}),
@@ -73,7 +76,10 @@ ONE_CLIENT = {
     **dict.fromkeys(("fedavg", "scaffold"), "centralised_sgd"),
     **dict.fromkeys(("fedsam", "fedgamma"), "centralised_sam"),
 }
-OPTIMUM = "feddyn", "fedgamma", "fedgmt", "fedlesam_d", "fedlesam_s", "fedsmoo", "fedspeed", "fedwmsam", "scaffold"
+OPTIMUM = (
+    *("feddyn", "fedgamma", "fedgmt", "fedlesam_d", "fedlesam_s", "fedmoswa", "fedsmoo", "fedspeed", "fedwmsam"),
+    "scaffold",
+)
 #: DisPFL's nodes have weights that no other has; of FedRobust's minimax game no closed form is known.
 UNKNOWN = "dispfl", "fedrobust"
 

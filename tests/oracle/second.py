@@ -32,7 +32,8 @@ from harness import Reference
 
 SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
 LESAM = ("fedlesam", "fedlesam_s", "fedlesam_d")
-VARIANCE_REDUCED = ("scaffold", "fedgamma", "fedlesam_s")
+VARIANCE_REDUCED = ("scaffold", "fedgamma", "fedlesam_s", "fedmoswa")
+AVERAGED = ("fedswa", "fedmoswa")
 DYNAMIC = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d", "fedgmt")
 MOMENTUM = ("fedcm", "mofedsam")
 
@@ -118,12 +119,14 @@ class Server(Problem):
             if name == "fedrobust":
                 x = self.robust_client(p, i, x, index_list, eta)
                 index_list = []
+            shares = [1 - k / count[i] + p.get("last_rate", 1) * k / count[i] for k in range(len(index_list))]
             for k, index in enumerate(index_list):
                 e, g = self.perturbed(name, p, t, i, x, w_t, index, k)
                 g, quadratic = self.corrected(name, p, i, x, w_t, g)
                 velocity = self.spec.get("momentum", 0.0) * velocity + self.clipped(g) + quadratic * x
-                x = x - eta * velocity
+                x = x - eta * (shares[k] if name in AVERAGED else 1) * velocity
             local[i] = x
+            count[i] = sum(shares) if name in AVERAGED else count[i]
             if name in (*VARIANCE_REDUCED, "fedwmsam"):
                 fresh[i] = self.c_i[i] - self.c + (w_t - x) / (count[i] * eta)
             if name in DYNAMIC:
@@ -250,6 +253,10 @@ class Server(Problem):
         if name == "fedgmt":
             self.average = p["average"] * self.average + (1 - p["average"]) * self.w
         self.delta = direction
+        if name == "fedmoswa":
+            self.c = self.c + p["adaptation"] * sum(new - self.c for new in fresh.values()) / n
+            self.c_i |= fresh
+            return
         for i, new in fresh.items():
             self.c = self.c + (new - self.c_i[i]) / self.m
             self.c_i[i] = new

@@ -193,3 +193,19 @@ def test_fedwmsam(check):
         delta = -(mean(x) - w) / (2 * ETA)
         w, c_i = mean(x), new
     check(w, "fedwmsam", alpha=0.4, rho=rho, adaptation=share)
+
+
+@pytest.mark.parametrize("name", ["fedswa", "fedmoswa"])
+def test_fedswa_and_fedmoswa(check, name):
+    w, rho, alpha, gamma = W0, 0.2, 1.4, 0.3 if name == "fedmoswa" else 0.0
+    m, c_i = np.zeros(2), np.zeros((2, 2))
+    for _ in range(2):
+        x, new = [w, w], c_i
+        for i in range(2):
+            for rate in (ETA, 0.5 * ETA + 0.5 * rho * ETA):
+                x[i] = x[i] - rate * (clip(grad(i, x[i]) - c_i[i] + m) + DECAY * x[i])
+        if name == "fedmoswa":
+            new = c_i - m + (w - np.array(x)) / (1.5 * ETA + 0.5 * rho * ETA)
+        m = m + gamma * mean(new - m)
+        w, c_i = w + alpha * (mean(x) - w), new
+    check(w, name, last_rate=rho, server_learning_rate=alpha, adaptation=gamma or None)

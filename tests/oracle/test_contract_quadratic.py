@@ -27,6 +27,7 @@ DUAL = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d")
 #: Parameters other than the defaults, for convergence in few rounds.
 PARAMS = {
     "fedadam": {"server_learning_rate": 2.0, "beta1": 0.5, "beta2": 0.9, "tau": 2.0},
+    "fedmoswa": {"adaptation": 0.8},
     "fedwmsam": {"alpha": 0.7, "adaptation": 0.0},
     **{name: {"alpha": 0.7} for name in ("fedcm", "mofedsam", "mimelite")},
     **{name: {"penalty": 1.0} for name in (*DUAL, "fedgmt")},
@@ -34,6 +35,8 @@ PARAMS = {
 }
 NAMES = algorithms.names()
 CLAIMING = [name for name in NAMES if CLAIMS[name].ends_at]
+#: Control variates, dual variables, gossip.
+SAMPLE = ("scaffold", "fedsmoo", "dfedsam_mgs")
 PERTURBED = [name for name in CLAIMING if "rho" in algorithms.load(name).parameters()]
 
 
@@ -54,6 +57,8 @@ def shares(name: str) -> np.ndarray:
         return own + (1 - p["alpha"]) / p["alpha"] * (own / A).mean(axis=0) * A
     if name == "dfedavgm":  # v_1 = d_1; v_2 = theta d_1 + d_2, d_2 = (1 - eta a) d_1
         return A * (2 + p["momentum"] - ETA * A)
+    if name == "fedswa":  # its second step has 1 - 0.9 / 2 of the rate
+        return 1 - (1 - ETA * A) * (1 - 0.55 * ETA * A)
     if name == "dpsgd":  # x_i = xbar + moved_i (t_i - x_i)
         return moved(A) / (1 + moved(A))
     return moved(A)
@@ -80,7 +85,7 @@ def last_models(name: str, **params: float):
     return run, np.array([after(1, run) for _ in range(LAST)])
 
 
-@pytest.mark.parametrize("name", sampled(NAMES))
+@pytest.mark.parametrize("name", sampled(NAMES, SAMPLE))
 def test_ends_there_without_perturbation(name):
     """There the duals of FedDyn's kind are the clients' gradients, grad F_i(w) = -penalty h_i, and sum to zero.
 
@@ -95,7 +100,7 @@ def test_ends_there_without_perturbation(name):
 
 
 @pytest.mark.parametrize("rho", sampled(RHOS, RHOS[1:]))
-@pytest.mark.parametrize("name", sampled(PERTURBED))
+@pytest.mark.parametrize("name", sampled(PERTURBED, SAMPLE))
 def test_ends_within_the_claimed_radius(name, rho):
     found = np.linalg.norm(last_models(name, rho=rho)[1] - end(name), axis=1)
     assert found.max() <= PER_RHO * rho

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
 
 import made
 from flatfed import plan
-from flatfed.plan import at_scale
+from flatfed.errors import ConfigError
+from flatfed.plan import at_scale, checks
 from flatfed.plan.number import inputs
 from flatfed.runs.paths import Paths
 from repository import ROOT
@@ -55,6 +60,17 @@ def test_a_schedule_of_a_protocol_reaches_algorithms_with_a_decay_through_a_sche
         config = exp.run("paper", f"{CIFAR10}~cosine", "path3-100", name, 1).config.as_json()
         assert "learning_rate_decay" not in config
         assert config["learning_rate_schedule"] == cosine["learning_rate_schedule"]
+
+
+def test_milestones_of_a_variant_are_compared_with_the_rounds_of_the_paper_scale():
+    """In a preview of 20 rounds, the later ones have no effect."""
+    document = EXP.catalog.algorithms["fedavg"]
+    for milestone, message in ((799, ""), (800, r"fedavg~step: .*milestones: 800 is not allowed; at most 799")):
+        step = {"learning_rate_schedule": {"kind": "step", "milestones": [milestone], "factor": 0.1}}
+        variants = {"fedavg~step": document.model_copy(update={"set": step})}
+        catalog = replace(EXP.catalog, algorithms=EXP.catalog.algorithms | variants)
+        with pytest.raises(ConfigError, match=message) if message else nullcontext():
+            checks.check_pair(catalog, CIFAR10, "path3-100", "fedavg~step")
 
 
 def test_data_seeds_and_the_results_folder_of_a_call_change_nothing_else(tmp_path):

@@ -16,7 +16,6 @@ from flatfed import cli, plan
 from flatfed.commands import configuration
 from flatfed.errors import ConfigError
 from flatfed.plan import at_scale, numbers
-from flatfed.plan.reference import Errata
 from repository import ROOT
 from shipped import EXP
 
@@ -160,9 +159,10 @@ def test_numbers_read_off_the_papers(table, column, row, value):
 
 TABLES = {name: table.lines for name, table in EXP.references.items()}
 
+
 @pytest.fixture(scope="module")
 def errata():
-    return Errata(ROOT, EXP.references)
+    return EXP.errata
 
 
 def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
@@ -170,12 +170,6 @@ def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
     assert all(table in errata.entries[name].tables for table, name in flags)
     assert errata.flags("fedsmoo2023_T6").keys() == {"B1", "B3"}
     assert [*errata.of_table("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
-
-
-def test_a_flag_without_an_entry_is_named(tmp_path):
-    root = made.edited(tmp_path, "errata.yaml", lambda entries: entries.update(B33=entries.pop("B3")))
-    with pytest.raises(ConfigError, match=r"fedsmoo2023_T6\.csv: flag: unknown erratum 'B3'"):
-        Errata(root, EXP.references).flags("fedsmoo2023_T6")
 
 
 def test_the_page_of_errata_lists_every_entry(errata):

@@ -257,21 +257,6 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
         read(path)
 
 
-def test_a_surface_of_before_the_seals_is_refused(tmp_path):
-    path = tmp_path / "surface.npz"
-    write_landscape(path)
-    change(path, {"format": np.array(2)}, ["sha256"])
-    with pytest.raises(DataError, match="format 2, but 3 is known"):
-        landscape_file.read(path)
-
-
-def test_losses_of_other_models_are_refused(tmp_path):
-    path, about = tmp_path / "s.npz", made.landscape_about([made.landscape_model("a")])
-    landscape_file.write(path, landscape_file.Landscape(about, np.zeros(3), np.zeros(3), *np.zeros((2, 2, 3, 3))))
-    with pytest.raises(DataError, match=r"s\.npz: a surface with losses of shape \(2, 3, 3\), not \(1, 3, 3\)"):
-        landscape_file.read(path)
-
-
 @pytest.mark.parametrize(
     ("rounds", "words"), [([2, 1, 2], "line 3: round 1 after round 2"), ([1, 2, 2], "line 4: round 2 after round 2")]
 )

@@ -103,11 +103,6 @@ def test_deciding_settings_and_versions_are_compared(capsys, changes, reason):
     assert alone.refused == ({"a/x": f"not the requested run: {reason}"} if reason else {})
 
 
-def test_a_labelled_run_of_other_settings_is_of_another_row(capsys):
-    run("a/x", label="~bfloat16", batch_size=7)
-    assert found("a") == REQUESTED.path and capsys.readouterr().err == ""
-
-
 def test_an_unfinished_run_serves_only_in_a_store_so_far():
     run("a/x", so_far=True, rounds=3)
     run("a/y", so_far=True, rounds=5)
@@ -173,12 +168,6 @@ def test_a_damaged_published_run_stops_the_call_and_is_left_out_of_a_store_alone
         found("a")
     alone = Store(["a"], alone=True)
     assert alone.find(REQUESTED).path == "a/y" and [*alone.refused] == ["a/x"]
-
-
-def test_a_store_reads_no_record_before_it_is_asked(monkeypatch):
-    monkeypatch.delattr(store, "read")
-    Store(["a"])
-    EXP.run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)
 
 
 def test_states_of_a_run():

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import forked
 import yaml
-from PIL import Image
 
-from own_files import TEXT
 from repository import ROOT as REPOSITORY
 
 TABLE = "fedsmoo2023_T1"
@@ -54,17 +52,6 @@ def clean():
     """Return an environment that knows nothing of flatfed, in which a copy of the project keeps its bytecode."""
     hidden = ("PYTHONPATH", "SNAKEMAKE_PROFILE", "PYTHONDONTWRITEBYTECODE")
     return {**{key: value for key, value in os.environ.items() if key not in hidden}, "COLUMNS": "200"}
-
-
-def write_photos(root, table):
-    """Write photos below ``root`` and the file of docs/your-own-data.md, which declares them, to ``table``."""
-    for number, name in enumerate(("train/fox", "train/owl", "test/fox", "test/owl")):
-        folder = root / "photos" / name
-        folder.mkdir(parents=True)
-        for image in range(20):
-            Image.new("RGB", (9, 9), (number, image, 0)).save(folder / f"{image}.png")
-    table.parent.mkdir(exist_ok=True)
-    table.write_text(TEXT)
 
 
 def log_of(run):

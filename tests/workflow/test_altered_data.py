@@ -1,32 +1,14 @@
-"""A data set that was altered after it was fetched stops what would train on it; made again, everything goes on."""
+"""A data set is fetched again if its file changed, and stays if a later call leaves its source out."""
 
 import os
 import shutil
 
 import numpy as np
-import pytest
-from project import RUNS, SPLIT, Project, contents, write_photos
+from project import SPLIT, Project
 
-from samples import full, sampled
+from samples import full
 
 DATA = "resources/digits"
-
-
-@full
-def test_no_run_is_trained_on_it_and_what_is_done_stays(project):
-    wanted, digest = f"{RUNS}/fedavg/seed2/run.json", (project.root / DATA / "dataset.json").read_text()
-    before = contents(project.root / RUNS)
-    images = project.root / DATA / "images.npy"
-    content = bytearray(images.read_bytes())
-    content[-1] ^= 1
-    images.write_bytes(content)
-    refusal = project.refused(wanted)
-    assert f"{DATA}: " in refusal and "delete the folder to fetch it again" in refusal
-    shutil.rmtree(project.root / DATA)
-    project.make(f"{DATA}/dataset.json")
-    assert (project.root / DATA / "dataset.json").read_text() == digest
-    assert contents(project.root / RUNS) == before
-    assert project.planned() == {}, "what was trained before on the same data is as good as ever"
 
 
 def own_archive(project):
@@ -40,12 +22,6 @@ def own_archive(project):
     np.savez(file, **arrays)
     config = ["--config", f"data={{digits: {{source: npz, path: {file}}}}}"]
     return file, [f"results/preview/partitions/fedsmoo-cifar10/{SPLIT}/seed1.npz", *config]
-
-
-def own_photos(project):
-    """Write photos and their file of tables; return a photo and the arguments of a call that reads it."""
-    write_photos(project.root, project.root / "config/tables/photos.yaml")
-    return project.root / "photos/train/owl/3.png", ["results/paper/partitions/photos/skewed/seed1.npz"]
 
 
 @full
@@ -65,11 +41,10 @@ def test_a_complete_data_set_stays_if_a_later_call_leaves_its_source_out(tmp_pat
 
 
 @full
-@pytest.mark.parametrize("own", sampled([own_archive, own_photos], [own_archive]))
-def test_a_touched_file_reruns_nothing_and_a_changed_one_does(tmp_path, own):
-    """Without Snakemake's records, times decide about an archive. Of photos, a digest decides."""
+def test_a_touched_file_reruns_nothing_and_a_changed_one_does(tmp_path):
+    """Without Snakemake's records, times decide. tests/plan/test_data_sources.py has the rule."""
     project = Project.copied(tmp_path)
-    file, arguments = own(project)
+    file, arguments = own_archive(project)
     content, again = file.read_bytes(), {"fetch", "partition"}
     project.make(*arguments)
     file.touch()
@@ -81,4 +56,4 @@ def test_a_touched_file_reruns_nothing_and_a_changed_one_does(tmp_path, own):
     assert project.planned(*arguments) == {}, "as it was"
     shutil.rmtree(project.root / ".snakemake")
     file.touch()
-    assert set(project.planned(*arguments)) == (again if own is own_archive else set())
+    assert set(project.planned(*arguments)) == again

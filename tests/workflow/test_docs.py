@@ -138,7 +138,7 @@ PAGES = ("README.md", "docs/running.md", "docs/slurm.md", "docs/small-cnn.md")
 
 @pytest.mark.parametrize("page", sampled(PAGES, PAGES[:1]))
 def test_every_command_of_a_page_that_is_no_recipe_runs(tmp_path, page):
-    project = Project.copied(tmp_path, parts=(*PARTS, "Makefile", "pyproject.toml"))
+    project = Project.copied(tmp_path, parts=(*PARTS, "Makefile", "pyproject.toml", "requirements.lock"))
     numpy.savez(tmp_path / "cifar10.npz", train_images=numpy.zeros((1, 32, 32, 3), "uint8"))
     text = (REPOSITORY / page).read_text().replace("\\\n", " ")
     lines = [re.sub(r"\s+#.*", "", line).strip() for block in COMMANDS.findall(text) for line in block.splitlines()]

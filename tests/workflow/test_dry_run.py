@@ -58,27 +58,7 @@ def test_a_target_decides_its_scale_and_a_call_columns_seeds_threads_data_and_th
     assert len({tuple(made.split("/")[3:5]) for made in jobs["train"]}) == 16, "all columns, where none is named"
 
 
-@full
-def test_a_table_has_the_same_content_under_every_target(untouched):
-    """The digest of its job is that of its columns."""
-    targets = f"results/preview/tables/{TABLE}.csv", "everything"
-    texts = [untouched.make("--dry-run", "--printshellcmds", "--", target, env=NO_GPU).text for target in targets]
-    alone, among_all = (re.findall(rf"flatfed table {TABLE} .*", text) for text in texts)
-    assert len(alone) == 1 and alone == among_all
-
-
 def test_cuda_without_a_gpu_ends_before_the_first_job(untouched):
     text = untouched.refused("--config", "device=cuda", "--", "resources/digits/dataset.json", env=NO_GPU)
     assert "device: cuda was requested, but this host has no GPU" in text and "device=cpu" in text
     assert "Execute" not in text
-
-
-@full
-def test_the_times_of_the_slurm_profile_are_minutes(untouched, tmp_path):
-    """Snakemake shows the resources of a rule without a message."""
-    project = untouched.clone(tmp_path / "project")
-    with (project.root / "Snakefile").open("a") as file:
-        file.write('\n\nrule plain:\n    output:\n        "plain.txt",\n    shell:\n        "touch {output}"\n')
-    here = ("--workflow-profile", "profiles/slurm", "--executor", "local", "--config", "device=cpu")
-    text = project.make("--dry-run", *here, "--", "plain.txt").text
-    assert re.search(r"\bruntime=30\b", text) and re.search(r"\bmem_mb=4000\b", text), text

@@ -33,19 +33,3 @@ def test_a_table_of_each_paper(project, table):
     cell = cells_of(project, table, columns)[column, row]
     assert cell["value"] and cell["seeds"] == "1"
     assert cell["paper_value"] == cell["paper_spread"] == ""
-
-
-@full
-def test_dfedsams_table_has_train_accuracies_of_the_server_or_the_nodes_own(project):
-    table, split = "dfedsam2023_T1", "iid-100-norep"
-    cells = cells_of(project, table, [f"cifar10-{split}.*"])
-    for row in {row for _, row in cells}:
-        server = row in ("fedavg", "fedsam")
-        folder = project.root / f"results/preview/runs/dfedsam-cifar10/{split}{'' if server else '-clique'}/{row}/seed1"
-        with (folder / "metrics.csv").open(newline="") as file:
-            *_, last = csv.DictReader(file)
-        shown = "train_accuracy" if server else "node_train_accuracy"
-        assert ("node_train_accuracy" in last) != server and "train_accuracy" in last
-        train, error = (cells[f"cifar10-{split}.{name}", row] for name in ("train_accuracy", "generalization_error"))
-        assert train["metric"] == shown and float(train["value"]) == pytest.approx(float(last[shown]))
-        assert float(error["value"]) == pytest.approx(float(last[shown]) - float(last["test_accuracy"]))

@@ -4,15 +4,16 @@ import shutil
 import subprocess
 
 import pytest
-from project import REPOSITORY, Project, jobs_of, write_photos
+from project import REPOSITORY, Project, jobs_of
 
+import own_files
 from samples import full
 
 OUTER = """
 configfile: "{root}/config/config.yaml"
 
 
-config.update(tables=["photos"], figures=[], folders=["tables"], scale="paper")
+config.update(tables=["photos"], figures=[], folders=["own"], scale="paper")
 
 
 module flatfed:
@@ -44,19 +45,19 @@ configfile: "config/config.yaml"
 
 module flatfed:
     snakefile:
-        {source}, path="workflow/Snakefile", tag="v1.0")
+        github("somebody/flatfed", path="workflow/Snakefile", tag="v1.0")
     config:
         config
 
 
 use rule * from flatfed
 """
-GITHUB = 'github("somebody/flatfed"'
 
 
 def test_data_protocols_and_splits_come_from_outside_our_tree(untouched, tmp_path):
     """Under set-threads, as the page says, the prefix goes before a rule's name."""
-    write_photos(tmp_path, tmp_path / "tables/photos.yaml")
+    own_files.photos(tmp_path)
+    (tmp_path / "own/photos.yaml").write_text(own_files.TEXT)
     (tmp_path / "Snakefile").write_text(OUTER.format(root=untouched.root))
     text = Project(tmp_path).make("--dry-run", "--printshellcmds", "--set-threads", "flatfed_train=2").text
     planned = jobs_of(text)
@@ -64,19 +65,6 @@ def test_data_protocols_and_splits_come_from_outside_our_tree(untouched, tmp_pat
     assert planned["fetch"] == {"resources/photos"} and planned["partition"] == partitions
     assert len(planned["train"]) == 8 and len(planned["table"]) == 1
     assert text.count("--threads 2") == 8
-
-
-@full
-def test_a_selection_leaves_out_what_has_no_preview_and_says_so(untouched, tmp_path):
-    write_photos(tmp_path, tmp_path / "tables/photos.yaml")
-    asked = ["--dry-run", "--config", f"folders=[{tmp_path}/tables]", "tables=[photos]", "figures=[]"]
-    asked.append(f"data={{photos: {{source: imagefolder, path: {tmp_path}/photos, size: 32}}}}")
-    text = untouched.make(*asked).text
-    said = "Left out: results/preview/tables/photos.md: protocol photos ({}) has no `preview:`, so it does not exist; "
-    assert said.format(f"{tmp_path}/tables/photos.yaml") + "request results/paper/tables/photos.md" in text
-    assert text.count("Left out:") == 1 and "rule train" not in text
-    text = untouched.refused(*asked, "--", "results/preview/tables/photos.md")
-    assert "request results/paper/tables/photos.md" in text and "Left out:" not in text
 
 
 @pytest.fixture
@@ -96,13 +84,12 @@ def published(tmp_path):
 
 @full
 @pytest.mark.skipif(not shutil.which("git"), reason="no git here, which Snakemake fetches workflows with")
-@pytest.mark.parametrize("source", [GITHUB, 'gitfile("../github/somebody/flatfed"'])
-def test_what_snakedeploy_writes_runs(published, tmp_path, source):
+def test_what_snakedeploy_writes_runs(published, tmp_path):
     """Step 2 of the catalog's page: the configuration copied, the workflow a module from the release on GitHub."""
     theirs = Project(tmp_path / "theirs")
     (theirs.root / "workflow").mkdir(parents=True)
     shutil.copytree(REPOSITORY / "config", theirs.root / "config")
-    (theirs.root / "workflow/Snakefile").write_text(DEPLOYED.format(source=source))
+    (theirs.root / "workflow/Snakefile").write_text(DEPLOYED)
     theirs.edit_yaml("config/config.yaml", lambda config: config.update(tables=["fedlesam2024_T7"], figures=[]))
     text = theirs.make("--dry-run", env=published).text
     assert "Table fedlesam2024_T7 at preview scale" in text and "fedsmoo2023_T6" not in text

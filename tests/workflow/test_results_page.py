@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections import Counter
 
 import numpy as np
 import pandas as pd
-import pytest
 from PIL import Image
 
 import results
 from repository import ROOT
 from samples import full
 
-COPIES = ["fedcm/seed2", "fedsam/seed1", "elsewhere/fedcm/seed1"]
 PAGE = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 
 
@@ -28,30 +25,6 @@ def test_the_page_is_what_the_script_writes():
     for name in ("results.png", "results-curves.png"):
         with Image.open(ROOT / "docs" / name) as picture:
             assert picture.info["flatfed"] == digest, f"docs/{name} is older: python studies/results.py"
-
-
-@pytest.mark.parametrize(
-    ("files", "rounds"),
-    [
-        (["runs/path3-200/feddyn/seed1/metrics.csv", "repeated/feddyn-h200.csv"], 523),
-        (["repeated/fedadam-h200.csv", "repeated/fedadam-h100.csv"], 303),
-    ],
-)
-def test_two_gpus_gave_the_same_digits(files, rounds):
-    folder = ROOT / "results/published/fedsmoo-cifar10"
-    lines, again = (pd.read_csv(folder / file, dtype=str).drop(columns="seconds") for file in files)
-    assert len(again) == rounds and lines[:rounds].equals(again)
-
-
-@full
-@pytest.mark.parametrize("target", COPIES)
-def test_a_copy_of_a_run_is_refused(tmp_path, monkeypatch, target):
-    column = results.PUBLISHED / "runs/path3-200/fedcm/seed1"
-    for folder in ("fedcm/seed1", target):
-        shutil.copytree(column, tmp_path / "path3-200" / folder)
-    monkeypatch.setattr(results, "TABLES", results.TABLES[:2])
-    with pytest.raises(ValueError, match="have the same metrics: remove the copy"):
-        results.Results(tmp_path)
 
 
 #: Rounds to targets and final accuracies that Tables 6 and 1 print; FedAdam's rounds to 68 % are not printed.

@@ -113,18 +113,3 @@ def test_the_call_after_a_cancelled_training_makes_it_alone_and_edits_reach_no_j
     made = paused.made("--config", "device=cpu", "--", table)
     assert made == {"train": {cancelled}, "table": {"results/preview/tables"}}
     assert {run: paused.sessions(run) for run in (RUN, OTHER)} == {RUN: [0], OTHER: [0], cancelled: [0, 1]}
-
-
-@full
-def test_what_a_job_of_a_killed_snakemake_trains_is_taken_by_the_next_call(paused, cluster):
-    """Killed with -9, unlocked and called again while Slurm's job trains: it is trained once, and nothing is lost."""
-    first, log = Call(paused, cluster, "--retries 0"), paused.root / log_of(RUN)
-    first.wait_for((paused.root / RUN / "paused").exists)
-    first.process.kill()
-    first.process.wait()
-    assert paused.call(*COMMAND, "--unlock").returncode == 0
-    second = Call(paused, cluster, "--retries 0 --jobs 2")
-    second.wait_for(lambda: f"{RUN}: another process trains this run (process " in log.read_text())
-    go(paused, RUN)
-    assert second.end() == 0, second.text
-    assert "finished already" in log.read_text() and paused.sessions(RUN) == [0]

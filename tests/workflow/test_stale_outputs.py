@@ -10,23 +10,6 @@ REFUSED = "learning_rate is 0.1, here 0.05; remove the run's folder, and the nex
 
 
 @full
-def test_a_changed_label_and_a_changed_file_of_the_user_rebuild_their_tables(project):
-    folder = project.root / "mine"
-    folder.mkdir()
-    (folder / "mine.py").write_text("from flatfed.algorithms.fedavg import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n")
-    again = {"table": {"results/preview/tables"}, "report": {"results/preview/report.html"}}
-    here = ("--config", "folders=[mine]")
-    assert project.planned(*here) == again
-    project.make(*here)
-    assert project.planned(*here) == {}
-    project.edit("mine/mine.py", ("pass", "version = 2"))
-    assert project.planned(*here) == again
-    project.make(*here)
-    project.edit_yaml("config/algorithms.yaml", lambda entries: entries.update(fedsam={"label": "SAM"}))
-    assert project.planned(*here) == again
-
-
-@full
 def test_results_without_records_are_left_alone_and_checked_when_they_are_forced(project):
     table, runs = project.root / f"results/preview/tables/{TABLE}.md", contents(project.root / RUNS)
     text = table.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 
 import pandas as pd
 import pytest
@@ -11,8 +12,8 @@ import yaml
 import algorithms as algorithm_pages
 import disputed
 import effects
+import published
 from flatfed import plan
-from flatfed.plan import number, numbers
 from repository import ROOT
 from samples import full
 
@@ -40,18 +41,6 @@ def test_disputed_cells_and_their_ranking(tmp_path):
     assert not disputed.rankings(tied).same_best.any()
     with pytest.raises(ValueError, match="one: its tables print different numbers for"):
         cells_of(tmp_path, {"one": {"tables": ["one", "two"]}}, one={"a": 1.0}, two={"a": 2.0})
-
-
-def test_the_dates_of_the_simulators_numbers():
-    """By its commits: seven rows of eight numbers are of 2023, and those of FedSpeed with 200 clients."""
-    lines = pd.read_csv(ROOT / "config/reference/flsimulator2024_README.csv").query("metric == 'test_accuracy'")
-    of_2023 = lines[lines.notes.str.contains("2 July 2023 (d08eb68)", regex=False)]
-    rows = ("fedavg", "fedprox", "fedadam", "scaffold", "feddyn", "fedcm", "mofedsam")
-    assert of_2023.groupby("algorithm").size().to_dict() == {**dict.fromkeys(rows, 8), "fedspeed": 4}
-    assert {*of_2023[of_2023.algorithm == "fedspeed"].clients} == {200}
-    assert lines.notes.str.contains("April 2024").sum() == 20
-    words = f"{len(of_2023)} numbers of 2 July 2023 (d08eb68), 20 of April 2024"
-    assert words in (ROOT / "docs/disputed.md").read_text()
 
 
 def test_the_interval_of_tau():
@@ -104,17 +93,16 @@ def test_published_tables_are_those_of_the_configuration(table):
     assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.rows}
 
 
-def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
-    cells = number.by_cell(numbers.numbers(plan.load(ROOT), "preview", "effects"))
-    for (column, row), cell in cells.items():
-        assert len(cell) == 10
-        base_cell = cells[column, PAIRS["effects"].get(row, row)]
-        for run, other in ((ours.runs[0], base.runs[0]) for ours, base in zip(cell, base_cell, strict=True)):
-            one, base = run.config.as_json(), other.config.as_json()
-            assert (one["seed"], one["partition"]) == (base["seed"], base["partition"])
-            one, base = one["update"]["params"], base["update"]["params"]
-            differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]
-            assert len(differing) == (row in PAIRS["effects"])
+def test_an_edited_csv_ends_a_page_with_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "ROOT", tmp_path)
+    monkeypatch.setattr(published, "PUBLISHED", tmp_path / "results/published")
+    shutil.copytree(ROOT / "results/published/effects", tmp_path / "results/published/effects")
+    shutil.copy(ROOT / "results/published/SHA256SUMS", tmp_path / "results/published")
+    assert len(published.read_csv(effects.PUBLISHED[0]))
+    path = tmp_path / effects.PUBLISHED[0]
+    path.write_text(path.read_text().replace("0.9", "0.8", 1))
+    with pytest.raises(SystemExit, match=r"effects/effects\.csv is not the file whose SHA"):
+        published.read_csv(effects.PUBLISHED[0])
 
 
 @full

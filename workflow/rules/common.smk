@@ -7,7 +7,6 @@ from flatfed import data, files, gpus
 from flatfed.commands import closing, train_run
 from flatfed.commands.jobs import Jobs, request
 from flatfed.config.strict_yaml import as_in_a_file
-from flatfed.models import pretrained
 from flatfed.runs import curvature, landscape_file, source_code, timing
 from flatfed.runs.paths import Paths
 
@@ -93,7 +92,7 @@ def job_device(wildcards=None):
 onstart:
     job_device()
     if workflow.is_main_process:
-        reports_errors(files.check_writable)(map(Path, (PATHS.results, PATHS.logs)))
+        reports_errors(files.check_writable)(map(Path, PATHS.folders))
         CALL.note_cells(workflow.dag_settings.targets)
         if workflow.local_exec:
             reports_errors(gpus.demanded)(DEVICE)
@@ -112,7 +111,7 @@ onerror:
 # An id is any text between two slashes, so FlatFed, not Snakemake, reports an unknown id with its nearest match.
 wildcard_constraints:
     **dict.fromkeys(
-        ("dataset", "protocol", "split", "algorithm", "table", "column", "row", "figure", "weights"), "[^/]+"
+        ("dataset", "protocol", "split", "algorithm", "table", "column", "row", "figure"), "[^/]+"
     ),
     scale="preview|paper",
     seed="[1-9][0-9]*",

@@ -24,26 +24,6 @@ rule fetch:
         "PYTHONPATH=$FLATFED_PATH python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
-# torchvision downloads the weights and checks their hash; FlatFed stores plain tensors. Snakemake's `--cache` shares them between
-# workflows. It does not share datasets, because a user's images may change under one path.
-rule weights:
-    output:
-        ensure("<resources>/weights/{weights}.safetensors", non_empty=True),
-    log:
-        "<logs>/weights/{weights}.log",
-    cache: True
-    localrule: True
-    conda:
-        "../envs/jobs.yml"
-    params:
-        name=of("weights_name"),
-        version=pretrained.VERSION,
-    message:
-        "Pre-trained weights {wildcards.weights}"
-    shell:
-        "PYTHONPATH=$FLATFED_PATH python -m flatfed weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
-
-
 # The manifest holds the digest of the arrays. Fetching the same data again therefore reruns no training.
 rule partition:
     input:

@@ -21,8 +21,9 @@ __all__ = ["FILES", "Algorithm", "Choice", "Number", "Whole", "build", "load", "
 #: All other files count as a user's, also in this folder: a digest is their version.
 SHIPPED = (
     *("centralised_sam", "centralised_sgd", "dfedavg", "dfedavgm", "dfedsam", "dfedsam_mgs", "dispfl", "dpsgd"),
-    *("fedadam", "fedavg", "fedcm", "feddyn", "fedgamma", "fedgmt", "fedlesam", "fedlesam_d", "fedlesam_s", "fedprox"),
-    *("fedrobust", "fedsam", "fedsmoo", "fedspeed", "fedwmsam", "mimelite", "mofedsam", "scaffold"),
+    *("fedadam", "fedavg", "fedcm", "feddyn", "fedgamma", "fedgmt", "fedlesam", "fedlesam_d", "fedlesam_s"),
+    *("fedmoswa", "fedprox", "fedrobust", "fedsam", "fedsmoo", "fedspeed", "fedswa", "fedwmsam", "mimelite"),
+    *("mofedsam", "scaffold"),
 )
 PARTS = (
     *("_base", "_context", "_effects", "_layout", "_lesam", "_names", "_parameters", "_rows", "_sam", "_steps"),

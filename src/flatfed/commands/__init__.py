@@ -16,7 +16,6 @@ FOR_YOU = {
 CALLED_BY_SNAKEMAKE = {
     "fetch": ("fetch_dataset", "write a dataset as memory-mappable arrays"),
     "partition": ("partition_clients", "partition a dataset among clients"),
-    "weights": ("write_weights", "write pre-trained weights as a file of plain tensors"),
     "train": ("train_run", "train one run"),
     "hessian": ("hessian", "estimate the Hessian at the model of a finished run"),
     "surface": ("surface", "evaluate the loss around the model of a finished run"),

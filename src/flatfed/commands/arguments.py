@@ -158,7 +158,7 @@ CONFIG = argument(
 JOB = [SCALE, CONFIG]
 TABLES = [argument("tables", str, "tables (default: those of config.yaml)", nargs="*", metavar="TABLE"), SCALE, CONFIG]
 #: The workflow writes the option without a file for runs without pre-trained weights.
-WEIGHTS = argument("--weights", file, "the run's pre-trained weights from `weights`", nargs="?")
+WEIGHTS = argument("--weights", file, "the run's pre-trained weights, a state dict", nargs="?")
 DEVICE = [
     argument("--device", ("auto", "cpu", "cuda"), "auto: GPU if available", default="auto"),
     argument("--threads", count, "CPU threads of torch", default=1),

@@ -26,7 +26,7 @@ from flatfed.plan import Experiment, lookup, protocols
 from flatfed.plan.units import written
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import ORDER, RunRecord
-from flatfed.runs.store import Store
+from flatfed.runs.store import Store, check_has_runs
 from flatfed.tables import paired
 
 ARGUMENTS = [
@@ -39,44 +39,58 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the comparison, and write it; DataError if there is no pair or, after that, if a pair is refused."""
+    """Print the comparison, and write it.
+
+    :raises DataError: a folder without runs, no pair or, after the comparison, a refused pair or a damaged run.
+    """
     experiment = configuration.load(options.config)
     for name in (options.mine, *options.baselines):
         lookup.check_algorithm(name, experiment.catalog.algorithms, "compare")
+    if options.mine in options.baselines:
+        raise DataError(f"{options.mine!r} is your method and a baseline; name another baseline")
+    for folder in options.runs:
+        check_has_runs(folder)
     store, published = (Store(folders, alone=True, so_far=True) for folders in (options.runs, [PUBLISHED]))
-    lines, refused, mixed = [], [], []
+    records, lines, refused, notes = store.records, [], [], []
+    damaged = [*store.refused]
     for mine, base in paired.pairs(experiment, store, options.mine, options.baselines):
-        records = [store.records[run.path] for run in (mine, base)]
-        if len({(record.dataset_digest, record.partition_digest) for record in records}) > 1:
+        both = {run.path: records[run.path] for run in (mine, base)}
+        if len({(record.dataset_digest, record.partition_digest) for record in both.values()}) > 1:
             refused.append(f"{base.path}: trained on other data or another partition than {mine.path}")
             continue
         settings = experiment.catalog.settings(mine.scale, mine.protocol)
-        series = [paired.accuracies(run.path, store.records[run.path], settings.accuracy) for run in (mine, base)]
+        series = [paired.accuracies(path, record, settings.accuracy) for path, record in both.items()]
         targets, evaluation = protocols.targets(settings, mine.split).values(), settings.evaluation
         about = {"scale": mine.scale, "protocol": mine.protocol, "split": mine.split, "seed": str(mine.seed)}
         about |= {"baseline": base.algorithm, "label": experiment.catalog.label(base.algorithm)}
         of_pair = paired.of_pair(*series, targets, evaluation.window, evaluation.smoothing)
         lines += [{**about, **line, "mine_run": mine.path, "baseline_run": base.path} for line in of_pair]
-        precisions = [record.config.precision for record in records]
+        diverged = {path: record.diverged_at for path, record in both.items() if record.diverged_at is not None}
+        notes += [f"{path}: diverged in round {number}" for path, number in diverged.items()]
+        precisions = [record.config.precision for record in both.values()]
         if len({*precisions}) > 1:
-            mixed.append(f"{base.name}: in {precisions[1]}, {options.mine} in {precisions[0]}")
+            notes.append(f"{base.name}: in {precisions[1]}, {options.mine} in {precisions[0]}")
     unused = [f"{folder}: {reason}" for folder, reason in store.refused.items()]
     if not lines:
         problem = f"{options.mine} and the baselines have no runs of one protocol, split and seed with a common round"
-        raise DataError("\n".join([problem, *refused, *unused]))
+        raise DataError("\n".join([problem, *refused, *dict.fromkeys(notes), *unused]))
     table = paired.with_means(pd.DataFrame(lines))
     for (scale, *ids), part in table.groupby(["scale", "protocol", "split"], sort=False):
         label = experiment.catalog.label(options.mine)
         print(f"{'/'.join(ids)}, {scale} scale: {label} minus each baseline\n\n{paired.text(part, label)}\n")
         if part["deviation"].isna().all():
-            print(noise(experiment, store.records[part["baseline_run"].iloc[0]], published))
-    print("\n".join(["Accuracies in percent, differences in points. >N: target not reached in N rounds.", *mixed]))
+            print(noise(experiment, records[part["baseline_run"].iloc[0]], published))
+    units = "Accuracies in percent, differences in points. >N: target not reached in N rounds."
+    print("\n".join(dict.fromkeys([units, *notes])))
     if options.out:
         with write_whole(options.out, "w") as file:
             file.write(table.to_csv(index=False, float_format="%.12g"))
     print("".join(f"{line}\n" for line in unused), end="", file=sys.stderr)
-    if refused:
-        raise DataError("\n".join([*refused, ORDER]))
+    problems = [*refused, ORDER] if refused else []
+    if damaged:
+        problems.append(f"left out as damaged: {', '.join(damaged)}")
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def noise(experiment: Experiment, record: RunRecord, published: Store) -> str:

@@ -15,7 +15,7 @@ from flatfed import plan
 from flatfed.commands.arguments import is_value
 from flatfed.config import parsed_files, strict_yaml
 from flatfed.errors import ConfigError, os_error_message
-from flatfed.files import digest_json, read_json, write_json
+from flatfed.files import check_place, digest_json, read_json, write_json
 from flatfed.runs.paths import Paths
 
 #: This copy of FlatFed.
@@ -32,26 +32,43 @@ COPIES, DAYS = Path(".snakemake", "flatfed"), 60
 Parts = Sequence[str] | None
 
 
+def home() -> Path:
+    """Return this copy of FlatFed. ConfigError if it is only the package, as from a wheel."""
+    if not (HOME / "config").is_dir():
+        package = Path(__file__).resolve().parents[1]
+        raise ConfigError(
+            f"FlatFed runs from a clone, for its configuration and rules, which {package} lacks: clone the repository, "
+            "and there call `make quickstart` and `. .venv/bin/activate`"
+        )
+    return HOME
+
+
 def load(parts: Parts) -> plan.Experiment:
     """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the copy of their call."""
     if VARIABLE in os.environ and not parts:
         copy = read_json(os.environ[VARIABLE])
         parsed_files.use(copy["files"])
-        return plan.load(HOME, copy["config"], Paths(**copy["paths"]))
-    return plan.load(HOME, read(parts))
+        return plan.load(home(), copy["config"], Paths(**copy["paths"]))
+    return plan.load(home(), read(parts))
 
 
 def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> plan.Experiment:
-    """Return the configuration of a call of Snakemake: its ``main`` process reads files, others read the copy."""
-    return plan.load(root, config, paths) if main else load(None)
+    """Return the configuration of a call of Snakemake: its ``main`` process reads files, others read the copy.
+
+    :raises DataError: a file or a broken link has the name of a folder of results.
+    """
+    if not main:
+        return load(None)
+    for folder in paths.folders:
+        check_place(folder, folder=True)
+    return plan.load(root, config, paths)
 
 
 def write_copy(config: dict[str, Any], loaded: plan.Experiment) -> None:
     """Write a copy of the files of the configuration and of ``config`` for the jobs of this call of Snakemake.
 
-    :raises ConfigError: the copy cannot be written, or the errata, which only jobs show, are malformed.
+    :raises ConfigError: the copy cannot be written.
     """
-    loaded.errata  # noqa: B018, reads its file
     files = parsed_files.contents
     copy = {"config": config, "paths": vars(loaded.paths), "files": files}
     path = COPIES.absolute() / f"{digest_json(copy)[:16]}.json"
@@ -68,9 +85,7 @@ def write_copy(config: dict[str, Any], loaded: plan.Experiment) -> None:
         raise ConfigError(f"cannot write the configuration for the jobs: {os_error_message(error)}") from None
 
 
-def requested_tables(
-    loaded: plan.Experiment, options: argparse.Namespace
-) -> tuple[str, dict[str, list[str] | None]]:
+def requested_tables(loaded: plan.Experiment, options: argparse.Namespace) -> tuple[str, dict[str, list[str] | None]]:
     """Return the requested scale and tables with their columns (default: those of config.yaml)."""
     scale = options.scale or loaded.scale_of(options.tables)
     return scale, loaded.with_columns(options.tables) or loaded.existing(scale, loaded.requested).tables

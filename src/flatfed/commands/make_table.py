@@ -33,7 +33,7 @@ from flatfed.plan.units import plural
 from flatfed.runs.paths import without_label
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
-from flatfed.runs.store import Store, rank
+from flatfed.runs.store import Store, check_has_runs, rank
 from flatfed.tables import blocks, write
 from flatfed.tables.formats import markdown
 
@@ -47,35 +47,41 @@ ARGUMENTS = [
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the table, or write it in every format (``--runs``: both); DataError with a line for each refused run."""
+    """Print the table, or write it in every format (``--runs``: both).
+
+    :raises DataError: a run is refused, a line for each; or, after the table, runs that are left out as damaged.
+    """
     if options.so_far and not options.runs:
         raise DataError("--so-far needs --runs FOLDER")
     if options.runs:
-        table, messages = of_runs(options)
+        table, messages, damaged = of_runs(options)
     else:
         experiment = configuration.load(options.config)
         scale = options.scale or experiment.scale_of([options.table])
         spec = at_scale.table(experiment, scale, options.table, experiment.requested.tables.get(options.table))
-        table, messages = blocks.typeset(spec), []
+        table, messages, damaged = blocks.typeset(spec), [], []
     if options.out:
         write.make(table, options.out)
     if options.runs or not options.out:
         print(markdown.render(table), end="")
     for message in messages:
         print(message, file=sys.stderr)
+    if damaged:
+        raise DataError(f"left out as damaged: {', '.join(damaged)}")
 
 
-def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]]:
-    """Return the table of the runs in a folder, and messages: a summary, then the refused runs with reasons.
+def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str], list[str]]:
+    """Return the table of the runs in a folder, messages (a summary, then the runs left out), and the damaged.
 
     The default scale is that of the first run of the table, by :func:`flatfed.runs.store.rank`.
 
-    :raises DataError: the folder has no run of the table.
+    :raises DataError: the folder is absent, or has no run of the table.
     """
+    check_has_runs(options.runs)
     store = Store([options.runs], alone=True, so_far=options.so_far)
-    records = store.records
+    records, damaged = store.records, [*store.refused]
     seeds = sorted({record.config.seed for record in records.values()})
-    requested = replace(plan.load(configuration.HOME, configuration.read(options.config)), store=Store())
+    requested = replace(plan.load(configuration.home(), configuration.read(options.config)), store=Store())
     request = requested.request.model_copy(update={"seeds": seeds or [1]})
     experiment = replace(requested, request=request, store=store)
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")
@@ -105,7 +111,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
         made = replace(made, title=f"{made.title} ({summary})")
     others = f"{len(records.keys() - shown.keys() - reasons.keys())} others are not of this table"
     messages = [f"{table.id}, {scale} scale: {summary} ({plural(len(shown), 'run')}; {others}); data not compared"]
-    return made, [*messages, *reasons.values()]
+    return made, [*messages, *reasons.values()], damaged
 
 
 def _in_one_precision(experiment: Experiment, cell: list[Number]) -> list[Number]:

@@ -48,7 +48,6 @@ def run(options: argparse.Namespace) -> int:
     record.require(("device", "threads"), options.run)
     config, metrics, partition = record.config, options.run / record.metrics, options.out / "partition.npz"
     dataset = options.dataset or Path(DEFAULT.dataset(config.dataset.name))
-    weights = Path(DEFAULT.weights(config.model.weights)) if config.model.weights else None
     device = gpus.demanded(record.device)
     if options.out.resolve() == options.run.resolve() or (options.out / RECORD).exists():
         raise DataError(f"--out {options.out}: contains a run; choose another folder, or remove it")
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         if partitions.load(partition).digest != record.partition_digest:
             raise DataError(f"{partition}: not the partition of {options.run}: its code differs")
         stop_after = options.rounds if record.ended else rounds
-        session = {"weights": weights, "device": device, "threads": record.threads, "stop_after": stop_after}
+        session = {"device": device, "threads": record.threads, "stop_after": stop_after}
         train(config, dataset, partition, options.out, **session)
     again = store.read(options.out)
     for key, was, new in differences(record.model_dump(include=ORIGIN), again.model_dump(include=ORIGIN)):

@@ -109,7 +109,7 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
 def failures(paths: Paths, scale: str) -> dict[str, str]:
     """Return {log: last line} of the logs that end in an error, of jobs whose output does not exist."""
     errors = {}
-    for log in (file for part in (scale, "fetch", "weights") for file in sorted(Path(paths.logs, part).rglob("*.log"))):
+    for log in (file for part in (scale, "fetch") for file in sorted(Path(paths.logs, part).rglob("*.log"))):
         with contextlib.suppress(OSError):
             line = last_line(log.read_text(encoding="utf-8", errors="replace"))
             made = (output := paths.output(log)) and Path(output).exists()

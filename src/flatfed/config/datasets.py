@@ -63,7 +63,7 @@ class SourceDocument(Document):
 
 
 class Digits(SourceDocument):
-    source: Literal["sklearn"] = required("the digits embedded in scikit-learn")
+    source: Literal["sklearn"] = required("scikit-learn's digits, which FlatFed contains")
     test: Count = required("number of test images")
     expand: Literal["rotate90", "styles"] = optional(
         "rotate90 adds ten classes, the digits turned by 90 degrees; styles draws each of the dataset's domains in the"

@@ -79,11 +79,9 @@ class EvaluationDocument(Document):
 
 
 class Model(Document):
-    name: str = required(
-        "a model, the name of a file in src/flatfed/models or in `folders`, or one of torchvision's ResNets"
-    )
+    name: str = required("a model, the name of a file in src/flatfed/models or in `folders`")
     options: dict[str, Any] = optional("the model's options")
-    weights: str = optional("pre-trained weights to start from, one of flatfed.models.pretrained")
+    weights: IdOfFile = optional("pre-trained weights to start from, the file resources/weights/<name>.pth")
 
 
 class Exponential(Document):

@@ -13,13 +13,9 @@ from flatfed.config.values import Count, IdOfFile, NotEmpty, Positive, Share, Te
 SCHEMES = ("iid", "dirichlet", "grouped_dirichlet", "pathological", "shards", "domain", "central")
 
 
-class IidKeys(Document):
-    """The keys of splits and partitions of the scheme iid; those of other schemes follow."""
-
-    balanced: bool = optional("true for the same number of images of every class on every client", False)
-
-
 class GroupedDirichletKeys(Document):
+    """The keys of splits and partitions of the scheme grouped_dirichlet; those of other schemes follow."""
+
     alpha: Positive = required("concentration of the label distribution of each client or group, above 0")
 
 
@@ -45,9 +41,15 @@ class DomainKeys(Document):
 
 
 class SplitDocument(Document):
-    """The keys of the splits of all schemes; ``header``: the default label, whose braces hold keys of the split."""
+    """The keys of the splits of all schemes.
+
+    ``header``: the default label, whose braces hold keys of the split. ``printed``: the scheme in the column
+    `partition` of config/reference, and the key whose value is in `partition_param`, or "".
+    """
 
     header: ClassVar[str]
+    printed: ClassVar[tuple[str, str]]
+    removed: ClassVar = {"sampler": ("keyed", "FlatFed draws from its own random streams; remove it")}
 
     label: Annotated[list[Text], NotEmpty] = optional(
         "the header levels above its columns, outermost first, such as [Dirichlet, u = 0.6]; by default from the scheme"
@@ -62,7 +64,6 @@ class SplitDocument(Document):
     sampling: Literal["bernoulli", "fixed", "all"] = optional(
         "bernoulli (independent draws; the default), fixed (the same number each round) or all", "bernoulli"
     )
-    sampler: Literal["keyed"] = optional("keyed (FlatFed's random streams)", "keyed")
 
     @property
     def headers(self) -> list[str]:
@@ -81,62 +82,55 @@ class SplitDocument(Document):
         if self.sampling == "all" and self.participation != 1:
             raise mistake(["participation"], "sampling all has 1")
         return self
+
+
 class ClientsSplit(SplitDocument):
     clients: Count = required("number of clients")
 
 
-class OfficialSplit(ClientsSplit):
-    """A split of a scheme that the authors' code has."""
-
-    sampler: Literal["keyed", "official"] = optional(
-        "keyed (FlatFed's random streams; the default) or official (the authors' generator, for comparison)", "keyed"
-    )
-
-
-class IidSplit(OfficialSplit, IidKeys):
+class IidSplit(ClientsSplit):
     header: ClassVar = "IID"
+    printed: ClassVar = ("iid", "")
+    removed: ClassVar = {
+        **SplitDocument.removed,
+        "balanced": (False, "scheme iid draws images at random, so classes differ by chance; remove it"),
+    }
 
     scheme: Literal["iid"] = required("every client has random images")
 
-    @model_validator(mode="after")
-    def _is_of_its_sampler(self) -> Self:
-        if self.balanced and self.sampler == "official":
-            raise mistake(["balanced"], "sampler official makes iid partitions without balance; others: sampler keyed")
-        return self
 
-
-class DirichletSplit(OfficialSplit, DirichletKeys):
+class DirichletSplit(ClientsSplit, DirichletKeys):
     header: ClassVar = "Dirichlet {alpha:g}"
+    printed: ClassVar = ("dirichlet", "alpha")
 
     scheme: Literal["dirichlet"] = required("every client draws its label distribution")
-
-    @model_validator(mode="after")
-    def _is_of_its_sampler(self) -> Self:
-        if not self.replacement and self.sampler == "official":
-            raise mistake(["replacement"], "sampler official draws with replacement; others: sampler keyed")
-        return self
 
 
 class GroupedDirichletSplit(ClientsSplit, GroupedDirichletKeys):
     header: ClassVar = "Dirichlet {alpha:g}, in groups"
+    printed: ClassVar = ("dirichlet", "alpha")
 
     scheme: Literal["grouped_dirichlet"] = required("every group of clients draws its label distribution")
 
 
-class PathologicalSplit(OfficialSplit, PathologicalKeys):
+class PathologicalSplit(ClientsSplit, PathologicalKeys):
     header: ClassVar = "{classes_per_client} classes a client"
+    printed: ClassVar = ("pathological", "classes_per_client")
 
     scheme: Literal["pathological"] = required("every client has a few random classes")
 
 
 class ShardsSplit(ClientsSplit, ShardsKeys):
     header: ClassVar = "{shards_per_client} shards a client"
+    # DFedSAM, Table 3: shards of sorted labels, one class per shard.
+    printed: ClassVar = ("pathological", "shards_per_client")
 
     scheme: Literal["shards"] = required("every client has runs of the label-sorted images")
 
 
 class DomainSplit(SplitDocument, DomainKeys):
     header: ClassVar = "{domain}"
+    printed: ClassVar = ("domain", "domain")
 
     scheme: Literal["domain"] = required("every client has images of one domain, and one domain is held out")
     domain: str = required("the domain held out for testing; the clients have the other domains")
@@ -144,6 +138,7 @@ class DomainSplit(SplitDocument, DomainKeys):
 
 class CentralSplit(ClientsSplit):
     header: ClassVar = "Centralised"
+    printed: ClassVar = ("central", "")
 
     scheme: Literal["central"] = required("one client has all images")
     steps_of: str = optional("the split with the same number of gradient steps per round")

@@ -5,6 +5,7 @@ Plain words follow YAML 1.2: 1e-3 is a number; yes, no, on, 010, 1:30 and 2023-0
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -52,6 +53,16 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         super().flatten_mapping(node)
 
 
+def _float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    """Refuse a number that becomes 0 or infinite: it is too small or too large for a float."""
+    value, digits = loader.construct_yaml_float(node), node.value.lower().partition("e")[0]
+    if (value == 0 and digits.strip("-+.0")) or (math.isinf(value) and "inf" not in node.value.lower()):
+        line = f"line {node.start_mark.line + 1}: " if node.start_mark else ""
+        raise ConfigError(f"{line}{node.value} would be read as {value:g}")
+    return value
+
+
+_Loader.add_constructor(f"{TAG}float", _float)
 for kind, (pattern, beginnings) in WORDS.items():
     _Loader.add_implicit_resolver(f"{TAG}{kind}", re.compile(rf"(?:{pattern})\Z"), beginnings)
 

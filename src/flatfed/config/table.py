@@ -103,6 +103,12 @@ class Tolerance(Document):
     agrees: Annotated[float, Field(gt=0, le=1000)] = required("a positive number")
     near: Annotated[float, Field(gt=0, le=1000)] = required("a positive number")
 
+    @model_validator(mode="after")
+    def _agrees_is_near(self) -> Self:
+        if self.agrees > self.near:
+            raise mistake(["agrees"], f"expected at most {self.near:g}, the value of `near`")
+        return self
+
 
 class BothScales(Document):
     preview: Seeds = optional("seeds")

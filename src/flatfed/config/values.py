@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, WrapValidator
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from flatfed.config import messages
@@ -49,7 +49,10 @@ def _printable(text: str) -> str:
 
 #: Texts of tables.
 Text = Annotated[str, Field(min_length=1), AfterValidator(_printable)]
-Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_printable)]
+#: Blanks at its ends do not count.
+Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300), AfterValidator(_printable)
+]
 Location = Annotated[str, Field(min_length=1, max_length=1000)]
 #: An id becomes part of paths and of shell commands.
 ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

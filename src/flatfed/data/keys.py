@@ -44,7 +44,7 @@ class PartitionSettings(Document):
     scheme: Literal[*split.SCHEMES] = required("how images are partitioned among clients")
     alpha: Positive = optional("concentration of each client's label distribution")
     assignment: Literal["different_classes", "permutation"] = optional("which shards a client may have")
-    balanced: bool = optional("whether every client has the same number of images of every class")
+    balanced: Literal[False] = optional("false; a key of earlier versions")
     classes: Count = optional("number of classes of the dataset")
     classes_per_client: Count = optional("number of classes of a client")
     client_test: Count = optional("number of test images of each client")
@@ -53,8 +53,14 @@ class PartitionSettings(Document):
     held_out: Natural = optional("index of the domain held out for testing")
     images_of: dict[str, Any] = optional("the partition whose images one client has")
     replacement: bool = optional("whether an exhausted class restarts")
-    sampler: Literal["keyed", "official"] = optional("the random generator")
+    sampler: Literal["keyed"] = optional("keyed; a key of earlier versions")
     shards_per_client: Count = optional("number of shards of a client")
+
+    @classmethod
+    def of_split(cls, keys: Mapping[str, Any]) -> PartitionSettings:
+        """Return the settings of a split's ``keys``, with those of earlier versions, which finished runs have."""
+        earlier = {"sampler": "keyed"} | ({"balanced": False} if keys["scheme"] == "iid" else {})
+        return cls(**keys, **earlier)
 
 
 class PartitionSpecification(Document):
@@ -65,7 +71,7 @@ class PartitionSpecification(Document):
     clients: Count = optional("number of clients")
     classes: Count = optional("number of classes of the dataset")
     client_test: Count = optional("number of test images of each client")
-    sampler: Literal["keyed", "official"] = optional("the random generator")
+    sampler: Literal["keyed"] = optional("keyed; a key of earlier versions")
 
 
 class ClientsPartition(PartitionSpecification):
@@ -76,8 +82,9 @@ class LabelsPartition(ClientsPartition):
     classes: Count = required("number of classes of the dataset")
 
 
-class IidPartition(ClientsPartition, split.IidKeys):
+class IidPartition(ClientsPartition):
     scheme: Literal["iid"]
+    balanced: Literal[False] = optional("false; a key of earlier versions")
 
 
 class DirichletPartition(LabelsPartition, split.DirichletKeys):

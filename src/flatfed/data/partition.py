@@ -73,8 +73,6 @@ def leave_one_out(
     key, dataset = "partition: clients_per_domain", f"dataset {spec.dataset!r}"
     if numbers is None:
         raise DataError(f"partition: scheme: domain, but {dataset} lists no `domains` in config/datasets.yaml")
-    if spec.sampler == "official":
-        raise DataError("partition: sampler: the official code of FedLESAM has no domains; allowed here: keyed")
     held_out, per_domain = spec.held_out, spec.clients_per_domain
     if held_out >= len(names):
         domains = f"its {len(names)} domains, from 0: {', '.join(names)}"

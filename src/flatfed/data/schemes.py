@@ -1,7 +1,6 @@
 """Partition schemes, one function each; all clients have the same number of images.
 
-The sampler ``keyed`` (default) uses our random streams and leaves the rest of N / m unused. The sampler ``official``
-repeats the draws of the official FedSMOO/FedLESAM code, whose first client also gets the rest.
+The rest of N / m stays unused; in the official FedSMOO code, the first client gets it.
 
 "With replacement" is the official code's rule: clients take the images of a class in turn, and an exhausted class
 starts again.
@@ -10,8 +9,6 @@ starts again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -32,30 +29,18 @@ def central(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray
 
 
 def iid(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
-    """Partition at random; ``balanced``: with equal numbers of every class, up to one image."""
+    """Partition at random."""
     clients = spec.clients
-    # The official code's balanced CIFAR-100 depends on the order of ties in its sort.
-    balanced = "class-balanced partition that can be reproduced" if spec.balanced else None
-    if _official(spec, lacking=balanced):
-        order = np.random.RandomState(spec.seed).permutation(len(labels))
-        ends = np.cumsum(_official_sizes(len(labels), clients))
-        return list(np.split(order, ends[:-1]))
     order = stream(spec.seed, "partition").permutation(len(labels))
-    if spec.balanced:
-        order = order[np.argsort(labels[order], kind="stable")]
     size = len(labels) // clients
     return [order[client : size * clients : clients] for client in range(clients)]
 
 
 def dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
     """Draw images by class shares from Dirichlet(alpha, ..., alpha), with replacement (FedSMOO) or without (DisPFL)."""
-    classes, alpha = spec.classes, float(spec.alpha)
-    concentration, replacement = np.full(classes, alpha), spec.replacement is not False
-    if _official(spec, lacking=None if replacement else "Dirichlet partition without replacement"):
-        return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec.clients))
     rng = stream(spec.seed, "partition")
-    shares = rng.dirichlet(concentration, spec.clients)
-    return (_pools if replacement else _without_replacement)(labels, shares, rng)
+    shares = rng.dirichlet(np.full(spec.classes, float(spec.alpha)), spec.clients)
+    return (_without_replacement if spec.replacement is False else _pools)(labels, shares, rng)
 
 
 def grouped_dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
@@ -65,7 +50,6 @@ def grouped_dirichlet(labels: np.ndarray, spec: PartitionSpecification) -> list[
     images. A group is drawn again until each client has half of that. At last all images, client after client, are
     cut into equal parts, so a client may have some of its neighbour's.
     """
-    _official(spec, lacking="Dirichlet partition in groups")
     rng, clients = stream(spec.seed, "partition"), spec.clients
     groups = [min(GROUP, clients - start) for start in range(0, clients, GROUP)]
     images = rng.permutation(len(labels))[: len(labels) // clients * clients]
@@ -79,19 +63,12 @@ def pathological(labels: np.ndarray, spec: PartitionSpecification) -> list[np.nd
     classes, kept = spec.classes, spec.classes_per_client
     if kept > classes:
         raise DataError(f"partition: classes_per_client: {kept} is more than the {classes} classes")
-    mask = np.zeros((spec.clients, classes))
-    mask[:, :kept] = 1 / kept
-
-    def shares(rng: Any) -> np.ndarray:
-        drawn = mask.copy()
-        for row in drawn:
-            rng.shuffle(row)
-        return drawn
-
-    if _official(spec):
-        return _official_pools(labels, spec, shares)
     rng = stream(spec.seed, "partition")
-    return _pools(labels, shares(rng), rng)
+    shares = np.zeros((spec.clients, classes))
+    shares[:, :kept] = 1 / kept
+    for row in shares:
+        rng.shuffle(row)
+    return _pools(labels, shares, rng)
 
 
 def shards(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]:
@@ -100,7 +77,6 @@ def shards(labels: np.ndarray, spec: PartitionSpecification) -> list[np.ndarray]
     ``assignment``: ``different_classes``, no client has a class twice (DFedSAM app. C), or ``permutation`` (McMahan et
     al. 2017, section 3).
     """
-    _official(spec, lacking="shards")
     clients, per_client, count = spec.clients, spec.shards_per_client, len(labels)
     size = count // (clients * per_client)
     if size == 0:
@@ -174,25 +150,9 @@ def _group(
     )
 
 
-def _official(spec: PartitionSpecification, lacking: str | None = None) -> bool:
-    """Return whether the sampler is official; DataError if it supports no ``lacking`` partition."""
-    official = spec.sampler == "official"
-    if official and lacking:
-        raise DataError(f"partition: sampler: the official code has no {lacking}; allowed here: keyed")
-    return official
-
-
-def _official_sizes(count: int, clients: int) -> np.ndarray:
-    sizes = np.full(clients, count // clients)
-    sizes[0] += count % clients
-    return sizes
-
-
-def _class_positions(labels: np.ndarray, shares: np.ndarray, order: np.ndarray) -> list[np.ndarray]:
-    """Return every class's positions in ``order``; DataError for an empty class."""
-    if not np.isfinite(shares).all():
-        raise DataError("partition: alpha is so small that class shares underflow; take a larger one")
-    pools = [order[labels[order] == c] for c in range(shares.shape[1])]
+def _class_positions(labels: np.ndarray, shares: np.ndarray) -> list[np.ndarray]:
+    """Return every class's positions; DataError for an empty class."""
+    pools = [np.flatnonzero(labels == c) for c in range(shares.shape[1])]
     for c, pool in enumerate(pools):
         if not len(pool) and shares[:, c].any():
             raise DataError(f"partition: class {c} of {shares.shape[1]} has no training image")
@@ -210,7 +170,7 @@ def _draw_classes(shares: np.ndarray, size: int, rng: np.random.Generator) -> np
 def _pools(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """Give images with replacement, to clients in random turns."""
     size = len(labels) // len(shares)
-    pools = _class_positions(labels, shares, np.arange(len(labels)))
+    pools = _class_positions(labels, shares)
     classes = _draw_classes(shares, size, rng).reshape(-1)
     turns = rng.permutation(len(classes))
     positions = np.empty(len(classes), dtype=np.int64)
@@ -224,7 +184,7 @@ def _pools(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> 
 def _without_replacement(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """Give every image at most once, to clients in random turns; exhausted classes leave all clients' shares."""
     size = len(labels) // len(shares)
-    pools = [list(rng.permutation(pool)) for pool in _class_positions(labels, shares, np.arange(len(labels)))]
+    pools = [list(rng.permutation(pool)) for pool in _class_positions(labels, shares)]
     remaining = np.array([len(pool) for pool in pools], dtype=float)
     clients = rng.permutation(np.repeat(np.arange(len(shares)), size))
     draws = rng.random(len(clients))
@@ -240,34 +200,6 @@ def _without_replacement(labels: np.ndarray, shares: np.ndarray, rng: np.random.
         if not remaining[c]:
             bounds = np.cumsum(np.where(remaining > 0, shares, 0.0), axis=1)
     return [np.array(part, dtype=np.int64) for part in parts]
-
-
-def _official_pools(
-    labels: np.ndarray, spec: PartitionSpecification, shares: Callable[[np.random.RandomState], np.ndarray]
-) -> list[np.ndarray]:
-    """Give images with replacement in the official code's order of draws.
-
-    It draws a permutation of the data, the shares, then for every image a client and a class. An empty class is
-    refilled and redrawn.
-    """
-    rng = np.random.RandomState(spec.seed)
-    order = rng.permutation(len(labels))
-    room = _official_sizes(len(labels), spec.clients)
-    drawn = shares(rng)
-    pools = _class_positions(labels, drawn, order)
-    bounds = np.where(drawn > 0, np.cumsum(drawn, axis=1), 0.0)
-    remaining = [len(pool) for pool in pools]
-    parts = [np.empty(size, dtype=np.int64) for size in room]
-    while room.any():
-        client = rng.randint(spec.clients)
-        if not room[client]:
-            continue
-        room[client] -= 1
-        while not remaining[c := int(np.argmax(rng.uniform() <= bounds[client]))]:
-            remaining[c] = len(pools[c])
-        remaining[c] -= 1
-        parts[client][room[client]] = pools[c][remaining[c]]
-    return parts
 
 
 #: Scheme -> function of the training labels (n,) and the specification -> the positions of each client.

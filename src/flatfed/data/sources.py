@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from flatfed.config.datasets import STYLES
+from flatfed.data import counting, keys, labels, order
 from flatfed.data import dataset as datasets
-from flatfed.data import keys, order
+from flatfed.data.counting import ARRAYS
 from flatfed.data.dataset import Images, Part
 from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
@@ -24,6 +26,7 @@ def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     where = f"dataset {spec.name!r}: source.order"
     image_order = order.read(file, where) if (file := spec.source.paths.get("order")) else None
     images = SOURCES[spec.source.source](spec)
+    images = replace(images, ignored=counting.ignored(spec.source, spec.domains, f"dataset {spec.name!r}: source"))
     if spec.domains:
         images = _with_declared_domains(spec, images)
     datasets.save(out, spec, images if image_order is None else order.put(images, image_order, where))
@@ -41,23 +44,23 @@ def _with_declared_domains(spec: keys.DatasetSpecification, images: Images) -> I
         raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
     numbers = np.array([declared.index(name) for name in names])
     train, test = (replace(part, domains=numbers[part.domains]) for part in (images.train, images.test))
-    return Images(train, test, list(declared))
+    return replace(images, train=train, test=test, domain_names=list(declared))
+
+
+#: scikit-learn's digits: ``labels`` (1797,), and images (1797, 8, 8) uint8 by drawing style. Those of the style "plain"
+#: are scaled from 0..16 to 0..255 and rounded.
+DIGITS = Path(__file__).with_name("digits.npz")
 
 
 def digits(spec: keys.DatasetSpecification) -> Images:
-    """Return scikit-learn's 1,797 digits of 8 x 8 pixels, scaled from 0..16 to 0..255 and rounded.
+    """Return the 1,797 digits of 8 x 8 pixels.
 
     A fixed seed draws ``test`` test images, stratified by class. ``expand: rotate90`` adds the rotated digits as ten
-    classes, ``expand: styles`` splits each class among ``domains`` and applies the style of the domain's name.
+    classes, ``expand: styles`` splits each class among ``domains`` and takes the style of the domain's name.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise DataError("digits need scikit-learn; or copy the dataset's folder in resources/ from home") from error
-
-    bunch = load_digits()
-    images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
-    labels = bunch.target.astype(np.int64)
+    with np.load(DIGITS, allow_pickle=False) as file:
+        labels, styles = file["labels"].astype(np.int64), {name: file[name][:, None] for name in STYLES}
+    images = styles["plain"]
     order = np.random.Generator(np.random.Philox(0)).permutation(len(labels))
     ranks = np.empty(len(labels), dtype=np.int64)
     for c in range(10):
@@ -74,54 +77,12 @@ def digits(spec: keys.DatasetSpecification) -> Images:
         names = spec.domains or []
         if not names:
             raise DataError(f"{where}: source.expand: styles needs a list `domains` of {', '.join(STYLES)}")
+        if unknown_styles := [name for name in names if name not in STYLES]:
+            raise DataError(unknown("style", unknown_styles[0], STYLES, f"{where}: domains"))
         numbers = ranks % len(names)
-        for number, name in enumerate(names):
-            if name not in STYLES:
-                raise DataError(unknown("style", name, STYLES, f"{where}: domains"))
-            members = numbers == number
-            images[members, 0] = np.stack([STYLES[name](image) for image in images[members, 0]])
+        images = np.stack([styles[name] for name in names])[numbers, np.arange(len(labels))]
     parts = [Part(images[mask], labels[mask], None if numbers is None else numbers[mask]) for mask in (~test, test)]
     return Images(*parts, names)
-
-
-def _blurred(image: np.ndarray) -> np.ndarray:
-    from scipy import ndimage
-
-    return np.rint(ndimage.uniform_filter(image.astype(float), 3, mode="nearest")).astype(np.uint8)
-
-
-def _shrunk(image: np.ndarray) -> np.ndarray:
-    """Return the image scaled by area from 8 to 6 pixels, on black."""
-    row, column = np.ogrid[:6, :8]
-    # Output pixel `row` covers 4/3 input pixels from row * 4/3 on.
-    covered = np.minimum(column + 1, (row + 1) * 4 / 3) - np.maximum(column, row * 4 / 3)
-    weights = np.maximum(0.0, covered) * 3 / 4
-    return np.pad(np.rint(weights @ image @ weights.T).astype(np.uint8), 1)
-
-
-def _rotated(image: np.ndarray) -> np.ndarray:
-    from scipy import ndimage
-
-    rotated = ndimage.rotate(image.astype(float), -25, reshape=False, order=1, mode="grid-constant")
-    return np.rint(rotated).astype(np.uint8)
-
-
-def _noisy(image: np.ndarray) -> np.ndarray:
-    seed = int(np.frombuffer(image.tobytes(), dtype="<u4").sum(dtype=np.uint64))
-    noise = np.random.Generator(np.random.Philox(seed)).normal(0, 40, image.shape)
-    return np.clip(np.rint(image + noise), 0, 255).astype(np.uint8)
-
-
-#: Style of a domain -> function of an 8 x 8 image.
-STYLES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "plain": lambda image: image,
-    "inverted": lambda image: 255 - image,
-    "blurred": _blurred,
-    "shrunk": _shrunk,
-    "rotated": _rotated,
-    "shifted": lambda image: np.pad(image, ((0, 1), (0, 1)))[1:, 1:],
-    "noisy": _noisy,
-}
 
 
 def torchvision(spec: keys.DatasetSpecification) -> Images:
@@ -193,7 +154,6 @@ def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
 
 #: Class of torchvision.datasets -> further arguments.
 DOWNLOADS = {"CIFAR10": {}, "CIFAR100": {}, "FashionMNIST": {}, "EMNIST": {"split": "byclass"}}
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
 def npz(spec: keys.DatasetSpecification) -> Images:
@@ -216,16 +176,14 @@ def npz(spec: keys.DatasetSpecification) -> Images:
 
 
 def _part(where: str, part: str, arrays: Any) -> Part:
-    images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
+    images = arrays[f"{part}_images"]
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in ((), (1,), (3,)):
         expected = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
         raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {expected}")
     if not len(images):
         raise DataError(f"{where}: {part}_images holds no image")
-    if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):
-        expected = f"{len(images)} whole numbers"
-        raise DataError(f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {expected}")
-    return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
+    key = f"{part}_labels"
+    return Part(_channels_first(images), labels.of_images(arrays[key], len(images), f"{where}: {key}"))
 
 
 def _with_domains(where: str, arrays: Any, parts: list[Part]) -> Images:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 
 import numpy as np
 
@@ -72,24 +71,17 @@ def active_clients(spec: SamplingSettings, clients: int, seed: int, round_: int)
     A function of seed and round alone, equal for all algorithms.
 
     Schemes of ``spec``: all; bernoulli (each client with probability ``fraction``, redrawn if nobody is active;
-    official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without replacement; DFedSAM).
-    Samplers: keyed (FlatFed's streams; the default); official (the official code's legacy generator with seed + round;
-    for fixed with the round alone, so all seeds draw the same clients).
-    """
+    official FedSMOO code, FedSAM section 5.1); fixed (``fraction`` of the clients without replacement; DFedSAM).    """
     scheme, fraction = spec.scheme, float(spec.fraction or 1.0)
     if scheme == "all":
         return np.arange(clients)
-    official = spec.sampler == "official"
+    rng = stream(seed, "sampling", round_)
     if scheme == "fixed":
-        size = max(1, round(fraction * clients))
-        rng = np.random.RandomState(round_) if official else stream(seed, "sampling", round_)
-        return np.sort(rng.choice(clients, size, replace=False))
-    keyed = stream(seed, "sampling", round_)
-    for attempt in count():
-        rng = np.random.RandomState(round_ + seed + attempt) if official else keyed
+        return np.sort(rng.choice(clients, max(1, round(fraction * clients)), replace=False))
+    active = np.empty(0, dtype=np.int64)
+    while not len(active):
         active = np.flatnonzero(rng.uniform(size=clients) <= fraction)
-        if len(active):
-            return active
+    return active
 
 
 def most_participants(spec: SamplingSettings, clients: int, seed: int, rounds: int) -> int:

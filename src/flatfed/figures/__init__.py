@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
+# The environment of a notebook may name a backend that matplotlib refuses at its import.
+os.environ["MPLBACKEND"] = "Agg"
 
 from matplotlib import pyplot
 
@@ -35,7 +35,7 @@ def make(spec: ShownFigure, out_dir: str | Path) -> list[Path]:
     records = [record for record in read_all(Run.read_record, spec.runs.values()) if record]
     versions.check_same(records, spec.id)
     paths = [Path(out_dir) / f"{spec.id}.{suffix}" for suffix in (*FORMATS, "txt")]
-    with pyplot.rc_context(STYLE):
+    with pyplot.style.context(["default", STYLE]):  # not the user's matplotlibrc
         # A module per kind: :data:`flatfed.plan.figures.KINDS`.
         figure, explanation = importlib.import_module(f"flatfed.figures.draw_{spec.kind}").draw(spec)
         try:

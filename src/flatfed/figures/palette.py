@@ -33,6 +33,8 @@ STYLES = {
     "mofedsam": ("#d55e00", DASHED),
     "fedgamma": ("#44aa99", DASHED),
     "fedgmt": ("#7b3f00", SOLID),
+    "fedswa": ("#9acd32", SOLID),
+    "fedmoswa": ("#556b2f", SOLID),
     "fedspeed": ("#88a0dc", DASHED),
     "fedsmoo": ("#a3195b", SOLID),
     "fedlesam": ("#000000", SOLID),

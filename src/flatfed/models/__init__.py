@@ -1,4 +1,4 @@
-"""The registry of models, one file each, whose name is the id; ten ResNets are torchvision's.
+"""The registry of models, one file each, whose name is the id.
 
 A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)``
 returns logits (batch, classes) of images (batch, C, H, W). Its attribute ``dropout`` lists (shape of one image's mask,
@@ -36,18 +36,11 @@ class Card:
     options: dict[str, Number | Choice | Whole] = field(default_factory=dict)
     smallest_with: dict[tuple[str, str], int] = field(default_factory=dict)  # (option, value) -> smallest side
     tile: str | None = None  # the option that must divide the sides
-    file: str | None = None  # a file that builds several models
     as_built: bool = False  # the constructor draws the initial weights
     version: int = 1  # increase it when the numbers change (flatfed.runs.versions)
 
 
 GROUPS = Choice(32, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm")
-
-#: torchvision's classifiers that allow another layer than BatchNorm and have no dropout.
-TORCHVISION = (
-    *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "wide_resnet50_2", "wide_resnet101_2"),
-    *("resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d"),
-)
 
 _CARDS = {
     "cnn": Card(
@@ -80,11 +73,10 @@ _CARDS = {
         },
         tile="patch",
     ),
-    **dict.fromkeys(TORCHVISION, Card(8, {"groups": GROUPS}, file="torchvision_resnet", as_built=True)),
 }
 
 #: Other shipped files of this folder.
-PARTS = ("pretrained", "torchvision_resnet", "user_model")
+PARTS = ("pretrained", "user_model")
 
 FILES = UserFiles("model", __name__, _CARDS, PARTS)
 look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
@@ -139,9 +131,7 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     """Return model ``name`` for images of ``shape`` (C, H, W), before :func:`initial_weights`."""
     options, properties = check_options(name, options), card(name)
     check_shape(name, shape, options)
-    if properties.file:
-        options["name"] = name
-    file = FILES.load(properties.file or name)
+    file = FILES.load(name)
     module = file.build(shape=shape, classes=classes, **options)
     if not hasattr(module, "named_modules"):
         raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")

@@ -136,8 +136,8 @@ class Catalog:
         partition |= {"dataset": settings.dataset, "classes": classes, "clients": clients}
         fraction = min(1.0, round(entry.participation * settings.participation_times, 10))
         return SplitSettings(
-            PartitionSettings(**partition),
-            SamplingSettings(scheme=entry.sampling, fraction=fraction, sampler=entry.sampler),
+            PartitionSettings.of_split(partition),
+            SamplingSettings(scheme=entry.sampling, fraction=fraction, sampler="keyed"),
             topology(entry, settings.clients_times),
             dataset.train,
         )

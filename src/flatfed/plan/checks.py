@@ -15,12 +15,11 @@ from collections.abc import Collection, Mapping
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.config.datasets import DatasetDocument
-from flatfed.config.protocol import ABSENT, IN_PLACE_OF, Model, Open, Settings, Steps
+from flatfed.config.protocol import ABSENT, IN_PLACE_OF, SCHEDULE, Model, Open, Settings
 from flatfed.config.split import Split
 from flatfed.config.table import MetricEntry
 from flatfed.config.values import ID, ID_WORDS
 from flatfed.errors import ConfigError
-from flatfed.models import pretrained
 from flatfed.plan import lookup, protocols
 from flatfed.plan.catalog import Catalog, topology
 from flatfed.plan.lookup import Mistakes
@@ -78,17 +77,12 @@ def check_protocol(protocol: ResolvedProtocol, catalog: Catalog) -> None:
         for check in (_check_algorithms, _check_patterns):
             with mistakes.noted():
                 check(settings, catalog, where)
-        for check in (_check_evaluation, _check_rounds):
-            with mistakes.noted():
-                check(settings, where)
+        with mistakes.noted():
+            _check_evaluation(settings, where)
+        with mistakes.noted():
+            at = f"{where}learning_rate_schedule"
+            protocols.check_milestones(settings.learning_rate_schedule, settings.rounds, at)
         mistakes.stop()  # a preview inherits the mistakes of the paper scale
-
-
-def _check_rounds(settings: Settings, where: str) -> None:
-    schedule = settings.learning_rate_schedule
-    if isinstance(schedule, Steps) and (last := max(schedule.milestones)) >= settings.rounds:
-        at = f"{where}learning_rate_schedule.milestones: {last} is not allowed"
-        raise ConfigError(f"{at}; at most {settings.rounds - 1} of the {settings.rounds} rounds")
 
 
 def _check_evaluation(settings: Settings, where: str) -> None:
@@ -109,8 +103,6 @@ def _check_evaluation(settings: Settings, where: str) -> None:
 
 def _check_model(model: Model, dataset: DatasetDocument, where: str) -> None:
     shape, options = tuple(dataset.shape), models.check_options(model.name, model.options or {}, f"{where}model")
-    if model.weights:
-        pretrained.check(model.weights, model.name, f"{where}model.weights")
     models.check_shape(model.name, shape, options, f"{where}model")
     models.check_runs(model.name, shape, dataset.classes, options, f"{where}model")
 
@@ -119,6 +111,9 @@ def _check_algorithms(settings: Settings, catalog: Catalog, where: str) -> None:
     for name, overrides in settings.algorithms.items():
         lookup.check_algorithm(name, catalog.algorithms, f"{where}algorithms")
         protocols.check_overrides(without_label(name), overrides, f"{where}algorithms.{name}")
+        if schedule := overrides.get("learning_rate_schedule"):
+            at = f"{where}algorithms.{name}.learning_rate_schedule"
+            protocols.check_milestones(SCHEDULE.check(schedule, at), settings.rounds, at)
         for shared, other in IN_PLACE_OF.items():
             of_protocol = getattr(settings, shared)
             replaced = of_protocol and getattr(of_protocol, "kind", "") != "exponential"
@@ -265,6 +260,9 @@ def check_pair(catalog: Catalog, protocol: str, split: str, algorithm: str) -> N
             raise ConfigError(f"{at}; algorithm {algorithm!r} has a parameter {key} of its own")
         resolved_split = catalog.split_settings(scale, protocol, split)
         graph = resolved_split.topology
+        if scale == "paper":  # in the fewer rounds of a preview, a variant's later milestones have no effect
+            schedule = training.get("learning_rate_schedule")
+            protocols.check_milestones(schedule, training["rounds"], f"{protocol}: {algorithm}: learning_rate_schedule")
         at = f"{protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and graph is None:
             allowed = ", ".join(graphs.GRAPHS)

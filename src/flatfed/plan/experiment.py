@@ -15,7 +15,6 @@ from flatfed.config.table import BothScales, SeedsByScale
 from flatfed.config.values import LAST_SEED
 from flatfed.data.keys import PartitionSpecification, check_partition
 from flatfed.errors import ConfigError
-from flatfed.models import pretrained
 from flatfed.plan import checks, data_sources, lookup
 from flatfed.plan.catalog import Catalog
 from flatfed.plan.figures import Figure
@@ -47,6 +46,7 @@ class Experiment:
     paths: Paths
     catalog: Catalog
     references: Mapping[str, Reference]
+    errata: Errata
     tables: Mapping[str, Table]
     figures: Mapping[str, Figure]
     requested: Requested
@@ -63,11 +63,6 @@ class Experiment:
         """All declared tables, with the columns of config.yaml, and figures."""
         return Requested(self.with_columns(self.tables), list(self.figures))
 
-    @functools.cached_property
-    def errata(self) -> Errata:
-        """The contradictions of the papers: config/errata.yaml."""
-        return Errata(self.root, self.references)
-
     def seeds(self, scale: str, protocol: str, declared: SeedsByScale | None = None) -> list[int]:
         """Return the seeds of config.yaml, else those ``declared`` by a table or figure, else the protocol's."""
         settings = self.settings(scale, protocol)
@@ -80,11 +75,6 @@ class Experiment:
         specs = map(self.catalog.dataset_spec, self.catalog.datasets)
         kept = data_sources.kept(specs, self.request.data, self.paths)
         return f"(?!(?:{'|'.join(map(re.escape, kept))})/)[^/]+" if kept else "[^/]+"
-
-    def weights_name(self, name: str) -> str:
-        """Return the ``name`` of pre-trained weights; ConfigError if they do not exist."""
-        lookup.check("weights", name, pretrained.PUBLISHED, str(Path(self.paths.weights(name)).parent))
-        return name
 
     def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> PartitionSpecification:
         """Return the specification of a partition; ConfigError for unknown ids, or a split that does not fit."""

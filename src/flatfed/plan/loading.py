@@ -27,7 +27,7 @@ from flatfed.plan.figures import Figure
 from flatfed.plan.lookup import Declared, Mistakes
 from flatfed.plan.tables import Table
 from flatfed.runs.paths import DEFAULT, Paths, without_label
-from flatfed.runs.store import Store
+from flatfed.runs.store import Store, run_folders
 from flatfed.user_files import CALLBACKS, FOLDERS, kind_of
 
 #: Locations of the configuration in messages.
@@ -57,6 +57,7 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
     declared = _declarations(root, request, mistakes)
     catalog = _catalog(declared, request.data, mistakes)
     references = reference.read_all(root, mistakes)
+    errata = reference.read_errata(root, references, mistakes)
     all_tables: dict[str, Table] = {}
     all_figures: dict[str, Figure] = {}
     for name, entry in declared["tables"].items():
@@ -84,7 +85,8 @@ def load(root: str | Path, config: dict[str, Any] | None = None, paths: Paths = 
         for name, entry in catalog.datasets.items()
     }
     catalog, store = replace(catalog, datasets=counted), Store(request.published)
-    return Experiment(root, request, paths, catalog, references, all_tables, all_figures, requested, environment, store)
+    shown = references, errata, all_tables, all_figures
+    return Experiment(root, request, paths, catalog, *shown, requested, environment, store)
 
 
 def read(path: Path) -> Request:
@@ -103,6 +105,8 @@ def _user_folders(request: Request, mistakes: Mistakes) -> dict[str, str]:
                 if not Path(folder).is_dir():
                     absent = f"{WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
                     raise ConfigError(f"{absent}; create it, or correct or remove this entry")
+                if key == "published" and next(run_folders(folder), None) is None:
+                    raise ConfigError(f"{WHERE}: published: {folder!r} contains no finished run; remove this entry")
     for file in request.callbacks:
         with mistakes.noted():
             if kind_of(Path(file)) != "callback":

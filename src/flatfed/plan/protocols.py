@@ -9,7 +9,17 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.config.algorithm import AlgorithmDocument
-from flatfed.config.protocol import ABSENT, CHANGES, DEFAULTS, IN_PLACE_OF, SCHEDULE, Protocol, Settings
+from flatfed.config.protocol import (
+    ABSENT,
+    CHANGES,
+    DEFAULTS,
+    IN_PLACE_OF,
+    SCHEDULE,
+    LearningRateSchedule,
+    Protocol,
+    Settings,
+    Steps,
+)
 from flatfed.config.values import LARGEST
 from flatfed.errors import ConfigError, unknown
 from flatfed.plan import lookup
@@ -102,6 +112,12 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
             CHANGES.check({key: value}, where)
         else:
             raise ConfigError(unknown("key", key, [*parameters, *OWN_TRAINING], where))
+
+
+def check_milestones(schedule: LearningRateSchedule | None, rounds: int, where: str) -> None:
+    """Refuse a ``schedule`` with a step after the last of the ``rounds``."""
+    if isinstance(schedule, Steps) and (last := max(schedule.milestones)) >= rounds:
+        raise ConfigError(f"{where}.milestones: {last} is not allowed; at most {rounds - 1} of the {rounds} rounds")
 
 
 def of_algorithm(

@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from flatfed.config import parsed_files, strict_yaml
 from flatfed.config.erratum import ERRATA, Erratum
 from flatfed.config.split import Split
 from flatfed.errors import ConfigError, missing_message, unknown
+from flatfed.plan import lookup
 from flatfed.plan.lookup import Mistakes
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.units import AMOUNTS, UNITS
@@ -32,14 +33,6 @@ FLAG = re.compile(r"flag:([A-Z]\d+)")
 
 #: Variant suffix of a printed hyper-parameter grid; its numbers also get their position as a suffix.
 GRID = ";grid"
-
-#: Partition scheme -> its name in the reference files, and the split's key with its parameter.
-PARTITIONS = {
-    **dict.fromkeys(("dirichlet", "grouped_dirichlet"), ("dirichlet", "alpha")),
-    "pathological": ("pathological", "classes_per_client"),
-    "shards": ("pathological", "shards_per_client"),  # DFedSAM, Table 3: shards of sorted labels, one class per shard
-    "domain": ("domain", "domain"),
-}
 
 #: The required columns of a reference file.
 COLUMNS = (
@@ -103,6 +96,7 @@ class Reference:
                     raise ConfigError(missing_message("column", column, columns, name))
             for line, row in rows:
                 self._add(row, f"{name}: line {line}")
+            self._check_units()
         except OSError as error:
             raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
         except (ValueError, csv.Error) as error:
@@ -131,6 +125,18 @@ class Reference:
         spread = _number(line.std, f"{where}: std", 0.0)
         self.numbers[key], self.places[key] = Printed(value, spread, line.notes, decimals), where
 
+    def _check_units(self) -> None:
+        """Refuse a fraction among percentages: less than a fiftieth of all others of its metric and dataset."""
+        of_metric: dict[tuple[float | str, ...], list[tuple[float, str]]] = {}
+        for key, number in self.numbers.items():
+            if number.value and key[1] == "percent":
+                of_metric.setdefault(key[:3], []).append((number.value, self.places[key]))
+        for numbers in of_metric.values():
+            (least, where), *others = sorted(numbers)
+            if others and 50 * least < others[0][0]:
+                alone = f"value: {least:g} is not a percentage like the others, from {others[0][0]:g} up"
+                raise ConfigError(f"{where}: {alone}; write {100 * least:g}, or another unit")
+
     def printed(self, fields: Mapping[str, Any]) -> Printed | None:
         """Return the number at ``fields``, whose missing keys are empty, or None."""
         return self.numbers.get(_key(fields))
@@ -154,9 +160,9 @@ def read_all(root: Path, mistakes: Mistakes) -> dict[str, Reference]:
 
 def keys_of_split(split: Split, clients: int) -> dict[str, float | str]:
     """Return the keys of the reference files for a split with ``clients`` clients."""
-    partition, parameter = PARTITIONS.get(split.scheme, (split.scheme, ""))
+    scheme, parameter = split.printed
     return {
-        "partition": partition,
+        "partition": scheme,
         "partition_param": getattr(split, parameter) if parameter else "",
         "clients": clients,
         "participation": split.participation,
@@ -189,26 +195,35 @@ def _key(fields: Mapping[str, Any]) -> tuple[float | str, ...]:
     return tuple(comparable(fields.get(name)) for name in KEYS)
 
 
+@dataclass(frozen=True)
 class Errata:
     """The ``entries`` of config/errata.yaml by id; ``flagged``: printed table -> ids that its numbers cite."""
 
-    def __init__(self, root: Path, references: Mapping[str, Reference]):
-        """Read the entries; ConfigError for a malformed entry or one of none of the ``references``."""
-        self.entries: dict[str, Erratum] = ERRATA.check(strict_yaml.read(root / ERRATA_FILE, ERRATA_FILE), ERRATA_FILE)
-        self.flagged = {name: table.flags for name, table in references.items()}
-        for name, entry in self.entries.items():
-            for index, table in enumerate(entry.tables):
-                if table not in self.flagged:
-                    raise ConfigError(unknown("table", table, self.flagged, f"{ERRATA_FILE}: {name}.tables[{index}]"))
+    entries: Mapping[str, Erratum]
+    flagged: Mapping[str, Collection[str]]
 
     def flags(self, table: str) -> dict[str, str]:
         """Return id -> line of the errata that flag numbers of ``table``."""
-        for name in self.flagged.get(table, ()):
-            if name not in self.entries:
-                raise ConfigError(unknown("erratum", name, self.entries, f"config/reference/{table}.csv: flag"))
         return {name: entry.says for name, entry in self.entries.items() if name in self.flagged.get(table, ())}
 
     def of_table(self, table: str) -> dict[str, str]:
         """Return id -> line of the errata on the whole ``table``, which flag none of its numbers."""
         errata = {name: entry for name, entry in self.entries.items() if table in entry.tables}
         return {name: entry.says for name, entry in errata.items() if name not in self.flagged[table]}
+
+
+def read_errata(root: Path, references: Mapping[str, Reference], mistakes: Mistakes) -> Errata:
+    """Return the errata; a mistake is an invalid entry, an unknown table of one, or an unknown erratum of a number."""
+    entries: dict[str, Erratum] = {}
+    with mistakes.noted([("erratum", lookup.ALL)]):
+        entries = ERRATA.check(strict_yaml.read(root / ERRATA_FILE, ERRATA_FILE), ERRATA_FILE)
+    for name, entry in entries.items():
+        for index, table in enumerate(entry.tables):
+            with mistakes.noted():
+                lookup.check("reference", table, references, f"{ERRATA_FILE}: {name}.tables[{index}]")
+    flagged = {name: reference.flags for name, reference in references.items()}
+    for table, flags in flagged.items():
+        for name in sorted(flags):
+            with mistakes.noted():
+                lookup.check("erratum", name, entries, f"config/reference/{table}.csv: flag")
+    return Errata(entries, flagged)

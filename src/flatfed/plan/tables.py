@@ -156,6 +156,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: Mapping[s
                     checks.training_split(catalog, *pair, split, pattern, where) for split in column.splits
                 )
     mistakes.stop()
+    _check_settings(rows, {column.protocol for column in columns.values()}, catalog, f"{where}: rows")
     parts = {"document": document, "rows": rows, "columns": columns, "trained_on": trained_on}
     return Table(id=name, file=where, printed=reference is not None, **parts)
 
@@ -225,6 +226,16 @@ def _headers(header: str, label: Sequence[str], under: str, target: float | None
     if joined:
         return (", ".join([header, *label]), under)
     return (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
+
+
+def _check_settings(rows: Iterable[str], of_table: Iterable[str], catalog: Catalog, where: str) -> None:
+    """Refuse two rows of one algorithm whose settings are the same in all protocols ``of_table``."""
+    scales = [(scale, protocol) for protocol in sorted(of_table) for scale in catalog.protocols[protocol].scales]
+    for first, second in itertools.combinations(rows, 2):
+        if without_label(first) == without_label(second) and all(
+            catalog.hyperparameters(*scale, first) == catalog.hyperparameters(*scale, second) for scale in scales
+        ):
+            raise ConfigError(f"{where}: {first!r} and {second!r} have the same settings; remove one of them")
 
 
 def _check_labels(labels: dict[str, tuple[str, ...]], key: str, where: str) -> None:

@@ -62,6 +62,11 @@ class Paths:
     resources: str = "resources"
     logs: str = "logs"
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders in which jobs write."""
+        return [self.results, self.resources, self.logs, *(f"{self.results}/{scale}/runs" for scale in SCALES)]
+
     def dataset(self, name: str) -> str:
         return f"{self.resources}/{name}"
 
@@ -74,7 +79,7 @@ class Paths:
 
     def weights(self, name: str) -> str:
         """Return the file of pre-trained weights."""
-        return f"{self.resources}/weights/{name}.safetensors"
+        return f"{self.resources}/weights/{name}.pth"
 
     def partition(self, scale: str, protocol: str, split: str, seed: int) -> str:
         """Return the file of a partition, which labelled variants of the protocol share."""
@@ -123,7 +128,6 @@ class Paths:
         root = f"{self.results}/{scale}"
         outputs = {
             "fetch": self.manifest(name),
-            "weights": self.weights(name),
             "partition": f"{root}/partitions/{name}.npz",
             "train": f"{root}/runs/{name}/run.json",
             "hessian": f"{root}/analysis/{name}/hessian.json",

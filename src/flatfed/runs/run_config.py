@@ -47,7 +47,7 @@ class DatasetSettings(RunSettings):
 
 class SamplingSettings(RunSettings):
     fraction: Share = None
-    sampler: Literal["keyed", "official"] = None
+    sampler: Literal["keyed"] = None
     scheme: Literal["all", "bernoulli", "fixed"]
 
 

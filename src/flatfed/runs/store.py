@@ -134,6 +134,14 @@ def run_folders(top: str | os.PathLike[str], so_far: bool = False) -> Iterator[P
             yield Path(folder)
 
 
+def check_has_runs(folder: str | os.PathLike[str]) -> None:
+    """Raise DataError if ``folder`` is absent or contains no run, not even an unfinished one."""
+    if not os.path.isdir(folder):
+        raise DataError(f"{folder}: there is no such folder ({Path(folder).absolute()})")
+    if next(run_folders(folder, so_far=True), None) is None:
+        raise DataError(f"{folder}: contains no run, no folder with {RECORD} or {RECORD_SO_FAR}")
+
+
 def read(folder: Path) -> RunRecord:
     """Return the record of the run in ``folder``, also if it is unfinished.
 

@@ -47,7 +47,7 @@ def _declared(table: FilledTable) -> Iterator[str]:
     yield from shown.row_notes
     yield from shown.document.notes
     cited = {flag for cell in table.cells * shown.printed for flag in cell.flags}
-    errata = {**shown.errata, **{flag: shown.flags.get(flag, "a discrepancy in the paper.") for flag in cited}}
+    errata = {**shown.errata, **{flag: shown.flags[flag] for flag in cited}}
     yield from (f"{name}: {errata[name]}" for name in sorted(errata, key=lambda flag: (flag[0], int(flag[1:]))))
     if not shown.printed and shown.document.reason:
         yield f"Nothing printed to compare with: {shown.document.reason}."

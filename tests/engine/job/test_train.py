@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from flatfed import algorithms, models
 from flatfed.engine.job import checkpoint
@@ -60,6 +60,17 @@ def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monk
     assert_same(job(tmp_path, name, "parts", **changes), whole, [0, 3])
 
 
+def test_on_a_cpu_clients_that_train_alone_are_trained_by_sequential(tmp_path, monkeypatch):
+    """A resumed run keeps its executor, whose float32 bits are others."""
+    stacked = {"executor": {"cpu": "stacked", "cuda": "stacked"}}
+    interrupted_job(monkeypatch, tmp_path, "fedavg", "resumed", **stacked)
+    outs = [job(tmp_path, "fedavg", name, rows=1, **stacked) for name in ("resumed", "alone")]
+    outs += [job(tmp_path, "fedavg", "two", rows=2, **stacked)]
+    outs += [job(tmp_path / "central", "centralised_sgd", "run", **stacked)]
+    executors = [read_finished(out).executor for out in outs]
+    assert executors == ["stacked", "sequential", "stacked", "sequential"]
+
+
 def test_a_diverged_run_ends_at_its_round_and_says_so(tmp_path):
     """JSON has no NaN; a tuning run that diverges at once has no line."""
     evaluation, probe = {"every": 4, "sets": ["test"], "batch_size": 7}, {"every": 2, "images": 20, "rho": 0.1, "m": 5}
@@ -77,7 +88,7 @@ def test_trains_on_a_host_with_torch_numpy_safetensors_and_pydantic_only(tmp_pat
     (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", rounds=1)))
     code = """
 import sys
-absent = "snakemake yaml pandas seaborn matplotlib sklearn torchvision pyhessian jinja2 PIL"
+absent = "snakemake yaml pandas seaborn matplotlib torchvision pyhessian jinja2 PIL"
 sys.modules.update(dict.fromkeys(absent.split()))
 from flatfed.cli import main
 sys.exit(main("train --run run.json --dataset data --partition partition.npz --out o".split()))
@@ -93,7 +104,7 @@ def test_a_run_tells_the_weights_it_began_with_and_does_not_go_on_from_others(tm
     def begin_with(value: float) -> str:
         """Write weights that are all ``value``; return the file's SHA-256."""
         model = models.build("cnn_tiny", (1, 8, 8), 3, {})
-        save_file({name: torch.full_like(p, value) for name, p in model.named_parameters()}, file)
+        torch.save({name: torch.full_like(p, value) for name, p in model.named_parameters()}, file)
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
     model = description("fedavg")["model"] | {"weights": "constant"}
@@ -104,10 +115,11 @@ def test_a_run_tells_the_weights_it_began_with_and_does_not_go_on_from_others(tm
     second = begin_with(0.02)
     other = job(tmp_path, "fedavg", "other", **changes)
     assert read_finished(other).weights_digest == second != first and sessions(other) == [0]
+    missing = "model.weights of the run is 'constant', but there is no file"
     for wrong, message in (
-        ({**changes, "weights": tmp_path / "nowhere"}, "nowhere: cannot be read as weights"),
-        ({**changes, "weights": None}, "model.weights of the run is 'constant', but their file is missing"),
-        ({"weights": file}, f"model.weights of the run is None, but there is the file {file}"),
+        ({**changes, "weights": tmp_path / "nowhere"}, f"{missing} .*nowhere; it should be a state dict"),
+        ({**changes, "weights": None}, f"{missing} resources/weights/constant.pth"),
+        ({"weights": file}, f"model.weights of the run is absent, but there is the file {file}"),
     ):
         with pytest.raises(DataError, match=message):
             job(tmp_path, "fedavg", "none", **wrong)

@@ -63,7 +63,6 @@ MODELS = {
     "each": ("cnn", (1, 14, 14), {"pooling": "each"}, 2),
     "tiny": ("cnn_tiny", (1, 8, 8), {}, 2),
     "vgg": ("vgg11_gn", CIFAR, {}, 16),
-    "torchvision": ("resnet18", CIFAR, {"groups": 2}, 40),
     "own": (None, (3, 10, 12), {}, 8),
 }
 
@@ -72,8 +71,6 @@ MODELS = {
 def test_a_gradient_of_all_rows_is_that_of_each(case):
     """Losses and gradients of random rows of all weights, and of a batch in which one row has an image less."""
     name, shape, options, at_once = MODELS[case]
-    if case == "torchvision":
-        pytest.importorskip("torchvision")
     model = models.build(name, shape, CLASSES, options) if name else Own()
     draws, layout = torch.Generator().manual_seed(0), Layout.of(model)
     initial = models.initial_weights(model, draws)

@@ -61,6 +61,22 @@ def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets
     return data, members
 
 
+def executor_name(config: RunConfig, device: torch.device) -> str:
+    """Return the executor of a new run: that of its settings, or ``sequential`` if a CPU trains one client at a time.
+
+    The other executors compute a lone row twice there (:meth:`LocalUpdate.losses_and_gradients`).
+    """
+    if device.type == "cpu" and largest_block(config) == 1:
+        return executors.Sequential.name
+    return getattr(config.executor, device.type)
+
+
+def largest_block(config: RunConfig) -> int:
+    """Return the largest number of clients that train together in a run, if its executor trains all at once."""
+    most = most_participants(config.sampling, config.partition.clients, config.seed, config.rounds)
+    return min(most, config.rows or most)
+
+
 def simulation(
     config: RunConfig,
     dataset: datasets.Dataset,
@@ -110,8 +126,7 @@ def simulation(
     local_update = update_class(algorithm, gradients, data, config, pause)
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
-        most = most_participants(config.sampling, clients, config.seed, config.rounds)
-        local_update = Recorded(local_update, record, min(most, config.rows or most))
+        local_update = Recorded(local_update, record, largest_block(config))
 
     simulation_class = PeerSimulation if algorithm.decentralised else ServerSimulation
     choose = partial(memory.choose_home, device=device, requested=config.state)

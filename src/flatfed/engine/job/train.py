@@ -36,6 +36,7 @@ from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
 from flatfed.runs import versions
+from flatfed.runs.paths import DEFAULT
 from flatfed.runs.run_config import RunConfig
 
 
@@ -54,8 +55,8 @@ def train(
 ) -> bool:
     """Train the run ``config`` on a ``dataset`` (folder) and ``partition`` (.npz); write folder ``out``.
 
-    ``weights``: file of the pre-trained weights, if the run has some. ``stop_after``: stop after this number
-    of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. Returns whether the run is finished.
+    ``weights``: file of the run's pre-trained weights, by default that in resources/. ``stop_after``: stop after this
+    number of the run's rounds, with a checkpoint. ``full_model``: keep dead taps. Returns whether the run is finished.
 
     An equal run (deciding settings, digests, versions) that finished ``since`` a time, by default none, is not trained
     again: its files are linked back from a hidden folder.
@@ -69,9 +70,9 @@ def train(
     :raises FlatFedError: a missing device, or a CPU without units for the run's bfloat16; Shortage and Stopped.
     """
     named = config.model.weights
-    if (named is None) != (weights is None):
-        argument = f"there is the file {weights}" if weights is not None else "their file is missing (--weights FILE)"
-        raise DataError(f"model.weights of the run is {named!r}, but {argument}")
+    if named is None and weights is not None:
+        raise DataError(f"model.weights of the run is absent, but there is the file {weights}")
+    weights = weights or (DEFAULT.weights(named) if named else None)
     torch_device = pick_device(device)
     set_up(threads)
     units = bfloat16_units(config, torch_device)
@@ -81,9 +82,10 @@ def train(
         partition_digest=members.digest,
         dataset_digest=data.digest,
         versions=versions.of_run(config),
-        weights_digest=None if weights is None else pretrained.digest(weights),
+        weights_digest=pretrained.digest(named, weights) if named else None,
     )
     outputs = Outputs(Path(out), identity, {"train": data.train, "test": data.test})
+    outputs.check_places()
     if record := outputs.finished_record(config, since):
         outputs.link()
         remove_leftover(Path(out), record.sessions)
@@ -162,7 +164,7 @@ class Job:
 
     def _begin(self) -> None:
         """Make the simulation and its callbacks, and restore the checkpoint, if there is one."""
-        executor = self.checkpoint.executor or getattr(self.config.executor, self.device.type)
+        executor = self.checkpoint.executor or assembly.executor_name(self.config, self.device)
         if self.checkpoint.executor not in (None, *EXECUTORS):
             remedy = "resume with the version of FlatFed that wrote it, or remove this file to train from the start"
             raise DataError(f"{self.checkpoint.path}: this version has no executor {executor!r}; {remedy}")
