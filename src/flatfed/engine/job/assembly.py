@@ -43,20 +43,13 @@ def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets
         if found != (requested := getattr(expected, what)):
             run = f"dataset {expected.name!r} of the run has {requested}"
             raise DataError(f"{dataset}: {what} {found}, but {run}")
-    if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
-        raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
     config.check_partition(str(partition), members.spec)
-    clients = len(members.offsets) - 1
-    if clients != config.partition.clients:
-        raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
-    digest = members.spec.get("dataset_digest", data.digest)
-    if digest != data.digest:
+    if (digest := members.spec["dataset_digest"]) != data.digest:
         raise DataError(
             f"{partition}: made from other data than {dataset} (digests {digest[:12]} and {data.digest[:12]}); make "
             "the partition again"
         )
     datasets.verify(dataset)
-    partitions.check(members, data, str(partition))
     if config.validation is not None:
         members = partitions.hold_out(members, data.labels, config.validation, config.seed)
     return data, members
