@@ -27,7 +27,10 @@ from flatfed.models import user_model
 GPU_TOLERANCE = 1e-3  # some kernels of a GPU add in any order; relative
 
 #: Hooks of a client's first local step.
-HOOKS = ("start", "second_model", "loss", "transform", "perturbation", "update_dual", "correct", "update", "finish")
+HOOKS = (
+    *("start", "second_model", "loss", "transform", "perturbation", "update_dual", "correct", "update", "update_local"),
+    "finish",
+)
 
 
 @contextmanager
@@ -91,7 +94,7 @@ def _repeats_step(run: Simulation) -> bool:
     update = replace(run.local_update.plain, algorithm=algorithm, pause=lambda: None)
     plan = run.plan(clients)
     plan = replace(plan, steps=np.ones_like(plan.steps))
-    rows = (run.state.gather(clients) for _ in range(2))
+    rows = (run.gather(clients) for _ in range(2))
     # Hook by hook: a counter that `start` sets to 0 and each step increases then differs between the copies.
     copies = [twin.begin_clients(clients, vectors) for vectors in rows]
     for w, ctx in copies:

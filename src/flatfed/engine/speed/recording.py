@@ -67,11 +67,10 @@ class FusedUpdate(LocalUpdate):
     """Clips, decays and moves the rows in one pass on a GPU if the algorithm's ``update`` is FedAvg's."""
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
-        # Private coordinates are neither clipped nor decayed.
+        kernels = kernels_for(w, "update_kernel")
         # Not the class's update: an instance may set its own.
         update = getattr(self.algorithm.update, "__func__", None)
-        plain = w.shape[1] == size and update is Algorithm.update and not self.config.momentum
+        plain = update is Algorithm.update and not self.config.momentum
         if not kernels or not plain:
             super().descend(w, d, ctx)
             return
@@ -155,10 +154,10 @@ class RecordedScore:
         self.plain, self.record, self.sets = plain, record, sets
         self.recordings: dict[int, tuple[Work, Tensor, list[Tensor]]] = {}
 
-    def __call__(self, row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, row: Tensor, index: Tensor, buffers: Tensor | None = None) -> tuple[Tensor, Tensor]:
         number = next((number for number, images in enumerate(self.sets) if images is index), None)
         if number is None:
-            return self.plain(row, index)
+            return self.plain(row, index, buffers)
         if number not in self.recordings:
             buffer, results = row.clone(), []
 
