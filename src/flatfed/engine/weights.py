@@ -55,6 +55,15 @@ class Weights:
         self.evaluated = copy.deepcopy(self.model, shared)
         self.evaluated.eval()
 
+    def fixed(self) -> dict[str, Tensor]:
+        """Return frozen parameters and buffers of real numbers that no pass changes, by name, to change in place."""
+        named, changing = (*self.model.named_parameters(), *self.model.named_buffers()), self.buffer_layout.names
+        return {
+            name: value.detach()
+            for name, value in named
+            if not value.requires_grad and value.is_floating_point() and value.numel() and name not in changing
+        }
+
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
         """Return the model's state dict with the flat ``row`` (size,); tied names have the same tensor."""
         views, state = self.views(row), self.model.state_dict(keep_vars=True)
