@@ -104,7 +104,7 @@ def test_ids_of_another_own_file_are_known_and_a_variant_without_a_label_is_call
 
 
 def test_a_wrong_file_stops_every_call(here, capsys):
-    (here / "own/photos.yaml").write_text(TEXT.replace("fedsam,", "fedsan,"))
+    (here / "own/photos.yaml").write_text(TEXT.replace("fedsam,", "fedsamm,"))
     for command in (["plan", *ASKED, "fedsmoo2023_T1"], ["check", *ASKED]):
         assert cli.main(command) == 2
         (line,) = capsys.readouterr().err.splitlines()
