@@ -9,7 +9,7 @@ import pytest
 
 from flatfed import __version__
 from flatfed.cli import parser
-from flatfed.commands import COMMANDS
+from flatfed.commands import COMMANDS, configuration
 from repository import ROOT, SRC
 
 
@@ -52,7 +52,15 @@ def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call
 def process(*command):
     """Run a ``command`` in the repository, in which $F is ``python -m flatfed``."""
     environment = {**os.environ, "PYTHONPATH": str(SRC), "F": f"{sys.executable} -m flatfed"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.mark.parametrize("words", [("check",), ("verify", "fedsmoo2023_T1"), ("new", "mine")])
+def test_a_command_outside_a_clone_says_that_flatfed_runs_from_one(words, tmp_path, monkeypatch, call):
+    monkeypatch.setattr(configuration, "HOME", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    status, _, text = call(*words)
+    assert (status, text.count("\n")) == (2, 1) and text.startswith(f"flatfed {words[0]}: FlatFed runs from a clone")
 
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])

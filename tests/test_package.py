@@ -26,6 +26,8 @@ def split(requirement):
 
 def test_one_version_everywhere():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["preferred-citation"]["version"] == cited["version"]
+    assert cited["preferred-citation"]["title"] == cited["title"]
     newest = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)[1]
     assert PROJECT["version"] == cited["version"] == newest == __version__
 

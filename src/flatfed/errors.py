@@ -6,6 +6,7 @@ import difflib
 import errno
 import json
 import re
+import unicodedata
 from collections.abc import Iterable
 
 #: Disk or path error -> remedy.
@@ -82,7 +83,21 @@ def suggestion(
     """Return the :func:`nearest` name as a question, and all ``names``."""
     names = sorted({str(name) for name in names})
     near = nearest(str(value), names, by_number)
-    return (f"{question} {near!r}? " if near else "") + f"{label}: {', '.join(names) or 'none'}"
+    hint = other_form(str(value), names).removeprefix("; ")
+    hint = f"{hint}; " if hint else f"{question} {near!r}? " if near else ""
+    return f"{hint}{label}: {', '.join(names) or 'none'}"
+
+
+def other_form(value: str, names: Iterable[str]) -> str:
+    """Return a remark if one of ``names`` looks like ``value`` but has other Unicode characters, else "".
+
+    >>> other_form("caf\\u00e9", ["cafe\\u0301"])
+    "; 'cafe\\\\u0301' there is the same text in another Unicode form: rename one of them"
+    """
+    for name in names:
+        if name != value and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", value):
+            return f"; {name!a} there is the same text in another Unicode form: rename one of them"
+    return ""
 
 
 def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:

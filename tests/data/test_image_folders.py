@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageMode
-from tiny_data import fetch, pictures
+from tiny_data import arrays, fetch, pictures
 
 from flatfed import plan
+from flatfed.config.datasets import ImageFolder
+from flatfed.data import counting, image_folders
 from flatfed.data import dataset as datasets
-from flatfed.data import image_folders
 from flatfed.data.image_folders import Pictures, eight_bits
 from flatfed.errors import ConfigError, DataError
-from repository import ROOT
+from flatfed.files import read_json
 
 OFFICE = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
 PETS = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
@@ -53,10 +57,10 @@ def test_resize_is_torchvisions_resize_and_crop(tmp_path, width, height, size, s
 
     pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "one.png")
-    ours = Pictures([tmp_path / "one.png"], 3, size, "here", shorter)[0:1]
+    ours = Pictures([tmp_path / "one.png"], 3, size, shorter)[0:1]
     theirs = np.asarray(center_crop(resize(Image.fromarray(pixels), shorter), [size, size])).transpose(2, 0, 1)
     assert (ours[0] == theirs).all()
-    whole = Pictures([tmp_path / "one.png"], 3, size, "here")[0:1]
+    whole = Pictures([tmp_path / "one.png"], 3, size)[0:1]
     assert (whole[0] == np.asarray(resize(Image.fromarray(pixels), [size, size])).transpose(2, 0, 1)).all()
 
 
@@ -97,9 +101,14 @@ def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
 def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
     pictures(tmp_path / "in", FOLDERS)
     folder(tmp_path, domains=True)
-    (tmp_path / "in/real_world/dog/4.png").write_bytes(b"garbage")
-    with pytest.raises(DataError, match=r"real_world/dog/4\.png is not a readable image"):
+    for name in ("art/cat/2", "real_world/dog/4"):
+        (tmp_path / f"in/{name}.png").write_bytes(b"garbage")
+    whole = (tmp_path / "in/art/dog/1.png").read_bytes()
+    (tmp_path / "in/art/dog/1.png").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"'office': unreadable images: ") as caught:
         folder(tmp_path, domains=True)
+    for name in ("art/cat/2", "art/dog/1", "real_world/dog/4"):
+        assert f"{tmp_path}/in/{name}.png (" in str(caught.value), "all damaged images in one call"
     datasets.verify(tmp_path / "out")
 
 
@@ -124,10 +133,10 @@ def test_missing_folders_are_named(tmp_path, folders, keys, message):
         folder(tmp_path, spec=spec, **keys)
 
 
-def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path):
+def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, small_config):
     def check():
         source = {"source": "imagefolder", "path": str(tmp_path), "size": 8, "domains": True, "resize": 8}
-        plan.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
+        plan.load(small_config, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": source}})
 
     for name in ("photo", "cartoon", "sketch", "left over"):
         (tmp_path / name).mkdir()
@@ -135,6 +144,76 @@ def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path):
         check()
     (tmp_path / "art_painting").mkdir()
     check()
+
+
+def source(root, **keys):
+    return ImageFolder(source="imagefolder", path=str(root), size=8, **keys)
+
+
+def files_read(tmp_path):
+    return sorted(counting.files_read(source(tmp_path / "in"), None))
+
+
+def test_other_files_are_counted_and_decide_nothing(tmp_path, capsys):
+    """Copies of an editor, other suffixes, images next to and below class folders, folders that are no part, links."""
+    root = tmp_path / "in"
+    pictures(root, PLAIN, count=2)
+    before, whole = files_read(tmp_path), folder(tmp_path, spec=PETS)
+    assert before == sorted(f"{name}/{number}.png" for name in PLAIN for number in (0, 1))
+    manifest = (tmp_path / "out/dataset.json").read_text()
+    assert "ignored" not in manifest and "not read" not in capsys.readouterr().err
+    pictures(root, ["train/cat/.ipynb_checkpoints", "train/cat/more", "val/cat", "val/dog"], count=3)
+    for name in ("README", "train/a.png", "train/cat/a.HEIC", "train/cat/b.heic", "test/dog/labels.csv"):
+        (root / name).write_bytes(b"x")
+    (root / "val/nowhere").symlink_to("absent")
+    (root / "train/cat/round.txt").symlink_to("round.txt")
+    os.mkfifo(root / "val/cat/pipe.png")
+    expected = {"no suffix in .": 1, ".png in val": 7, "no suffix in val": 1, ".png in train": 1}
+    expected |= {".heic in train/cat": 2, ".png in train/cat/more": 3, ".txt in train/cat": 1, ".csv in test/dog": 1}
+    assert counting.ignored(source(root), None, "here") == expected
+    assert files_read(tmp_path) == before
+    again = folder(tmp_path, spec=PETS)
+    assert again.digest == whole.digest and read_json(tmp_path / "out/dataset.json")["ignored"] == expected
+    assert "dataset 'pets': warning: not read: 7 .png in val, 3 .png in train/cat/more, " in capsys.readouterr().err
+    Image.new("RGB", (9, 9)).save(root / "train/cat/new.jfif")
+    assert files_read(tmp_path) == sorted([*before, "train/cat/new.jfif"])
+
+
+def test_arrays_that_are_not_read_are_counted(tmp_path, capsys):
+    content = {**arrays(), "val_images": np.zeros((2, 8, 8, 3), np.uint8), "val_labels": np.zeros(2, int)}
+    np.savez(tmp_path / "x.npz", **content)
+    fetch(tmp_path / "out", "npz", tmp_path / "x.npz")
+    assert read_json(tmp_path / "out/dataset.json")["ignored"] == {"array val_images": 1, "array val_labels": 1}
+    assert "not read: 1 array val_images, 1 array val_labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.symlink_to("absent"), "a link without target"),
+        (lambda path: path.symlink_to(path.name), "a link without target"),
+        (os.mkfifo, "a pipe, socket or device"),
+        (Path.mkdir, "a folder"),
+    ],
+)
+def test_what_has_the_name_of_an_image_and_is_no_file_is_named(tmp_path, make, message):
+    """And does not hang a plan, which lists the files."""
+    pictures(tmp_path / "in", PLAIN, count=1)
+    make(tmp_path / "in/test/dog/album.png")
+    with pytest.raises(DataError, match=rf"'pets': source: .*test/dog/album\.png is {message}, with the name of an im"):
+        folder(tmp_path, spec=PETS)
+    assert files_read(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["class", "domain"])
+def test_names_in_two_forms_of_unicode_are_shown_as_such(tmp_path, kind):
+    """The letter with its accent as one character and as two, which look the same."""
+    one, two = "caf\u00e9", "cafe\u0301"
+    names = [f"{part}/{name}" for part, name in (("train", one), ("test", two))]
+    pictures(tmp_path / "in", names if kind == "class" else [f"{two}/cat", "art/cat"], count=1)
+    keys = {} if kind == "class" else {"domains": [one, "art"]}
+    with pytest.raises(DataError, match=r"'caf(\\xe9|e\\u0301)' there is the same text in another Unicode form"):
+        folder(tmp_path, spec=PETS if kind == "class" else {**OFFICE, "classes": 1}, **keys)
 
 
 #: Grey values of 16 bits and of 8.
@@ -170,8 +249,11 @@ def read(path, channels=3):
     """Return the pixels of an image file in its size, and the remarks about it."""
     with Image.open(path) as picture:
         side = picture.size[0]
-    files = Pictures([path], channels, side, "dataset 'x'")
-    return files[0:1][0], dict(files.remarks)
+    files = Pictures([path], channels, side)
+    pixels = files[0:1][0]
+    if files.damaged:
+        raise DataError(files.damaged[0])
+    return pixels, dict(files.remarks)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -183,13 +265,106 @@ def test_sixteen_bits_are_scaled(tmp_path, channels):
         assert (pixels == SHALLOW).all() and remarks == {"16 bits, scaled to 8": 1}
 
 
-def twelve_bits(path):
-    """Write a grey TIFF of 2 x 2 pixels of 12 bits, which Pillow opens as I;16."""
-    entries = [(256, 4, 2), (257, 4, 2), (258, 3, 12), (259, 3, 1), (262, 3, 1), (273, 4, 8), (277, 3, 1)]
-    entries += [(278, 4, 2), (279, 4, 6)]
-    directory = b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in entries)
-    start = b"II*\0" + struct.pack("<I6sH", 14, bytes(6), len(entries))
-    path.write_bytes(start + directory + bytes(4))
+def tiff(path, pixels, bits, *, photometric=1, sample_format=1):
+    """Write ``pixels`` (bytes) as a little-endian TIFF of 2 x 2 pixels with ``bits`` of each of its samples."""
+    samples = 1 if photometric < 2 else 3
+    entries = [(256, 4, 1, 2), (257, 4, 1, 2), (259, 3, 1, 1), (262, 3, 1, photometric), (277, 3, 1, samples)]
+    entries += [(278, 4, 1, 2), (279, 4, 1, len(pixels)), (284, 3, 1, 1)]
+    start = 8 + 12 + len(pixels) + len(pixels) % 2
+    for tag, value, place in ((258, bits, 8), (339, sample_format, 14)):
+        entries.append((tag, 3, samples, value if samples == 1 else place))
+    entries = sorted([*entries, (273, 4, 1, 20)])
+    directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries) + bytes(4)
+    head = b"II*\0" + struct.pack("<I6H", start, *[bits] * 3, *[sample_format] * 3)
+    path.write_bytes(head + pixels + bytes(len(pixels) % 2) + directory)
+
+
+def png(path, pixels, bits, kind):
+    """Write ``pixels`` (height, bytes of a row) as a PNG of 2 x 2 pixels; ``kind``: PNG's colour type."""
+    content = zlib.compress(b"".join(b"\0" + row for row in pixels))
+    chunks = (b"IHDR", struct.pack(">IIBBBBB", 2, 2, bits, kind, 0, 0, 0)), (b"IDAT", content), (b"IEND", b"")
+    sums = [struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks]
+    packed = [struct.pack(">I", len(data)) + name + data + end for (name, data), end in zip(chunks, sums, strict=True)]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+
+
+GREY = np.array([[0, 1], [128, 255]], np.uint8)
+COLOUR = np.stack([GREY, GREY[::-1], 255 - GREY])
+RGB = COLOUR.transpose(1, 2, 0)
+DEEP_RGB = RGB * np.uint16(257)
+
+#: Name -> how to write it by hand, and the grey or colour pixels.
+BY_HAND = {
+    "grey.tif": (lambda path: tiff(path, GREY.tobytes(), 8), GREY),
+    "white as zero.tif": (lambda path: tiff(path, (255 - GREY).tobytes(), 8, photometric=0), GREY),
+    "bits.tif": (lambda path: tiff(path, b"\x40\x80", 1), [[0, 255], [255, 0]]),
+    "colour.tif": (lambda path: tiff(path, RGB.tobytes(), 8, photometric=2), COLOUR),
+    "deep colour.tif": (
+        lambda path: tiff(path, DEEP_RGB.astype("<u2").tobytes(), 16, photometric=2),
+        COLOUR,
+    ),
+    "deep.png": (lambda path: png(path, [row.tobytes() for row in (GREY * np.uint16(257)).astype(">u2")], 16, 0), GREY),
+    "deep colour.png": (
+        lambda path: png(path, [row.tobytes() for row in DEEP_RGB.astype(">u2")], 16, 2),
+        COLOUR,
+    ),
+    "four bits.png": (lambda path: png(path, [b"\x0f", b"\xf0"], 4, 0), [[0, 255], [255, 0]]),
+    "text.pgm": (lambda path: path.write_bytes(b"P2 2 2 255 0 1 128 255"), GREY),
+    "bytes.ppm": (lambda path: path.write_bytes(b"P6 2 2 255\n" + RGB.tobytes()), COLOUR),
+    "bits.pbm": (lambda path: path.write_bytes(b"P1 2 2 1 0 0 1"), [[0, 255], [255, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_files_written_by_hand_have_their_pixels(tmp_path, name):
+    write, expected = BY_HAND[name]
+    write(tmp_path / name)
+    pixels, _ = read(tmp_path / name)
+    assert (pixels == np.broadcast_to(expected, (3, 2, 2))).all(), pixels
+
+
+SAVED = {
+    **{"a.bmp": "RGB", "a.gif": "P", "a.png": "P", "b.png": "LA", "c.png": "1", "a.tif": "RGB", "b.tif": "CMYK"},
+    **{"c.tif": "L", "a.jpg": "RGB", "b.jpeg": "CMYK", "c.jfif": "L", "a.webp": "RGB", "d.tiff": "YCbCr"},
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_files_of_each_format_have_the_pixels_of_pillows_convert(tmp_path, name):
+    """Decoded pixels are compared, because some formats lose information."""
+    assert {Path(saved).suffix for saved in (*SAVED, *BY_HAND)} == counting.IMAGE_SUFFIXES
+    levels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    picture, mode, path = Image.fromarray(levels), SAVED[name], tmp_path / name
+    picture = picture.convert("L").convert(mode) if mode == "LA" else picture.convert(mode)
+    picture.save(path, format="JPEG" if path.suffix == ".jfif" else None)
+    for channels, target in ((1, "L"), (3, "RGB")):
+        pixels, _ = read(path, channels)
+        expected = np.asarray(Image.open(path).convert(target)).reshape(8, 8, channels).transpose(2, 0, 1)
+        assert np.array_equal(pixels, expected)
+
+
+def test_a_photograph_of_several_pictures_is_a_jpeg(tmp_path):
+    picture = Image.new("RGB", (4, 4), (9, 9, 9))
+    picture.save(tmp_path / "phone.jpg", format="MPO", save_all=True, append_images=[picture])
+    pixels, remarks = read(tmp_path / "phone.jpg")
+    assert abs(pixels.astype(int) - 9).max() <= 1 and remarks == {"several frames, of which the first is used": 1}
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda path: tiff(path, bytes(8), 16, photometric=0), "16 bits with white as 0; expected black as 0"),
+        (lambda path: tiff(path, bytes(4), 8, sample_format=2), "signed or real numbers; expected unsigned ones"),
+        (lambda path: tiff(path, bytes(6), 12), "mode I;16, 12 bits; expected 8 or 16"),
+        (lambda path: path.write_bytes(b"P5 2 2 65535\n" + bytes(8)), "mode I, 32 bits; expected 8 or 16"),
+        (lambda path: Image.new("RGB", (2, 2)).save(path, format="TGA"), "cannot identify image file"),
+        (lambda path: Image.new("RGB", (16, 16)).save(path, format="ICO"), "cannot identify image file"),
+    ],
+)
+def test_files_whose_pixels_would_change_are_refused(tmp_path, write, message):
+    write(tmp_path / "x.tif")
+    with pytest.raises(DataError, match=rf"x\.tif \(.*{message}"):
+        read(tmp_path / "x.tif", 1)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +375,8 @@ def test_other_depths_are_refused_with_file_and_mode(tmp_path, kind, message):
     if kind:
         Image.fromarray(np.ones((2, 2), kind)).save(path)
     else:
-        twelve_bits(path)
-    with pytest.raises(DataError, match=rf"'x': .*deep\.tif is not a readable image \({message}; expected 8 or 16"):
+        tiff(path, bytes(6), 12)
+    with pytest.raises(DataError, match=rf"deep\.tif \({message}; expected 8 or 16"):
         read(path, 1)
 
 

@@ -86,8 +86,8 @@ DECLARED = {"domains": ["art", "real_world"]}
         (DECLARED, {**PLAIN, "domains": ["art"]}, "has no domain 'real_world'; it has: art"),
         (DECLARED, {}, "its source has no domains; expected art, real_world"),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*is \[3, 32, 32\]"),
-        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` is declared"),
-        ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
+        ({"classes": 4}, {}, "expected 0 to 3, for `classes: 4`: declare `classes: 3`, or add the other images"),
+        ({"classes": 2}, {}, "labels 0 to 2, .* expected 0 to 1, for `classes: 2`: declare `classes: 3`"),
         ({"train": 12, "test": 7}, {}, r"mine\.npz holds 12 training and 6 test .*--config 'data=\{\"mine\""),
     ],
 )

@@ -1,4 +1,4 @@
-"""Fixtures of the rounds by hand and of identities."""
+"""Fixtures of the rounds by hand ."""
 
 import pytest
 from quadratic import after

@@ -8,8 +8,9 @@ import own_files
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A folder with photos and one of tables, the current folder."""
+def here(tmp_path, monkeypatch, small_config):
+    """A folder with photos and one of tables, the current folder; they are loaded next to a small configuration."""
     own_files.photos(tmp_path)
+    monkeypatch.setattr(own_files, "ROOT", small_config)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -25,7 +25,7 @@ SPLITS = {
 @pytest.fixture(scope="module")
 def exp(tmp_path_factory):
     """The configuration with more splits."""
-    root = tmp_path_factory.mktemp("splits")
+    root = made.small(tmp_path_factory.mktemp("splits"))
     return plan.load(made.edited(root, "splits.yaml", lambda content: content.update(SPLITS)))
 
 

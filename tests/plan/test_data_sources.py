@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flatfed import plan
-from flatfed.config.datasets import SOURCE, ArrayFile
+from flatfed import cli, plan
+from flatfed.config.datasets import SOURCE
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import data_sources
-from own_files import ROOT, load, put, refusal
+from own_files import load, put, refusal
 
 PHOTOS = {"source": "imagefolder", "path": "photos", "size": 32}
 ARCHIVE = {"source": "npz", "path": "data.npz"}
@@ -84,15 +84,6 @@ def test_a_folder_without_images_is_refused():
     assert "own/photos.yaml: datasets.photos" in message and "train/b holds no image" in message
 
 
-def test_archives_of_the_same_size_and_time_differ_by_their_ends():
-    listings = [data_sources.listing(ArrayFile(**ARCHIVE))]  # the file does not exist
-    for value in (0, 1):
-        np.savez("data.npz", train_images=np.full((4, 2, 2), value, dtype=np.uint8))
-        os.utime("data.npz", (1000, 1000))
-        listings.append(data_sources.listing(ArrayFile(**ARCHIVE)))
-    assert listings[0] is None and len(set(listings)) == 3
-
-
 @pytest.mark.parametrize("source", [ARCHIVE, PHOTOS], ids=["npz", "imagefolder"])
 def test_contents_decide_whether_data_changed(here, monkeypatch, source):
     """A file whose size or time changed is hashed again, the others are not."""
@@ -122,18 +113,41 @@ def test_contents_decide_whether_data_changed(here, monkeypatch, source):
     assert data_sources.listing_of_contents(source, Path("/proc/no/photos.json")) == data_sources.listing(source)
 
 
-def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
+def test_files_that_are_not_read_decide_nothing(here, capsys):
+    """`check` counts them, and compares the classes."""
+    source, listings, cache = SOURCE.check(PHOTOS, "source"), [], here / "cache.json"
+    for name in ("photos/notes.txt", "photos/train/a/.ipynb_checkpoints/0.png", "photos/train/a/more/1.png"):
+        listings.append((data_sources.listing(source), data_sources.listing_of_contents(source, cache)))
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_bytes(Path("photos/train/a/0.png").read_bytes())
+    assert len({listing for pair in listings for listing in pair}) == 1
+    (here / "photos/train/a/new.png").write_bytes(b"x")
+    assert data_sources.listing(source) not in listings[0]
+    (here / "photos/train/a/new.png").unlink()
+    load()
+    asked = ["scale=paper", "tables=[photos]", "figures=[]", "folders=[own]"]
+    assert cli.main(["check", "--config", *asked]) == 0
+    expected = [".txt in .", *(f".txt in {part}/{name}" for part in ("train", "test") for name in "abc")]
+    expected.insert(1, ".png in train/a/more")
+    text = ", ".join(f"1 {kind}" for kind in expected)
+    assert f"warning: dataset 'photos': not read: {text}\n" in capsys.readouterr().out
+    load(change=put("datasets", "photos", "classes", value=4))
+    assert cli.main(["check", "--config", *asked]) == 2
+    assert "photos has 3 classes, but `classes: 4` is declared" in capsys.readouterr().err
+
+
+def test_a_path_begins_in_the_project_of_its_file(here, small_config, monkeypatch):
     (here / "elsewhere").mkdir()
     load()
     monkeypatch.chdir(here / "elsewhere")
     config = {"scale": "paper", "tables": ["photos"], "figures": [], "folders": ["../own"]}
-    loaded = plan.load(ROOT, config)
+    loaded = plan.load(small_config, config)
     assert loaded.catalog.dataset_spec("photos").source.path == str(here / "photos")
     (here / "Snakefile").unlink()
     with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
-        plan.load(ROOT, config)
+        plan.load(small_config, config)
     (here / "photos").rename(here / "own/photos")
-    assert plan.load(ROOT, config).catalog.dataset_spec("photos").train == 12
+    assert plan.load(small_config, config).catalog.dataset_spec("photos").train == 12
 
 
 def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(here, monkeypatch):

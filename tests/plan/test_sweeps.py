@@ -26,7 +26,8 @@ def sweep(tmp_path, **panel):
     """Load the configuration with a sweep of FedSMOO's radius; return the experiment."""
     panel = {"title": "r", "split": "dir0.1-100", "parameter": "rho", **panel}
     content = {"kind": "sweep", "title": "t", "protocol": "fedsmoo-cifar10", "rows": ["fedsmoo"], "panels": [panel]}
-    root = made.edited(tmp_path, "figures/two_splits.yaml", lambda old: (old.clear(), old.update(content)))
+    small = made.small(tmp_path, "two_splits")
+    root = made.edited(small, "figures/two_splits.yaml", lambda old: (old.clear(), old.update(content)))
     return plan.load(root)
 
 
@@ -42,15 +43,6 @@ def test_values_declare_variants_that_are_not_declared(tmp_path):
     new = experiment.run("paper", "fedsmoo-cifar10", "dir0.1-100", "fedsmoo~rho0.3", 1)
     assert new.path == "results/paper/runs/fedsmoo-cifar10/dir0.1-100/fedsmoo~rho0.3/seed1"
     assert experiment.catalog.label("fedsmoo~rho0.3") == "FedSMOO, rho = 0.3"
-
-
-def test_values_by_scale(tmp_path):
-    experiment = sweep(tmp_path, values={"preview": [0.3], "paper": [0.2, 0.3]})
-    shown = {scale: at_scale.figure(experiment, scale, "two_splits").marks for scale in ("preview", "paper")}
-    assert {scale: [mark.x for mark in marks] for scale, marks in shown.items()} == {
-        "preview": [0.1, 0.3],
-        "paper": [0.1, 0.2, 0.3],
-    }
 
 
 def test_values_are_of_plain_rows(tmp_path):
@@ -75,7 +67,7 @@ def test_two_lines_of_one_name_are_refused(tmp_path):
         for series in content["panels"][1]["series"]:
             del series["label"]
 
-    root = made.edited(tmp_path, "figures/dfedsam2023_F6.yaml", edit)
+    root = made.edited(made.small(tmp_path, "dfedsam2023_F6"), "figures/dfedsam2023_F6.yaml", edit)
     with pytest.raises(ConfigError, match=r"dfedsam2023_F6: \(b\) Clients m: 'DFedSAM' names two rows or series"):
         at_scale.figure(plan.load(root), "preview", "dfedsam2023_F6")
 
@@ -99,6 +91,6 @@ def test_points_that_are_no_sweep_are_refused(tmp_path, figure, panel, change, w
         content["panels"][panel].pop("values")
         content["panels"][panel].update(change)
 
-    root = made.edited(tmp_path, f"figures/{figure}.yaml", edit)
+    root = made.edited(made.small(tmp_path, figure), f"figures/{figure}.yaml", edit)
     with pytest.raises(ConfigError, match=words):
         at_scale.figure(plan.load(root), "preview", figure)

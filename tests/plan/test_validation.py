@@ -22,7 +22,7 @@ columns: [{{protocol: fedsmoo-cifar10~search, splits: [path3-100]}}]
 
 
 def load(folder, metric, **changes):
-    root = made.edited(folder, FILE, lambda content: content["variants"].update(search=SEARCH | changes))
+    root = made.edited(made.small(folder), FILE, lambda content: content["variants"].update(search=SEARCH | changes))
     (root / "config/tables/search.yaml").write_text(TABLE.format(metric=metric))
     return plan.load(root)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import made
 from flatfed import plan
 from flatfed.data import manifest as manifests
 from flatfed.data import sources
@@ -16,7 +17,6 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.plan import at_scale
 from flatfed.runs.paths import Paths
 from flatfed.tables import set_up
-from repository import ROOT
 from shipped import EXP
 
 ARCHIVE = {"source": "torchvision", "dataset": "CIFAR10"}
@@ -33,13 +33,19 @@ def images(path: Path, train: int, test: int) -> dict:
     return {"source": "npz", "path": str(path), "images": parts}
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Return a folder with a small configuration and the printed numbers of all tables, which errata are of."""
+    return made.small(tmp_path_factory.mktemp("config"), "errata")
+
+
 @pytest.fixture
-def loaded(tmp_path):
+def loaded(tmp_path, root):
     """A function that loads the configuration with a source of CIFAR-10; its data are in a folder of the test."""
 
     def load(source: dict) -> plan.Experiment:
-        config = {"scale": "preview", "tables": ["cifar10_cnn"], "figures": [], "data": {"cifar10": source}}
-        return plan.load(ROOT, config, paths=Paths(resources=str(tmp_path / "resources")))
+        config = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": [], "data": {"cifar10": source}}
+        return plan.load(root, config, paths=Paths(resources=str(tmp_path / "resources")))
 
     return load
 

@@ -15,7 +15,7 @@ import pytest
 from flatfed import cli
 from repository import ROOT
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "config/README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), ROOT / "config/README.md", *(ROOT / "docs").glob("*.md")])
 PROGRAMS = ("pytest", "make", "flatfed", "python", "bash")
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M))
 

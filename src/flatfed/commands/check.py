@@ -13,10 +13,13 @@ example:
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from flatfed.algorithms import load
 from flatfed.commands import arguments, configuration
-from flatfed.errors import ConfigError
+from flatfed.data import counting
+from flatfed.data.keys import DatasetSpecification
+from flatfed.errors import ConfigError, DataError
 from flatfed.plan import numbers
 from flatfed.plan.number import by_cell, runs_of
 from flatfed.plan.units import plural
@@ -62,6 +65,8 @@ def run(options: argparse.Namespace) -> None:
     doubled = (run for run in runs.values() if run.config.momentum and load(run.config.update.name).own_momentum)
     for algorithm, protocol in dict.fromkeys((run.algorithm, run.protocol) for run in doubled):
         print(f"warning: {algorithm}: `momentum` of protocol {protocol} adds to the algorithm's own momentum")
+    for name in sorted({run.dataset for run in runs.values()}):
+        _print_images(catalog.dataset_spec(name))
     for line in experiment.left_out(scale, experiment.requested):
         print(line)
     if unused := numbers.unused(experiment):
@@ -69,3 +74,16 @@ def run(options: argparse.Namespace) -> None:
         print(f"{plural(len(unused), 'printed number')} in no cell (absent row or column, or changed key): {first}")
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: {experiment.paths.report(scale)}")
+
+
+def _print_images(spec: DatasetSpecification) -> None:
+    """Print what is not read next to a dataset's images on disk; DataError for images or labels that do not fit."""
+    kind, source = spec.source.source, spec.source
+    if kind not in counting.COUNTS or not Path(source.path).exists():
+        return
+    where = f"dataset {spec.name!r}: source"
+    classes = counting.COUNTS[kind](source, spec.domains, where).classes
+    if classes != spec.classes:
+        raise DataError(f"{where}: {source.path} has {classes} classes, but `classes: {spec.classes}` is declared")
+    if ignored := counting.ignored(source, spec.domains, where):
+        print(f"warning: dataset {spec.name!r}: {counting.not_read(ignored)}")

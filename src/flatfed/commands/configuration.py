@@ -32,13 +32,24 @@ COPIES, DAYS = Path(".snakemake", "flatfed"), 60
 Parts = Sequence[str] | None
 
 
+def home() -> Path:
+    """Return this copy of FlatFed. ConfigError if it is only the package, as from a wheel."""
+    if not (HOME / "config").is_dir():
+        package = Path(__file__).resolve().parents[1]
+        raise ConfigError(
+            f"FlatFed runs from a clone, for its configuration and rules, which {package} lacks: clone the repository, "
+            "and there call `make quickstart` and `. .venv/bin/activate`"
+        )
+    return HOME
+
+
 def load(parts: Parts) -> plan.Experiment:
     """Load and validate the configuration of ``parts``, or, in jobs of Snakemake, the copy of their call."""
     if VARIABLE in os.environ and not parts:
         copy = read_json(os.environ[VARIABLE])
         parsed_files.use(copy["files"])
-        return plan.load(HOME, copy["config"], Paths(**copy["paths"]))
-    return plan.load(HOME, read(parts))
+        return plan.load(home(), copy["config"], Paths(**copy["paths"]))
+    return plan.load(home(), read(parts))
 
 
 def of_call(root: Path, config: dict[str, Any], paths: Paths, main: bool) -> plan.Experiment:

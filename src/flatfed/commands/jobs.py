@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flatfed.config.datasets import Source
 from flatfed.data import schemes
-from flatfed.data.keys import PartitionSpecification
+from flatfed.data.keys import DatasetSpecification, PartitionSpecification
 from flatfed.plan import Experiment, Run, at_scale, data_sources, number
 from flatfed.runs import versions
 from flatfed.tables import set_up
@@ -62,8 +61,9 @@ class Jobs:
 
     def source_files(self, dataset: str) -> tuple[list[str], bool]:
         """Return the single files of a dataset's source, and whether at most their times changed."""
-        source, listing = self._source(dataset)
-        return [*data_sources.files(source).values()], listing != data_sources.listing(source)
+        spec, listing = self._source(dataset)
+        changed = listing != data_sources.listing(spec.source, spec.domains)
+        return [*data_sources.files(spec.source).values()], changed
 
     def source_digest(self, dataset: str) -> str | None:
         """Return a digest of the files of a source: Snakemake misses a new file that is older than the old one."""
@@ -71,9 +71,9 @@ class Jobs:
         return listing
 
     @functools.cache  # noqa: B019, the jobs live as long as their process
-    def _source(self, dataset: str) -> tuple[Source, str | None]:
-        source = self.experiment.catalog.dataset_spec(dataset).source
-        return source, data_sources.listing_of_contents(source, LISTINGS / f"{dataset}.json")
+    def _source(self, dataset: str) -> tuple[DatasetSpecification, str | None]:
+        spec = self.experiment.catalog.dataset_spec(dataset)
+        return spec, data_sources.listing_of_contents(spec.source, LISTINGS / f"{dataset}.json", spec.domains)
 
     def partition(self, scale: str, protocol: str, split: str, seed: str) -> PartitionSpecification:
         return self.experiment.partition_spec(scale, protocol, split, int(seed))

@@ -81,7 +81,7 @@ def of_runs(options: argparse.Namespace) -> tuple[blocks.TypesetTable, list[str]
     store = Store([options.runs], alone=True, so_far=options.so_far)
     records, damaged = store.records, [*store.refused]
     seeds = sorted({record.config.seed for record in records.values()})
-    requested = replace(plan.load(configuration.HOME, configuration.read(options.config)), store=Store())
+    requested = replace(plan.load(configuration.home(), configuration.read(options.config)), store=Store())
     request = requested.request.model_copy(update={"seeds": seeds or [1]})
     experiment = replace(requested, request=request, store=store)
     table = lookup.entry("table", options.table, experiment.tables, "config/tables")

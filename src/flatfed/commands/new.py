@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
     folder = options.folder
     if folder.exists():
         raise DataError(f"{folder}: exists already; name a new folder")
-    shutil.copytree(configuration.HOME / TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(configuration.home() / TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     readme = folder / "README.md"
     readme.write_text(readme.read_text(encoding="utf-8").replace(TEMPLATE.name, str(folder)), encoding="utf-8")
     print(f"{folder}: written; {readme} has the commands")

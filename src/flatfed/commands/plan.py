@@ -1,6 +1,7 @@
 """``flatfed plan``.
 
-Prints a line for each table and figure (with the columns of config.yaml) and for their total: shared runs count once.
+Prints a line for each table and figure (with the columns of config.yaml; one line if they share a name) and for their
+total: shared runs count once.
 Hours (sum) and memory (per job) are those of unfinished runs, measured for finished runs here, else for published runs.
   begun     has a checkpoint or an unfinished record; it will resume
   stale     of other settings or versions; it will be trained again
@@ -81,10 +82,11 @@ def forecast(options: argparse.Namespace) -> tuple[pd.DataFrame, str]:
 
 
 def runs_by_name(experiment: Experiment, scale: str, shown: Requested) -> dict[str, tuple[int, dict[str, Run]]]:
-    """Return the number of cells and the runs by folder of each table and figure."""
+    """Return the number of cells and the runs by folder of each table and figure, of both if they share a name."""
     tables = {name: numbers(experiment, scale, name, columns) for name, columns in shown.tables.items()}
-    figures = {name: (0, at_scale.figure(experiment, scale, name).runs) for name in shown.figures}
-    return {name: (len(by_cell(of_table)), runs_of(of_table)) for name, of_table in tables.items()} | figures
+    figures = {name: at_scale.figure(experiment, scale, name).runs for name in shown.figures}
+    parts = {name: (tables.get(name, []), figures.get(name, {})) for name in [*tables, *figures]}
+    return {name: (len(by_cell(of_table)), runs_of(of_table) | drawn) for name, (of_table, drawn) in parts.items()}
 
 
 def run_costs(run: Run, near: pd.DataFrame) -> dict[str, float]:

@@ -5,17 +5,21 @@ The configuration imports this module: it must not import NumPy.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zipfile
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from flatfed.config.datasets import Source
-from flatfed.errors import DataError, missing_message
+from flatfed.config.datasets import ArrayFile, ImageFolder, Source
+from flatfed.errors import DataError, missing_message, other_form
 from flatfed.files import UNREADABLE
 
-IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
+IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pbm", ".pgm", ".ppm"}
+#: Arrays of an .npz source, and those that it may have.
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+DOMAIN_ARRAYS = ("train_domains", "test_domains", "domains")
 PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
 
 
@@ -33,10 +37,27 @@ def test_count(images: int) -> int:
     return images // 5
 
 
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
+    """Return the visible entries of ``folder``, sorted by name."""
+    with os.scandir(folder) as entries:
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def _is(kind: str, entry: os.DirEntry[str]) -> bool:
+    """Return ``entry.is_dir()`` or ``entry.is_file()``, False for broken and circular links."""
+    try:
+        return getattr(entry, f"is_{kind}")()
+    except OSError:
+        return False
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
 def subfolders(root: Path) -> list[str]:
     """Return the sorted names of visible folders in ``root``."""
-    with os.scandir(root) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    return [entry.name for entry in _visible(root) if _is("dir", entry)]
 
 
 def folders(root: Path, where: str, expected: str) -> list[str]:
@@ -74,18 +95,21 @@ def part_folders(source: Source, domains: list[str] | None, where: str) -> list[
     return parts
 
 
-def class_images(folder: Path, where: str) -> list[Path]:
-    """Return the sorted visible image files in ``folder``; DataError without any."""
-    with os.scandir(folder) as entries:
-        visible = (entry.name for entry in entries if not entry.name.startswith("."))
-        names = sorted(name for name in visible if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES)
-    if not names:
+def class_images(folder: Path, where: str) -> list[str]:
+    """Return the sorted visible image files in ``folder``; DataError without any, or for one that is no plain file."""
+    entries = [entry for entry in _visible(folder) if _suffix(entry.name) in IMAGE_SUFFIXES]
+    for entry in entries:
+        if not _is("file", entry):
+            link = "a link without target" if entry.is_symlink() else "a pipe, socket or device"
+            kind = "a folder" if _is("dir", entry) else link
+            raise DataError(f"{where}: {entry.path} is {kind}, with the name of an image; move or rename it")
+    if not entries:
         raise DataError(f"{where}: class folder {folder} holds no image ({', '.join(sorted(IMAGE_SUFFIXES))})")
-    return [folder / name for name in names]
+    return [entry.path for entry in entries]
 
 
-def folder_images(source: Source, domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
-    """Return part or domain -> image files of each class.
+def folder_images(source: Source, domains: list[str] | None, where: str) -> dict[str, list[list[str]]]:
+    """Return part or domain -> image files of each class: all files of the folder that are read.
 
     :raises DataError: another layout, a class that only some parts have, or an empty class.
     """
@@ -95,8 +119,52 @@ def folder_images(source: Source, domains: list[str] | None, where: str) -> dict
         if different := {*classes[part]} ^ {*classes[first]}:
             odd = min(different)
             having, lacking = (part, first) if odd in classes[part] else (first, part)
-            raise DataError(f"{where}: {root}: class folder {odd!r} is in {having!r}, not in {lacking!r}")
+            message = f"{where}: {root}: class folder {odd!r} is in {having!r}, not in {lacking!r}"
+            raise DataError(message + other_form(odd, classes[lacking]))
     return {part: [class_images(root / part / name, where) for name in names] for part, names in classes.items()}
+
+
+def files_read(source: Source, domains: list[str] | None) -> dict[str, str]:
+    """Return all files that a fetch reads by name: the keys of a source, or paths in the folder of its images.
+
+    Empty for a folder in another layout, and for sources that are not on disk.
+    """
+    if isinstance(source, ImageFolder):
+        try:
+            images = folder_images(source, domains, "")
+        except (DataError, OSError):  # the fetch reports it
+            return {}
+        paths = (path for by_class in images.values() for paths in by_class for path in paths)
+        return {path.removeprefix(f"{Path(source.path)}/"): path for path in paths}
+    return {key: path for key, path in source.paths.items() if key == "order" or isinstance(source, ArrayFile)}
+
+
+def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, int]:
+    """Return {kind and folder: number} of the visible files on disk next to the images that are not read.
+
+    The whole content of a folder that is not read counts as one kind per suffix; of an archive, each array counts.
+
+    :raises DataError: as :func:`folder_images`, or the archive cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    if isinstance(source, ArrayFile):
+        counts.update(f"array {name}" for name in sorted(_arrays(source.path, where) - {*ARRAYS, *DOMAIN_ARRAYS}))
+    if not isinstance(source, ImageFolder):
+        return dict(counts)
+    root, images = Path(source.path), folder_images(source, domains, where)
+    classes = [Path(paths[0]).parent for by_class in images.values() for paths in by_class]
+    read = {root, *(root / part for part in images), *classes}
+    for folder in (*sorted(read - {*classes}), *classes):
+        for entry in _visible(folder):
+            if _is("dir", entry):
+                if folder not in classes and Path(entry.path) in read:
+                    continue
+                names = [name for _, _, below in os.walk(entry.path) for name in below if not name.startswith(".")]
+            else:
+                names = [] if folder in classes and _suffix(entry.name) in IMAGE_SUFFIXES else [entry.name]
+            place = os.path.relpath(entry.path if _is("dir", entry) else folder, root)
+            counts.update(f"{_suffix(name) or 'no suffix'} in {place}" for name in names)
+    return dict(counts)
 
 
 def imagefolder(source: Source, domains: list[str] | None, where: str) -> Counts:
@@ -108,11 +176,29 @@ def imagefolder(source: Source, domains: list[str] | None, where: str) -> Counts
     return Counts(classes, [3, source.size, source.size], total - test, test)
 
 
+def not_read(ignored: Mapping[str, int]) -> str:
+    """Return the text of :func:`ignored` for a log: the ten largest numbers."""
+    largest = sorted(ignored.items(), key=lambda pair: -pair[1])
+    texts = [f"{count} {kind}" for kind, count in largest[:10]] + (["..."] if len(largest) > 10 else [])
+    return f"not read: {', '.join(texts)}"
+
+
+def _arrays(path: str, where: str) -> set[str]:
+    """Return the names of the arrays in an .npz file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy") for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{where}: {path} cannot be read as .npz ({error})") from None
+
+
 def npz(source: Source, domains: list[str] | None, where: str) -> Counts:
     """Return the counts of an .npz file in MedMNIST's layout."""
     import numpy as np
 
-    path, lengths, shapes, largest = source.path, {}, [], 0
+    from flatfed.data import labels
+
+    path, found, shapes = source.path, {}, []
     try:
         with zipfile.ZipFile(path) as archive:
             for part in ("train", "test"):
@@ -120,35 +206,16 @@ def npz(source: Source, domains: list[str] | None, where: str) -> Counts:
                     np.lib.format.read_magic(file)
                     shape, _, _ = np.lib.format.read_array_header_1_0(file)
                 with archive.open(f"{part}_labels.npy") as file:
-                    labels = np.lib.format.read_array(file, allow_pickle=False)
-                if len(shape) not in (3, 4) or not labels.size or not np.issubdtype(labels.dtype, np.integer):
-                    raise ValueError(f"{part}_images has shape {shape}, {part}_labels {labels.shape} of {labels.dtype}")
-                lengths[part], largest = shape[0], max(largest, int(labels.max()))
+                    array = np.lib.format.read_array(file, allow_pickle=False)
+                if len(shape) not in (3, 4):
+                    raise ValueError(f"{part}_images has shape {shape}")
+                found[part] = labels.of_images(array, shape[0], f"{where}: {path}: {part}_labels")
                 shapes.append([shape[3] if len(shape) == 4 else 1, *shape[1:3]])
     except UNREADABLE as error:
         expected = "expected train_images (n, h, w[, c]), train_labels, test_images and test_labels"
         raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {expected}") from None
-    return Counts(largest + 1, shapes[0], **lengths)
-
-
-def listing(source: Source) -> str | None:
-    """Return a digest of the names, sizes and times of an image folder's images; None for other sources."""
-    if source.source != "imagefolder":
-        return None
-    lines = [f"{name} {size} {time}" for name, (size, time) in image_stamps(source).items()]
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def image_stamps(source: Source) -> dict[str, list[int]]:
-    """Return {path in the folder: [size, time]} of an image folder's images."""
-    stamps, root = {}, source.path
-    for folder, names, files in os.walk(root, followlinks=True):
-        names.sort()
-        for name in sorted(files):
-            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
-                status = os.stat(os.path.join(folder, name))
-                stamps[f"{os.path.relpath(folder, root)}/{name}"] = [status.st_size, status.st_mtime_ns]
-    return stamps
+    classes = labels.check(found["train"], found["test"], None, f"{where}: {path}")
+    return Counts(classes, shapes[0], *map(len, found.values()))
 
 
 #: Kind of source -> its counting function.

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,13 +16,16 @@ import numpy as np
 
 from flatfed.data import VERSION
 from flatfed.data import manifest as manifests
+from flatfed.data.counting import not_read
 from flatfed.data.keys import DatasetSpecification
+from flatfed.data.labels import check as check_labels
 from flatfed.data.manifest import REMEDY, Manifest
 from flatfed.errors import DataError
 from flatfed.files import HASHED, digest_arrays, write_whole
 
 BLOCK = 1 << 26  # bytes of images per write
 PAUSE = 10.0  # seconds between progress lines
+MOST_DAMAGED = 20  # unreadable images in a message
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Images:
-    """Both parts of a source."""
+    """Both parts of a source; ``ignored``: see :func:`flatfed.data.counting.ignored`."""
 
     train: Part
     test: Part
     domain_names: Sequence[str] | None = None
+    ignored: Mapping[str, int] | None = None
 
     @property
     def labels(self) -> np.ndarray:
@@ -126,12 +130,7 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
             actual = f"{part} images have shape {shape} (channels, height, width)"
             raise DataError(f"dataset {name!r}: {actual}, but `shape` in config/datasets.yaml is {spec.shape}")
     _check_counts(spec, {"train": len(train.labels), "test": len(test.labels)})
-    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
-        span = f"labels go from {labels.min()} to {labels.max()}"
-        raise DataError(f"dataset {name!r}: {span}, but `classes: {classes}` allows 0 to {classes - 1}")
-    if len(absent := np.setdiff1d(np.arange(classes), train.labels)):
-        listed = ", ".join(map(str, absent[:5])) + (", ..." if len(absent) > 5 else "")
-        raise DataError(f"dataset {name!r}: no training image of class {listed}, but `classes: {classes}` is declared")
+    check_labels(train.labels, test.labels, classes, f"dataset {name!r}")
     with write_whole(folder / "images.npy") as out:
         shape = (len(labels), *spec.shape)
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
@@ -154,6 +153,7 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
         version=VERSION,
         digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),
+        ignored=dict(source_images.ignored) if source_images.ignored else None,
     )
     manifests.write(folder / manifests.NAME, manifest)
     remarks = sum((getattr(part.images, "remarks", Counter()) for part in (train, test)), Counter())
@@ -162,6 +162,8 @@ def save(folder: str | os.PathLike[str], spec: DatasetSpecification, source_imag
     remarks["equals in training and test data"] = _repeated(hashes, np.arange(len(labels)) < len(train.labels))
     for remark, count in (+remarks).items():
         print(f"dataset {name!r}: warning: images with {remark}: {count}", file=sys.stderr)
+    if source_images.ignored:
+        print(f"dataset {name!r}: warning: {not_read(source_images.ignored)}", file=sys.stderr)
     if note := manifests.doubt(name, manifest.digest, manifest):
         print(note, file=sys.stderr)
 
@@ -187,6 +189,7 @@ def _repeated(hashes: np.ndarray, values: np.ndarray) -> int:
 
 
 def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:
+    """Write the images of ``parts`` to ``out``; DataError with all files that cannot be read."""
     total, done, shown = sum(len(part) for part in parts), 0, time.monotonic()
     for part in parts:
         block = max(1, BLOCK // max(1, int(np.prod(part.shape[1:]))))
@@ -197,3 +200,6 @@ def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:
             if time.monotonic() - shown >= PAUSE:
                 shown = time.monotonic()
                 print(f"dataset {name!r}: {done} of {total} images written", file=sys.stderr, flush=True)
+    if damaged := [text for part in parts for text in getattr(part, "damaged", [])]:
+        more = [f"... and {len(damaged) - MOST_DAMAGED} more"] if len(damaged) > MOST_DAMAGED else []
+        raise DataError(f"dataset {name!r}: unreadable images: {'; '.join([*damaged[:MOST_DAMAGED], *more])}")

@@ -28,42 +28,51 @@ REMARKS = {
 }
 
 
+#: Tags of TIFF files.
+BITS_PER_SAMPLE, PHOTOMETRIC, SAMPLE_FORMAT = 0x0102, 0x0106, 0x0153
+#: Pillow's formats of the suffixes in counting.IMAGE_SUFFIXES.
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF", "PPM")
+
+
 class Pictures:
     """Image files with the interface of an array (n, C, size, size) uint8; a slice reads its files.
 
     ``shorter``: scale the shorter side to this length, then crop the centre. Without it, scale to the square.
-    ``remarks``: numbers of the files read so far by :data:`REMARKS`.
+    ``remarks``: numbers of the files read so far by :data:`REMARKS`. ``damaged``: unreadable files so far, each with
+    its problem; their images are black.
     """
 
-    def __init__(self, paths: list[Path], channels: int, size: int, where: str, shorter: int | None = None):
-        self.paths, self.size, self.where, self.shorter = paths, size, where, shorter
+    def __init__(self, paths: list[str | Path], channels: int, size: int, shorter: int | None = None):
+        self.paths, self.size, self.shorter = paths, size, shorter
         self.shape = (len(paths), channels, size, size)
         self.remarks: Counter[str] = Counter()
+        self.damaged: list[str] = []
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, part: slice) -> np.ndarray:
-        """Return the images of ``part``; DataError naming an unreadable file."""
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            images, remarks = zip(*pool.map(self._read, self.paths[part]), strict=True)
+            images, remarks, problems = zip(*pool.map(self._read, self.paths[part]), strict=True)
         self.remarks.update(text for texts in remarks for text in texts)
+        self.damaged += filter(None, problems)
         return np.stack(images)
 
-    def _read(self, path: Path) -> tuple[np.ndarray, list[str]]:
+    def _read(self, path: str | Path) -> tuple[np.ndarray, list[str], str]:
+        """Return the image (C, size, size), the remarks on its file, and its problem or ""."""
         from PIL import Image
 
         mode = "L" if self.shape[1] == 1 else "RGB"
         try:
-            with Image.open(path) as picture:
+            with Image.open(path, formats=FORMATS) as picture:
                 resized = self._square(eight_bits(picture, mode))
                 remarks: list[str] = []
                 with contextlib.suppress(Exception):  # damaged metadata
                     remarks.extend(text for text, applies in REMARKS.items() if applies(picture))
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise DataError(f"{self.where}: {path} is not a readable image ({error})") from error
+        except Exception as error:  # the kind depends on the damage
+            return np.zeros(self.shape[1:], np.uint8), [], f"{path} ({error})"
         pixels = np.asarray(resized)
-        return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1), remarks
+        return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1), remarks, ""
 
     def _square(self, picture: Image) -> Image:
         """Return the pixels of torchvision's Resize and CenterCrop."""
@@ -81,11 +90,15 @@ def eight_bits(picture: Image, mode: str) -> Image:
     """Return ``picture`` in ``mode`` "L" or "RGB": 16-bit grey is scaled; ValueError for other depths and modes."""
     from PIL.Image import fromarray
 
-    # TIFF's tag BitsPerSample: Pillow has no mode of 12 bits.
-    grey = picture.mode.startswith("I;16")
-    bits = np.max(getattr(picture, "tag_v2", {}).get(0x0102, 16)) if grey else 32 if picture.mode in ("I", "F") else 8
+    # Pillow has no mode of 12 bits, ignores signs, and reads white as zero right with 8 bits alone.
+    tags, grey = getattr(picture, "tag_v2", {}), picture.mode.startswith("I;16")
+    bits = np.max(tags.get(BITS_PER_SAMPLE, 16)) if grey else 32 if picture.mode in ("I", "F") else 8
     if bits not in (8, 16):
         raise ValueError(f"mode {picture.mode}, {bits} bits; expected 8 or 16 bits per channel")
+    if np.max(tags.get(SAMPLE_FORMAT, 1)) != 1:
+        raise ValueError("signed or real numbers; expected unsigned ones")
+    if grey and tags.get(PHOTOMETRIC) == 0:
+        raise ValueError("16 bits with white as 0; expected black as 0")
     if grey:
         picture = fromarray(np.rint(np.asarray(picture) / 257).astype(np.uint8))
     return picture.convert(mode)
@@ -120,7 +133,7 @@ def imagefolder(spec: DatasetSpecification) -> Images:
 
     def selected(mask: np.ndarray) -> Part:
         paths = [files[i][0] for i in np.flatnonzero(mask)]
-        pictures = Pictures(paths, spec.shape[0], source.size, where, source.resize)
+        pictures = Pictures(paths, spec.shape[0], source.size, source.resize)
         return Part(pictures, labels[mask], numbers[mask])
 
     return Images(selected(~is_test), selected(is_test), names)

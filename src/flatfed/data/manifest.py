@@ -24,7 +24,8 @@ class Manifest(JsonDocument):
     """A dataset of ``train`` and ``test`` images of ``shape`` (C, H, W) uint8, ``bytes`` in total.
 
     ``domains``: their names, or None. ``source``: without its paths, because a moved file must not cause a new
-    training. ``digest``: SHA-256 of all arrays. ``version``: of the code that wrote them.
+    training. ``digest``: SHA-256 of all arrays. ``version``: of the code that wrote them. ``ignored``: numbers of files
+    next to the images that were not read, by suffix and folder.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Manifest(JsonDocument):
     digest: str
     bytes: int
     version: int | None = None
+    ignored: dict[str, int] | None = None
 
 
 def shared(source: Source) -> dict[str, Any]:

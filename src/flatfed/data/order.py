@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +60,7 @@ def put(images: Images, order: Order, where: str) -> Images:
         positions = by_content(part)[ranks]
         arrays = (part.images, part.labels, part.domains)
         parts.append(Part(*(None if array is None else array[positions] for array in arrays)))
-    ordered = Images(*parts, images.domain_names)
+    ordered = replace(images, train=parts[0], test=parts[1])
     train, test = ordered.train.images, ordered.test.images
     digest = train.shape[1:] == test.shape[1:] and digest_arrays(
         images=np.concatenate([train, test]), labels=ordered.labels, domains=ordered.domains

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from flatfed.config.datasets import STYLES
+from flatfed.data import counting, keys, labels, order
 from flatfed.data import dataset as datasets
-from flatfed.data import keys, order
+from flatfed.data.counting import ARRAYS
 from flatfed.data.dataset import Images, Part
 from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
@@ -25,6 +26,7 @@ def fetch(content: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     where = f"dataset {spec.name!r}: source.order"
     image_order = order.read(file, where) if (file := spec.source.paths.get("order")) else None
     images = SOURCES[spec.source.source](spec)
+    images = replace(images, ignored=counting.ignored(spec.source, spec.domains, f"dataset {spec.name!r}: source"))
     if spec.domains:
         images = _with_declared_domains(spec, images)
     datasets.save(out, spec, images if image_order is None else order.put(images, image_order, where))
@@ -42,7 +44,7 @@ def _with_declared_domains(spec: keys.DatasetSpecification, images: Images) -> I
         raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
     numbers = np.array([declared.index(name) for name in names])
     train, test = (replace(part, domains=numbers[part.domains]) for part in (images.train, images.test))
-    return Images(train, test, list(declared))
+    return replace(images, train=train, test=test, domain_names=list(declared))
 
 
 #: scikit-learn's digits: ``labels`` (1797,), and images (1797, 8, 8) uint8 by drawing style. Those of the style "plain"
@@ -152,7 +154,6 @@ def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
 
 #: Class of torchvision.datasets -> further arguments.
 DOWNLOADS = {"CIFAR10": {}, "CIFAR100": {}, "FashionMNIST": {}, "EMNIST": {"split": "byclass"}}
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
 def npz(spec: keys.DatasetSpecification) -> Images:
@@ -175,16 +176,14 @@ def npz(spec: keys.DatasetSpecification) -> Images:
 
 
 def _part(where: str, part: str, arrays: Any) -> Part:
-    images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
+    images = arrays[f"{part}_images"]
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in ((), (1,), (3,)):
         expected = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
         raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {expected}")
     if not len(images):
         raise DataError(f"{where}: {part}_images holds no image")
-    if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):
-        expected = f"{len(images)} whole numbers"
-        raise DataError(f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {expected}")
-    return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
+    key = f"{part}_labels"
+    return Part(_channels_first(images), labels.of_images(arrays[key], len(images), f"{where}: {key}"))
 
 
 def _with_domains(where: str, arrays: Any, parts: list[Part]) -> Images:

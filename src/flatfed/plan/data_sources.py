@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatfed.config.datasets import SOURCE, ArrayFile, DatasetDocument, ImageCounts, ImageFolder, Source
+from flatfed.config.datasets import SOURCE, DatasetDocument, ImageCounts, ImageFolder, Source
 from flatfed.data import VERSION, counting, manifest
+from flatfed.data.counting import files_read
 from flatfed.data.keys import DatasetSpecification
 from flatfed.errors import ConfigError, DataError
 from flatfed.files import HASHED, digest_file, digest_json, read_json, write_json
@@ -51,37 +52,44 @@ def check_resize(source: Source, declared: Source, where: str, base: str) -> Non
 
 def files(source: Source) -> dict[str, str]:
     """Return key -> path of a source's single files."""
-    return {key: path for key, path in source.paths.items() if key == "order" or isinstance(source, ArrayFile)}
+    return {} if isinstance(source, ImageFolder) else files_read(source, None)
 
 
-def listing(source: Source) -> str | None:
-    """Return a digest of a source's files, or None if it is not on disk.
+def listing(source: Source, domains: list[str] | None = None) -> str | None:
+    """Return a digest of the sizes and times of the files that a source with ``domains`` reads, None without any.
 
-    Covers sizes, times and ends: an .npz file ends with the checksums of its arrays.
+    Covers the ends of single files: an .npz file ends with the checksums of its arrays.
     """
-    contents = [[key, *stamp] for key, stamp in _file_stamps(source).items()]
-    return digest_json(contents) if contents else counting.listing(source)
+    return _digest(_stamps(source, files_read(source, domains)))
 
 
-def _file_stamps(source: Source) -> dict[str, list[Any]]:
-    """Return {key: [size, time, end]} of a source's single files."""
+def _digest(stamps: dict[str, list[Any]]) -> str | None:
+    return digest_json([[key, *stamp] for key, stamp in stamps.items()]) if stamps else None
+
+
+def _stamps(source: Source, paths: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Return {key: [size, time]} of the files ``paths``, with the end of single files."""
     stamps = {}
-    for key, path in files(source).items():
-        with contextlib.suppress(OSError), open(path, "rb") as file:  # Snakemake reports it
-            about = os.stat(file.fileno())
-            file.seek(max(0, about.st_size - END))
-            stamps[key] = [about.st_size, about.st_mtime_ns, file.read().hex()]
+    for key, path in paths.items():
+        with contextlib.suppress(OSError):  # Snakemake or the fetch reports it
+            about = os.stat(path)
+            stamps[key] = [about.st_size, about.st_mtime_ns]
+            if not isinstance(source, ImageFolder):
+                with open(path, "rb") as file:
+                    file.seek(max(0, about.st_size - END))
+                    stamps[key].append(file.read().hex())
     return stamps
 
 
-def listing_of_contents(source: Source, cache: Path) -> str | None:
+def listing_of_contents(source: Source, cache: Path, domains: list[str] | None = None) -> str | None:
     """Return the :func:`listing` with which the contents of a source's files were first seen.
 
     ``cache``: JSON file of these listings, and of the digests of files; a file is hashed again if its stamp changes.
     Returns the :func:`listing` if the files have over ``HASHED`` bytes or cannot be read.
     """
-    text, single = listing(source), _file_stamps(source)
-    stamps = single or (counting.image_stamps(source) if text else {})
+    paths = files_read(source, domains)
+    stamps = _stamps(source, paths)
+    text = _digest(stamps)
     if text is None or sum(stamp[0] for stamp in stamps.values()) > HASHED:
         return text
     known, digests = {"files": {}, "listings": {}}, {}
@@ -90,8 +98,7 @@ def listing_of_contents(source: Source, cache: Path) -> str | None:
     try:
         for name, stamp in stamps.items():
             seen, digest = known["files"].get(name, (None, None))
-            path = files(source).get(name) or Path(source.path, name)
-            digests[name] = digest if stamp == seen else digest_file(path)
+            digests[name] = digest if stamp == seen else digest_file(paths[name])
     except OSError:
         return text
     listings = {digest_json(digests): text, **known["listings"]}

@@ -7,7 +7,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 import pandas as pd
 
 from flatfed.plan.units import RELATIVES, as_printed, signed, written
@@ -65,7 +64,8 @@ def order(columns: Iterable[Mapping[str, Cell]]) -> str:
     if not correlations:
         return ""
     over = "" if len(correlations) == 1 else f", mean of {len(correlations)} columns"
-    return f"rank correlation with the paper's order {statistics.fmean(correlations):.2f}{over}"
+    mean = round(statistics.fmean(correlations), 2) + 0.0  # no "-0.00"
+    return f"rank correlation with the paper's order {mean:.2f}{over}"
 
 
 def tolerances(cell: Cell) -> tuple[float, float]:
@@ -125,8 +125,7 @@ def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3 or any(len({*numbers}) == 1 for numbers in zip(*pairs, strict=True)):
         return None
-    ours, paper = pd.DataFrame(pairs).rank().to_numpy().T  # scipy.stats takes a second to import
-    return float(np.corrcoef(ours, paper)[0, 1])
+    return float(pd.DataFrame(pairs).rank().corr().iloc[0, 1])
 
 
 def printed_order(cell: Cell) -> float | None:
