@@ -135,11 +135,7 @@ VALUES = {
         for key in ("folders", "published")
     },
     "published without a run": ({"published": ["src"]}, ["published: 'src' contains no finished run; remove this entry"]),
-<<<<<<< HEAD
-    "highlight": ({"highlight": "fedsamm"}, ["highlight: unknown algorithm 'fedsamm'", "did you mean 'fedsam'?"]),
-=======
     "highlight": ({"highlight": "fedsaam"}, ["highlight: unknown algorithm 'fedsaam'", "did you mean 'fedsam'?"]),
->>>>>>> main
     "a removed key with another value": ({"notes": "none"}, ["notes", "does not exist any more", "remove it"]),
     "tuning": ({"tune": True}, ["tune", "does not exist any more", "validation_accuracy"]),
     "images of a column": ({"tables": [{"table": "fedsmoo2023_T1", "columns": ["*-no"]}]}, ["unknown column '*-no'"]),
