@@ -52,15 +52,14 @@ figures-page: $(INSTALLED)
 report-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py report
 
-# Write docs/results.md and its pictures, docs/disputed.md, docs/effects.md, docs/algorithms and the first picture of README.md
-# from results/published.
+# Write docs/results.md and its pictures, docs/which-code.md, docs/algorithms and the first picture of README.md from
+# results/published.
 results-page: $(INSTALLED)
 	$(BIN)/python studies/results.py
 	$(BIN)/flatfed compare fedsmoo mofedsam fedcm feddyn scaffold fedsam fedavg fedadam \
 	    --runs results/published/fedsmoo-cifar10/runs/path3-200 --out results/finished-column
 	cp results/finished-column/curves.png docs/finished-column.png
-	$(BIN)/python studies/disputed.py
-	$(BIN)/python studies/effects.py
+	$(BIN)/python studies/which_code.py
 	$(BIN)/python studies/algorithms.py
 
 lint: $(INSTALLED)

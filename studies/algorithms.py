@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
-import yaml
 from jinja2 import Template
 
-from effects import PUBLISHED, accuracies, effects, interval_text, verdict
+from effects import choice_effects
 from flatfed import algorithms, plan
 from flatfed.algorithms import Choice
 from flatfed.algorithms.as_published import FORMS
@@ -57,21 +56,6 @@ def published_tables(lines: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataF
         setting: group.pivot_table("cell", keys, "split", aggfunc="last", sort=False).fillna("–")
         for setting, group in lines.groupby(["dataset", "model", "metric"], sort=False)
     }
-
-
-def choice_effects() -> pd.DataFrame:
-    """Return the measured effects of docs/effects.md: one line per pair of rows."""
-    pairs, effect_lines = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8")), []
-    for file in PUBLISHED:
-        lines = read_csv(file, dtype=str, keep_default_na=False)
-        table, labels = lines.table[0], dict(zip(lines.row, lines.label, strict=True))
-        differences, _, corrected = effects(accuracies(lines), pairs[table])
-        for row, by_seed in differences.items():
-            mean = by_seed.mean(axis=1)
-            effect_lines.append(
-                (row, table, labels[row], labels[pairs[table][row]], interval_text(mean), verdict(mean, corrected[row]))
-            )
-    return pd.DataFrame(effect_lines, columns=["row", "table", "choice", "base", "effect", "verdict"])
 
 
 def settings(values: Mapping) -> str:

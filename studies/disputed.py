@@ -1,4 +1,7 @@
-"""Compare the cells that several sources print, and write docs/disputed.md."""
+"""Compare the cells that several sources print.
+
+python studies/disputed.py    print the cells; studies/which_code.py writes their summary
+"""
 
 import itertools
 import math
@@ -135,55 +138,31 @@ def table_of_cells(several, labels):
     return table(("algorithm", *several.columns), rows)
 
 
-def page(sources, cells, labels):
-    """Return the page in Markdown; ``labels``: algorithm -> label."""
-    best_of = {row: algorithms for source in sources.values() for row, algorithms in source.get("best_of", {}).items()}
-    best = {row: f"{labels[algorithms[0]]}, best of {len(algorithms)}" for row, algorithms in best_of.items()}
-    labels, source_labels = LABELS | labels | best, {name: source["label"] for name, source in sources.items()}
-    several = disputed(with_best(cells, best_of)).rename(columns=source_labels)
-    apart = several.apart
-    return f"""# Do several sources print the same number for a cell?
-
-No. {len(several)} cells have a number in at least two sources; these numbers differ by {apart.median():.1f} points
-in the median, by more than 5 points in {sum(apart > 5)} cells, and by more than 10 in {sum(apart > 10)}.
-
-A cell has the same data, model, split, clients and algorithm in all sources. The sources differ in the number of
-rounds and in settings. `python studies/disputed.py` writes this page.
-
-## Findings
-
-The table compares two sources over the algorithms (rows) that both print. `median` and `largest` are differences of
-test accuracy in points. `tau` is Kendall's rank correlation with its 95 % interval (Fieller, Hartley and Pearson 1957):
-1 means the same order of the algorithms, 0 means no relation. No interval for 4 rows or tau = 1 or -1.
-
-{table_of_rankings(rankings(several.drop(columns="apart")))}
-
-## Sources
-
-{table_of_sources(sources, cells)}
-
-Known differences from FedSMOO's set-up:
-
-{table_of_differences(sources, labels)}
-
-FedWMSAM prints one FedLESAM row. We compare it with the best of FedLESAM, FedLESAM-S and FedLESAM-D, so FedLESAM-D
-can appear twice.
-
-## Cells
-
-Test accuracy in percent, as printed. `apart` is the largest minus the smallest number.
-
-{table_of_cells(several, labels)}
-"""
-
-
-def main():
-    """Write the page."""
+def read():
+    """Return the sources, their accuracies by (column, algorithm), and algorithm -> label, also of rows "best of 3"."""
     sources = yaml.safe_load((ROOT / "studies/sources.yaml").read_text(encoding="utf-8"))
     algorithms = yaml.safe_load((ROOT / "config/algorithms.yaml").read_text(encoding="utf-8"))
     labels = {name: entry["label"] for name, entry in algorithms.items() if "label" in entry}
-    text = page(sources, printed(sources, ROOT / "config/reference"), labels)
-    (ROOT / "docs/disputed.md").write_text(text, encoding="utf-8")
+    for row, names in best_rows(sources).items():
+        labels[row] = f"{labels[names[0]]}, best of {len(names)}"
+    return sources, printed(sources, ROOT / "config/reference"), labels
+
+
+def best_rows(sources):
+    """Return row -> the algorithms of which a source prints the best."""
+    return {row: names for source in sources.values() for row, names in source.get("best_of", {}).items()}
+
+
+def by_source(sources, cells):
+    """Return the disputed cells of ``cells``, a column per label of a source, and their range ``apart``."""
+    labels = {name: source["label"] for name, source in sources.items()}
+    return disputed(with_best(cells, best_rows(sources))).rename(columns=labels)
+
+
+def main():
+    """Print the cells."""
+    sources, cells, labels = read()
+    print(table_of_cells(by_source(sources, cells), LABELS | labels))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measure the effect of single choices: paired differences between two rows of a table, seed by seed.
 
-python studies/effects.py                                       write docs/effects.md
-python studies/effects.py results/preview/tables/effects.csv    print the page for other tables
+python studies/effects.py                                       print the published effects by split, with p
+python studies/effects.py results/preview/tables/effects.csv    print those of other tables
 """
 
 import itertools
@@ -35,8 +35,7 @@ The column "all columns" gives the effect of each choice in percentage points, w
 Each row is compared with the row from which it differs in one choice, paired by seed. p is from the exact two-sided
 sign-flip test of each seed's mean difference over all columns. Holm's method corrects it for all choices of the table.
 The verdict is "{DIFFERS}" if the corrected p is at most {LEVEL}, "{NONE}" if the interval lies within
-{100 * REGION} points of zero, else "{OPEN}". `python studies/effects.py` writes this page.
-[Which code made the numbers](which-code.md) summarises it."""
+{100 * REGION} points of zero, else "{OPEN}"."""
 
 
 def accuracies(lines):
@@ -126,6 +125,20 @@ def section(lines, pairs, title):
     return f"## {title}\n\n`{lines.table[0]}`, {lines.scale[0]} scale, {seeds} seeds. Verdicts: {counts}.\n\n{table}"
 
 
+def choice_effects():
+    """Return the published effects, a line per pair of rows: table, labels, mean ``points``, text and verdict."""
+    pairs, effect_lines = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8")), []
+    for file in PUBLISHED:
+        lines = read_csv(file, dtype=str, keep_default_na=False)
+        table, labels = lines.table[0], dict(zip(lines.row, lines.label, strict=True))
+        differences, _, corrected = effects(accuracies(lines), pairs[table])
+        for row, by_seed in differences.items():
+            mean = by_seed.mean(axis=1)
+            texts = labels[row], labels[pairs[table][row]], interval_text(mean), verdict(mean, corrected[row])
+            effect_lines.append((row, table, mean.mean(), *texts))
+    return pd.DataFrame(effect_lines, columns=["row", "table", "points", "choice", "base", "effect", "verdict"])
+
+
 def page(files):
     """Return the page of the tables in CSV ``files``."""
     pairs = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8"))
@@ -139,7 +152,4 @@ def page(files):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        print(page(sys.argv[1:]), end="")
-    else:
-        (ROOT / "docs/effects.md").write_text(page(ROOT / file for file in PUBLISHED), encoding="utf-8")
+    print(page(sys.argv[1:] or PUBLISHED), end="")

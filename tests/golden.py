@@ -48,6 +48,7 @@ HOME = "fedsmoo-cifar10", "dir0.6-100"
 MODELS: dict[str, dict[str, Any]] = {
     "cnn": {"model": {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}},
     "cnn_5x5": {"model": {"name": "cnn_5x5", "options": {}}},
+    "resnet18_bn": {"model": {"name": "resnet18_bn", "options": {}}, "local_steps": 1},
     "resnet18_gn": {
         **{"model": {"name": "resnet18_gn", "options": {"stem": "imagenet", "groups": 2}}},
         **{"augmentation": "crop_flip_half", "local_steps": 1},
@@ -143,7 +144,7 @@ def sketch(name: str, tensor: torch.Tensor) -> list[float]:
 
     Each product has the norm as its standard deviation.
     """
-    matrix = tensor.numpy().reshape(len(tensor), -1)
+    matrix = tensor.numpy().reshape(len(tensor) if tensor.ndim else 1, -1)
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
     generator = np.random.Generator(np.random.PCG64(seed))
     left, right = (generator.standard_normal((PROJECTIONS, size)) for size in matrix.shape)

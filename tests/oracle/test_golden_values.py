@@ -16,7 +16,7 @@ TOLERANCE = 1e-10
 #: Models of nine million parameters and more, which take minutes.
 UNCOVERED_MODELS = {"vgg11_gn"}
 #: Models whose cases take seconds.
-LARGE_MODELS = ("resnet18_gn", "cnn_5x5")
+LARGE_MODELS = ("resnet18_bn", "resnet18_gn", "cnn_5x5")
 #: The first cases, which have all partition schemes and kinds of algorithms.
 FIRST = 10
 

@@ -31,6 +31,24 @@ def test_no_two_runs_share_a_folder():
     assert len(set(seen.values())) == len(seen)
 
 
+def test_the_second_pass_of_batch_norm_is_in_the_settings_where_it_is_off(tmp_path):
+    """Also if an algorithm turns it on again."""
+
+    def change(protocol):
+        protocol["batch_norm_second_pass"] = True
+        protocol["preview"].update(batch_norm_second_pass=False)
+        protocol["preview"]["algorithms"] = {"fedsam": {"batch_norm_second_pass": True}}
+
+    exp = plan.load(made.edited(tmp_path, f"protocols/{CIFAR10}.yaml", change))
+    places = [("paper", "fedavg"), ("preview", "fedavg"), ("preview", "fedsam")]
+    configs = [exp.run(scale, CIFAR10, "path3-100", name, 1).config for scale, name in places]
+    assert [config.as_json().get("batch_norm_second_pass") for config in configs] == [None, False, None]
+    settings = (config.changed("batch_norm_second_pass") for config in configs)
+    assert [config.deciding for config in settings] == [
+        EXP.run(scale, CIFAR10, "path3-100", name, 1).config.deciding for scale, name in places
+    ]
+
+
 def test_keys_of_execution_are_in_the_settings_that_they_concern_alone(tmp_path):
     """Absent keys stay absent, so digests of earlier runs stay."""
 

@@ -53,12 +53,13 @@ def folder_of_photos(project):
                 Image.fromarray(pixels).save(folder / f"{number}.png")
 
 
-def copies(*folders):
-    """Return a function that copies ``folders`` of the repository, which a page names."""
+def copies(*paths):
+    """Return a function that copies files and folders of the repository, which a page names."""
 
     def copy(project):
-        for folder in folders:
-            shutil.copytree(REPOSITORY / folder, project.root / folder)
+        for path in paths:
+            copy_path = shutil.copytree if (REPOSITORY / path).is_dir() else shutil.copy2
+            copy_path(REPOSITORY / path, project.root / path)
         (project.root / "docs").mkdir(exist_ok=True)
 
     return copy
@@ -87,8 +88,8 @@ RECIPES = {
     "add-a-table.md": (None, {f"{TABLES}/mine_T1.md": ["FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"]}),
     "questions.md": (None, {f"{TABLES}/two_rows.csv": ["fedsam"], f"{TABLES}/two_rhos.csv": ["fedsam~rho0.05"]}),
     "compare-with-a-paper.md": (
-        copies("studies", "results/published/effects"),
-        {page: [text_of(page)] for page in ("docs/disputed.md", "docs/effects.md")},
+        copies("studies", "results/published/effects", "results/published/SHA256SUMS"),
+        {"docs/which-code.md": [text_of("docs/which-code.md")]},
     ),
     "runs-from-elsewhere.md": (
         copies(f"{PUBLISHED}/runs"),

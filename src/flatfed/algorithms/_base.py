@@ -29,7 +29,7 @@ from flatfed.errors import ConfigError
 
 #: Kind of vectors that an algorithm declares -> names that the engine uses.
 VECTOR_KINDS = {
-    "client_state": ("model", "private"),
+    "client_state": ("model", "private", "buffers"),
     "server_state": ("w",),
     "server_scalars": ("w",),
     "scratch": ("previous", "full_gradient", "sgd_momentum"),

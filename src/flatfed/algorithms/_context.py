@@ -67,6 +67,7 @@ class Context:
     client_count: int
     layout: Layout
     uniform: Callable[[int, tuple[int, ...]], Tensor]
+    _buffers: Tensor | None = field(default=None, repr=False)  # (rows, size) of BatchNorm, for the executor alone
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
 
     def __post_init__(self):
@@ -95,5 +96,6 @@ class Context:
             steps=rows(self.steps),
             nominal_steps=rows(self.nominal_steps),
             uniform=no_draws,
+            _buffers=None if self._buffers is None else rows(self._buffers),
             _narrowed={},
         )

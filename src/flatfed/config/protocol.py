@@ -109,8 +109,8 @@ LearningRateSchedule = Annotated[Exponential | Cosine | Steps, Field(discriminat
 
 #: Training key -> the key whose place it takes, until a later source sets that key.
 IN_PLACE_OF = {"local_steps": "local_epochs", "learning_rate_schedule": "learning_rate_decay"}
-#: Training keys that are absent by default.
-ABSENT = (*IN_PLACE_OF, "label_smoothing", "momentum")
+#: Training keys that are absent by default -> the value that has no effect.
+ABSENT = {**dict.fromkeys(IN_PLACE_OF), "label_smoothing": 0, "momentum": 0, "batch_norm_second_pass": True}
 
 
 class Changes(Document):
@@ -136,6 +136,10 @@ class Changes(Document):
         "of the local steps, as in torch's SGD, after weight decay; zero at the start of a client's round"
     )
     label_smoothing: BelowOne = optional("of the training loss and train_loss, as in torch; evaluations have none")
+    batch_norm_second_pass: bool = optional(
+        "true (the default) if also the second gradient of a step, as at the perturbed weights of SAM, updates the "
+        "running statistics of BatchNorm"
+    )
     weight_decay: NotNegative = optional("coefficient of w added to the direction after the clip")
     clip_norm: Positive | None = optional("the direction's largest norm, above 0; null for no clip")
     augmentation: Literal["none", "crop_flip_half", "crop_flip_batch"] = optional(

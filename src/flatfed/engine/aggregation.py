@@ -17,6 +17,7 @@ from flatfed.engine.precision import full_precision
 from flatfed.engine.resident import to_device
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.topology import Topology
+from flatfed.models import batch_norm
 
 
 class ServerSimulation(Simulation):
@@ -45,6 +46,8 @@ class PeerSimulation(Simulation):
         self.nodes = np.arange(self.client_count)
         models = self.state.store["model"]
         models[:] = self.weights.initial
+        if self.buffers.numel():
+            self.state.store["buffers"][:] = self.buffers
         self._write(self.algorithm.begin, models, self.state.store)
         self.server["w"].copy_(models.mean(dim=0, keepdim=True))
 
@@ -53,7 +56,7 @@ class PeerSimulation(Simulation):
 
     def begin_round(self, clients: np.ndarray) -> ClientUpdates:
         """Return copies of the state of all nodes, whose models mix now if the algorithm mixes first."""
-        rows = self.state.gather(self.nodes)
+        rows = self.gather(self.nodes)
         links = self.mix(rows) if self.algorithm.mix_first else []
         return ClientUpdates(self.nodes, rows, clients, losses=self.server["w"].new_zeros(()), links=links)
 
@@ -61,7 +64,7 @@ class PeerSimulation(Simulation):
         rows["model"].copy_(uploads["w"])
         if self.evaluates() and "nodes" in self.evaluate.sets:
             with self.clock.counted_as("evaluation"):
-                updates.accuracies += self.evaluate.nodes(clients, uploads["w"])
+                updates.accuracies += self.evaluate.nodes(clients, uploads["w"], rows.get("buffers"))
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> Vectors:
         models = updates.rows["model"]
@@ -80,7 +83,10 @@ class PeerSimulation(Simulation):
         def mixing(step: int) -> Tensor:
             matrix = self.topology.mixing(self.round, step)
             links.append(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
-            return to_device(matrix, models.device, models.dtype)
+            weights = to_device(matrix, models.device, models.dtype)
+            if "buffers" in rows:
+                rows["buffers"].copy_(batch_norm.rounded(weights @ rows["buffers"], self.weights.buffer_layout))
+            return weights
 
         with full_precision():
             self._write(self.algorithm.mix, models, rows, mixing)
@@ -88,5 +94,5 @@ class PeerSimulation(Simulation):
 
     def _write(self, hook: Callable, models: Tensor, rows: Vectors, *arguments: Any) -> None:
         """Write what a ``hook`` on the ``models`` of all nodes returns to their state ``rows``."""
-        changed = hook(models, *arguments, self.context(self.nodes, rows))
-        hooks.write(hook, changed, rows, "client_state", model="model")
+        ctx = self.context(self.nodes, rows)
+        hooks.write(hook, hook(models, *arguments, ctx), ctx.client, "client_state", model="model")

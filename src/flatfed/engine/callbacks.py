@@ -88,7 +88,8 @@ def contents(simulation: Simulation) -> dict[str, tuple[int, Tensor]]:
         **{f'server["{name}"]': values for name, values in simulation.server.items()},
         **{f'state.store["{name}"]': values for name, values in state.store.items()},
         **{f"state.received.snapshots[{round_}]": values for round_, values in snapshots.items()},
-        **{"weights.initial": simulation.weights.initial, "data.images": data.images, "data.labels": data.labels},
+        **{"buffers": simulation.buffers, "weights.initial": simulation.weights.initial},
+        **{"data.images": data.images, "data.labels": data.labels},
         "members": torch.from_numpy(np.concatenate(simulation.members)),
         **{"evaluate.images": evaluate.images, "evaluate.train": evaluate.train},
     }

@@ -41,11 +41,12 @@ class Clock:
 class Cost:
     """Counts ``local_steps``, ``gradient_evaluations``, and bytes of ``download`` and ``upload``.
 
-    A model has ``size`` bytes. A full pass over a client's data counts as many gradients as an epoch has steps.
+    A model has ``size`` bytes, and ``buffers`` more of BatchNorm, which are sent once in each direction. A full pass
+    over a client's data counts as many gradients as an epoch has steps.
     """
 
-    def __init__(self, algorithm: Algorithm, schedule: Schedule, size: int):
-        self.algorithm, self.schedule, self.size = algorithm, schedule, size
+    def __init__(self, algorithm: Algorithm, schedule: Schedule, size: int, buffers: int = 0):
+        self.algorithm, self.schedule, self.size, self.buffers = algorithm, schedule, size, buffers
         self.counts = {"local_steps": 0, "gradient_evaluations": 0, "download": 0, "upload": 0}
 
     def round(self, sizes: list[int], steps: int) -> None:
@@ -58,5 +59,5 @@ class Cost:
     def links(self, count: int) -> None:
         """Add the traffic with ``count`` clients, or of ``count`` links."""
         down, up = self.algorithm.communication
-        self.counts["download"] += int(count * down * self.size)
-        self.counts["upload"] += int(count * up * self.size)
+        self.counts["download"] += int(count * (down * self.size + self.buffers))
+        self.counts["upload"] += int(count * (up * self.size + self.buffers))

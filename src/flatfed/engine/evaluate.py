@@ -15,6 +15,7 @@ from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.engine.resident import Resident
+from flatfed.models import batch_norm
 
 
 @dataclass
@@ -28,9 +29,14 @@ class Score:
     pause: Callable[[], None]
 
     @torch.no_grad()
-    def __call__(self, row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sum of the cross-entropy, 0-d float64, and whether ``row`` is right on ``index``, (n,)."""
+    def __call__(self, row: Tensor, index: Tensor, buffers: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the sum of the cross-entropy, 0-d float64, and whether ``row`` is right on ``index``, (n,).
+
+        ``buffers`` (size,): those of BatchNorm, in place of the model's.
+        """
         views = self.layout.views(row)
+        if buffers is not None:
+            views |= batch_norm.buffer_layout(self.model).views(buffers)
         loss = torch.zeros((), dtype=torch.float64, device=row.device)
         hits = torch.empty(len(index), dtype=torch.bool, device=row.device)
         for part, out in zip(index.split(self.batch_size), hits.split(self.batch_size), strict=True):
@@ -93,19 +99,25 @@ class Evaluation:
                     columns[f"client_{name}_std"] = float(scores.std())
         return columns
 
-    def nodes(self, clients: np.ndarray, models: Tensor) -> list[dict[str, float]]:
-        """Return the accuracies of ``models`` (n, parameters) on their nodes' training and unseen images, by column."""
-        accuracies = []
-        for node, row in zip(map(int, clients), models, strict=True):
+    def nodes(self, clients: np.ndarray, models: Tensor, buffers: Tensor | None = None) -> list[dict[str, float]]:
+        """Return the accuracies of ``models`` (n, parameters) on their nodes' training and unseen images, by column.
+
+        ``buffers`` (n, size): those of the nodes' BatchNorm, or None.
+        """
+        accuracies, rows_of_buffers = [], [None] * len(models) if buffers is None else buffers
+        for node, row, own_buffers in zip(map(int, clients), models, rows_of_buffers, strict=True):
             sets = {"train": self.train[torch.from_numpy(self.train_parts[node]).to(self.train.device)]}
             if self.unseen_parts is not None and len(self.unseen_parts[node]):
                 sets[self.unseen] = self.images[torch.from_numpy(self.unseen_parts[node]).to(self.images.device)]
             accuracies.append(
-                {f"node_{name}_accuracy": float(self.hits(row, images)[1].mean()) for name, images in sets.items()}
+                {
+                    f"node_{name}_accuracy": float(self.hits(row, images, own_buffers)[1].mean())
+                    for name, images in sets.items()
+                }
             )
         return accuracies
 
-    def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
+    def hits(self, row: Tensor, index: Tensor, buffers: Tensor | None = None) -> tuple[float, np.ndarray]:
         """Return the mean cross-entropy and, for each image of ``index`` (n,), 1 if the model is right, else 0."""
-        loss, hits = self.score(row, index)
+        loss, hits = self.score(row, index, buffers)
         return float(loss) / len(index), hits.cpu().numpy().astype(np.float64)

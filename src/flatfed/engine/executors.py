@@ -21,6 +21,7 @@ from flatfed.algorithms._layout import Layout
 from flatfed.data import augment
 from flatfed.engine import hooks, second_stream
 from flatfed.errors import ConfigError, unknown
+from flatfed.models import batch_norm
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Batch:
 
     ``images`` (rows, B, C, H, W) normalised; ``labels`` (rows, B); ``weights`` (rows, B): 1 / (batch size), 0 for
     padding; ``masks``: scaled dropout masks, each (rows, B, *shape). ``second`` (rows, parameters): the model of the
-    algorithm's own loss, or None.
+    algorithm's own loss, or None. ``buffers`` (rows, size): those of BatchNorm, which a pass updates in place, or None.
     """
 
     images: Tensor
@@ -37,11 +38,12 @@ class Batch:
     weights: Tensor
     masks: list[Tensor]
     second: Tensor | None = None
+    buffers: Tensor | None = None
 
     @property
-    def parts(self) -> list[Any]:
-        """The fields that are not None, in order."""
-        return list(filter(lambda part: part is not None, vars(self).values()))
+    def parts(self) -> dict[str, Any]:
+        """The fields that are not None."""
+        return {name: part for name, part in vars(self).items() if part is not None}
 
     def versions(self) -> list[int]:
         """Return a number per tensor, which each change in place increases."""
@@ -86,7 +88,7 @@ class Executor(ABC):
         second = None
         if batch.second is not None:
             tensors = self.layout.views(self.cast(batch.second))
-            second = self.logits(self.evaluated, tensors, private, replace(batch, masks=[]))
+            second = self.logits(self.evaluated, tensors, private, replace(batch, masks=[], buffers=None))
         if second is not None or (self.own_loss and not self.two_models):
             losses = hooks.checked(self.own_loss, self.own_loss(output, batch.labels, second), weights)
             return (losses * weights).sum()
@@ -103,10 +105,21 @@ class Executor(ABC):
 
     @cached_property
     def fixed(self) -> dict[str, Tensor]:
-        """Frozen parameters and buffers by name, in the layers' dtype."""
+        """Frozen parameters and buffers by name, in the layers' dtype, without those of BatchNorm."""
         named = (*self.model.named_parameters(), *self.model.named_buffers())
-        outside = ((name, value) for name, value in named if name not in self.layout.names)
+        others = {*self.layout.names, *self.buffers.names}
+        outside = ((name, value) for name, value in named if name not in others)
         return {name: self.cast(value) for name, value in outside if value.is_floating_point()}
+
+    @cached_property
+    def buffers(self) -> Layout:
+        """The layout of a batch's buffers."""
+        return batch_norm.buffer_layout(self.model)
+
+    @cached_property
+    def unpadded(self) -> list[str]:
+        """Names of the image weights that layers of BatchNorm need."""
+        return batch_norm.image_weights(self.model)
 
     def logits(self, model: nn.Module, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
         """Return the logits (B, classes) of ``model`` on one row's ``batch``."""
@@ -116,7 +129,14 @@ class Executor(ABC):
         if self.layer_dtype is not None:
             images, masks = images.to(self.layer_dtype), [mask.to(self.layer_dtype) for mask in masks]
         inputs = (images, masks) if masks else (images,)
-        return functional_call(model, {**self.fixed, **tensors}, inputs).to(batch.weights.dtype)
+        views = {} if batch.buffers is None else self.buffers.views(batch.buffers)
+        # Copies: a change of a view would also count as a change of the other views, which autograd has saved.
+        buffers = {name: view.clone() for name, view in views.items()}
+        weights = dict.fromkeys(self.unpadded, batch.weights)
+        output = functional_call(model, {**self.fixed, **tensors, **buffers, **weights}, inputs)
+        for name, view in views.items():
+            view.copy_(buffers[name])
+        return output.to(batch.weights.dtype)
 
 
 class Sequential(Executor):
@@ -143,8 +163,8 @@ class Sequential(Executor):
             leaves.append(outside_tensors)
             targets.append(gradients[i, self.layout.tensor_size :])
         private = outside_tensors[self.layout.extra :]
-        second = None if batch.second is None else batch.second[i]
-        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks, second))
+        second, buffers = (None if part is None else part[i] for part in (batch.second, batch.buffers))
+        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks, second, buffers))
         torch._foreach_copy_(targets, torch.autograd.grad(loss, leaves, materialize_grads=True))
         losses[i] = loss.detach()
 
@@ -159,10 +179,10 @@ class Stacked(Executor):
         # The gradient of the sum contains the gradient of each row. (torch.func.grad loads the compiler.)
         leaf = w.detach().requires_grad_()
 
-        def loss(row: Tensor, *parts: Any) -> Tensor:
-            return self.loss(self.layout.views(self.cast(row)), row[self.layout.size :], Batch(*parts))
+        def loss(row: Tensor, parts: dict[str, Any]) -> Tensor:
+            return self.loss(self.layout.views(self.cast(row)), row[self.layout.size :], Batch(**parts))
 
-        losses = vmap(loss)(leaf, *batch.parts)
+        losses = vmap(loss)(leaf, batch.parts)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradients
 
@@ -177,8 +197,8 @@ class Products(Stacked):
         layout = self.layout
         leaves = {name: view.requires_grad_() for name, view in layout.views(self.cast(w.detach())).items()}
         outside = w[:, layout.tensor_size :].detach().requires_grad_()
-        inputs = leaves, outside[:, layout.extra :], *batch.parts
-        losses = vmap(lambda tensors, private, *parts: self.loss(tensors, private, Batch(*parts)))(*inputs)
+        inputs = leaves, outside[:, layout.extra :], batch.parts
+        losses = vmap(lambda tensors, private, parts: self.loss(tensors, private, Batch(**parts)))(*inputs)
         try:
             gradients = torch.autograd.grad(losses.sum(), [*leaves.values(), outside], materialize_grads=True)
         finally:

@@ -70,10 +70,13 @@ class LocalUpdate:
         second = algorithm.second_model(ctx)
         if second is not None:
             batch = replace(batch, second=second.expand(len(w), -1))
+        batch = replace(batch, buffers=ctx._buffers)
 
         def gradient(w: Tensor) -> Tensor:
-            versions = batch.versions()
-            loss, gradients = self.losses_and_gradients(w, batch)
+            versions, passed = batch.versions(), batch
+            if losses and batch.buffers is not None and self.config.batch_norm_second_pass is False:
+                passed = replace(batch, buffers=batch.buffers.clone())
+            loss, gradients = self.losses_and_gradients(w, passed)
             if versions != batch.versions():
                 hooks.refuse_changed_batch(algorithm)
             losses.append(loss)
@@ -96,8 +99,10 @@ class LocalUpdate:
         if not self.executor.together or len(w) > 1 or w.device.type != "cpu":
             return self.executor(w, batch)
         # For a single row, libraries use other kernels on a CPU, which round differently.
-        twice = Batch(*tree_map(lambda values: torch.cat([values, values]), batch.parts))
+        twice = Batch(**tree_map(lambda values: torch.cat([values, values]), batch.parts))
         losses, gradients = self.executor(torch.cat([w, w]), twice)
+        if batch.buffers is not None:
+            batch.buffers.copy_(twice.buffers[:1])
         return losses[:1], gradients[:1]
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:

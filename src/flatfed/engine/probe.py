@@ -149,7 +149,7 @@ def _run_copies(
 
     ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.
     """
-    size, rows = simulation.layout.size, simulation.state.gather(clients)
+    size, rows = simulation.layout.size, simulation.gather(clients)
     w, ctx = simulation.begin_clients(clients, {name: values.to(simulation.device) for name, values in rows.items()})
     plan, numbers, plain = simulation.plan(clients), itertools.count(), simulation.local_update.plain
     observed = copy.copy(plain.algorithm)

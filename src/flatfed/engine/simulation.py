@@ -25,15 +25,16 @@ from flatfed.engine.local_update import MOMENTUM, LocalUpdate
 from flatfed.engine.resident import to_device
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
+from flatfed.models import batch_norm
 from flatfed.runs.run_config import RunConfig
 
 
 class Simulation(ABC):
     """A run in training.
 
-    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
-    ``pending``: the metrics of a finished round before its evaluation. ``home``: returns the memory for a number of
-    bytes of client state.
+    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``buffers`` (1, size): those of BatchNorm in
+    the evaluated model. ``round``: number of finished rounds. ``pending``: the metrics of a finished round before its
+    evaluation. ``home``: returns the memory for a number of bytes of client state.
     """
 
     topology: Topology | None = None
@@ -51,7 +52,7 @@ class Simulation(ABC):
         self.algorithm, self.executor, self.data = plain.algorithm, plain.executor, plain.data
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = config.seed
-        self.model, self.layout = weights.model, weights.layout
+        self.model, self.layout, self.buffers = weights.model, weights.layout, weights.buffers
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.client_count, self.sizes = len(self.members), np.diff(partition.offsets)
         score = Score(weights.evaluated, self.layout, self.data, config.evaluation.batch_size, plain.pause)
@@ -67,6 +68,7 @@ class Simulation(ABC):
             sizes["private"] = self.private
         if self.algorithm.decentralised:
             sizes["model"] = self.layout.size
+            sizes |= {"buffers": self.buffers.numel()} if self.buffers.numel() else {}
         row_size = sum(sizes.values()) + self.layout.size * self.algorithm.remembers
         memory = home(row_size * self.client_count * self.dtype.itemsize)
         received = Received(self.client_count, self.device, memory) if self.algorithm.remembers else None
@@ -74,7 +76,8 @@ class Simulation(ABC):
         self.round = 0
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, float] | None = None
-        self.cost = Cost(self.algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
+        size = weights.parameters * self.dtype.itemsize
+        self.cost = Cost(self.algorithm, self.schedule, size, self.buffers.nbytes)
         self.clock = Clock(self.device)
 
     def advance(self) -> dict[str, float] | None:
@@ -126,8 +129,15 @@ class Simulation(ABC):
 
     def begin_round(self, clients: np.ndarray) -> ClientUpdates:
         """Return copies of the state that a round of ``clients`` changes, without results."""
-        rows, index = self.state.gather(clients), np.arange(len(clients))
+        rows, index = self.gather(clients), np.arange(len(clients))
         return ClientUpdates(clients, rows, index, losses=self.server["w"].new_zeros(()))
+
+    def gather(self, clients: np.ndarray) -> Vectors:
+        """Return copies of the state of ``clients``, and the "buffers" of BatchNorm from which they start."""
+        rows = self.state.gather(clients)
+        if self.buffers.numel() and "buffers" not in rows:
+            rows["buffers"] = self.buffers.repeat(len(clients), 1).to(self.state.memory)
+        return rows
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
         """Return the initial models (n, parameters) of ``clients`` and their context."""
@@ -149,14 +159,17 @@ class Simulation(ABC):
     def full_gradient(self, w: Tensor, members: list[Tensor], executor: Executor | None = None) -> Tensor:
         """Return the gradients (rows, parameters) of the mean loss on the images ``members``, (n_i,) per row.
 
-        Without augmentation and dropout; ``executor`` replaces the run's.
+        Without augmentation and dropout; ``executor`` replaces the run's. BatchNorm sees batches of the training's size
+        and keeps its buffers.
         """
-        data, gradients = self.data, torch.zeros_like(w)
+        data, gradients, buffers = self.data, torch.zeros_like(w), self.buffers.numel()
+        size = self.config.batch_size if buffers else self.config.evaluation.batch_size
         for row, images in enumerate(members):
-            for part in images.split(self.config.evaluation.batch_size):
+            for part in images.split(size):
                 self.local_update.plain.pause()
                 weights = torch.full((1, len(part)), 1 / len(images), dtype=data.dtype, device=w.device)
                 batch = Batch(data.batch(part)[None], data.labels[part][None], weights, [])
+                batch.buffers = self.buffers.clone() if buffers else None
                 gradients[row] += (executor or self.executor)(w[row : row + 1], batch)[1][0]
         return gradients
 
@@ -175,6 +188,9 @@ class Simulation(ABC):
         self.state.commit(updates.owners, updates.rows)
         for name, values in server.items():
             self.server[name].copy_(values)
+        if self.buffers.numel():
+            mean = batch_norm.mean_buffers(updates.rows["buffers"], self.weights.buffer_layout)
+            self.buffers.copy_(mean)
         self.cost.round(self.sizes[clients].tolist(), updates.steps)
         for count in updates.links:
             self.cost.links(count)
@@ -195,7 +211,7 @@ class Simulation(ABC):
         return Context(
             received=self.server["w"],
             server=self.server,
-            client=rows,
+            client={name: values for name, values in rows.items() if name != "buffers"},
             scratch={},
             lr=torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device),
             step=self.server["w"].new_zeros(()) if self.algorithm.counts_steps else None,
@@ -206,6 +222,7 @@ class Simulation(ABC):
             client_count=self.client_count,
             layout=self.layout,
             uniform=uniform,
+            _buffers=rows.get("buffers"),
         )
 
     def line(self, updates: ClientUpdates, w: Tensor) -> dict[str, float]:

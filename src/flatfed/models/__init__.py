@@ -54,6 +54,7 @@ _CARDS = {
     ),
     "cnn_5x5": Card(4),
     "cnn_tiny": Card(4),
+    "resnet18_bn": Card(8),
     "resnet18_gn": Card(
         8,
         {
@@ -76,7 +77,7 @@ _CARDS = {
 }
 
 #: Other shipped files of this folder.
-PARTS = ("pretrained", "user_model")
+PARTS = ("batch_norm", "pretrained", "user_model")
 
 FILES = UserFiles("model", __name__, _CARDS, PARTS)
 look_in, names, own_file = FILES.look_in, FILES.names, FILES.own_file
@@ -182,7 +183,7 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
         drawn.append(value.reshape(-1))
         if model_rule(name, value, generator):
             continue
-        if isinstance(layer, nn.GroupNorm | nn.LayerNorm):
+        if isinstance(layer, nn.GroupNorm | nn.LayerNorm | nn.BatchNorm2d):
             value.fill_(1.0 if name.endswith("weight") else 0.0)
         elif isinstance(layer, nn.Conv2d | nn.Linear):
             bound = layer.weight[0].numel() ** -0.5

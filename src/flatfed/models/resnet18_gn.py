@@ -6,6 +6,9 @@ for 100). ``stem=cifar, groups=32``: DFedSAM's (11,173,962 and 11,220,132), init
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
@@ -23,16 +26,16 @@ class Norm(nn.GroupNorm):
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, groups: int):
+    def __init__(self, inputs: int, outputs: int, stride: int, norm: Callable[[int], nn.Module]):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = Norm(groups, outputs)
+        self.bn1 = norm(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = Norm(groups, outputs)
+        self.bn2 = norm(outputs)
         self.downsample = None
         if stride != 1 or inputs != outputs:
             shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, Norm(groups, outputs))
+            self.downsample = nn.Sequential(shortcut, norm(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return relu(F(x) + shortcut(x))."""
@@ -42,18 +45,18 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Stem, four stages of two blocks, mean over the pixels, one dense layer."""
+    """Stem, four stages of two blocks, mean over the pixels, one dense layer; ``norm``: channels -> normalisation."""
 
-    def __init__(self, shape: tuple[int, int, int], classes: int, stem: str, groups: int):
+    def __init__(self, shape: tuple[int, int, int], classes: int, stem: str, norm: Callable[[int], nn.Module]):
         super().__init__()
         self.pooled = stem == "imagenet"
         size, stride = (7, 2) if self.pooled else (3, 1)
         self.conv1 = nn.Conv2d(shape[0], 64, size, stride, size // 2, bias=False)
-        self.bn1 = Norm(groups, 64)
+        self.bn1 = norm(64)
         inputs = 64
         for stage, outputs in enumerate((64, 128, 256, 512), start=1):
-            widening = BasicBlock(inputs, outputs, 1 if stage == 1 else 2, groups)
-            setattr(self, f"layer{stage}", nn.Sequential(widening, BasicBlock(outputs, outputs, 1, groups)))
+            widening = BasicBlock(inputs, outputs, 1 if stage == 1 else 2, norm)
+            setattr(self, f"layer{stage}", nn.Sequential(widening, BasicBlock(outputs, outputs, 1, norm)))
             inputs = outputs
         self.fc = nn.Linear(512, classes)
 
@@ -72,4 +75,6 @@ class ResNet18(nn.Module):
         return he_normal
 
 
-build = ResNet18
+def build(shape: tuple[int, int, int], classes: int, stem: str, groups: int) -> ResNet18:
+    """Return ResNet-18 with GroupNorm for images of ``shape`` (C, H, W)."""
+    return ResNet18(shape, classes, stem, partial(Norm, groups))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parameter import is_lazy
 
 from flatfed.errors import ConfigError
+from flatfed.models import batch_norm
 
 MASKS = "a list `dropout` of (shape, probability), one for each of the masks of forward(x, masks=None)"
 TOLERANCE = 1e-3  # relative to the largest output: float32 rounds differently in other batches
@@ -56,7 +58,7 @@ def prepare(module: nn.Module, shape: tuple[int, int, int]) -> None:
     replaced = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.GroupNorm)]
     hooks = [layer.register_forward_hook(_with_channels_last_output) for layer in replaced]
     module.train()  # a user's method may return nothing
-    with torch.no_grad():
+    with batch_norm.running_statistics(module), torch.no_grad():
         try:
             module(images)
             return
@@ -107,9 +109,10 @@ def check(build: Callable[[], nn.Module], shape: tuple[int, int, int], classes: 
             raise ConfigError(f"its output for 2 images has shape {size}, not (2, {classes})")
     for name, _ in generator_states().items() - before.items():
         raise ConfigError(f"its forward draws from {name}'s global generator; allowed: the masks of {MASKS}")
+    carried = batch_norm.buffer_layout(module).names
     for name, value in module.named_buffers():
-        if not torch.equal(value, buffers[name]):
-            remedy = "allowed are buffers that stay as built, such as a fixed position embedding"
+        if name not in carried and not torch.equal(value, buffers[name]):
+            remedy = "allowed are those of torch.nn.BatchNorm, and buffers that stay as built"
             raise ConfigError(f"a pass changes the buffer {name!r}, which clients do not share; {remedy}")
 
 
@@ -127,16 +130,19 @@ def _check_seeds(first: nn.Module, again: nn.Module, other: nn.Module, reset: se
 
 
 def mixes_images(module: nn.Module, shape: tuple[int, int, int]) -> bool:
-    """Return whether the logits of an image depend on the other images of a batch, as with batch statistics."""
-    generator, images = torch.Generator().manual_seed(0), _random_images(7, shape)
+    """Return whether the logits of an image depend on others of a batch that are padding, as with batch statistics.
+
+    In layers of :class:`flatfed.models.batch_norm.UnpaddedBatchNorm` they do not.
+    """
+    module, generator, images = copy.deepcopy(module), torch.Generator().manual_seed(0), _random_images(7, shape)
     tensors = {
         name: value + torch.randn(value.shape, generator=generator) / 10  # a last layer of zeros would hide it
         for name, value in module.named_parameters()
         if value.requires_grad
     }
+    tensors |= dict.fromkeys(batch_norm.image_weights(module), torch.tensor([1 / 3] * 3 + [0.0, 0.0]))
     with torch.no_grad():
-        # Not batches of two: batch statistics map their features to 1 and -1, whatever the other image.
-        one, other = (functional_call(module, tensors, (images[[0, *others]],))[0] for others in ((1, 2, 3), (4, 5, 6)))
+        one, other = (functional_call(module, tensors, (images[[0, 1, 2, *pad]],))[0] for pad in ((3, 4), (5, 6)))
     return bool((one - other).abs().max() > TOLERANCE * one.abs().max())
 
 
@@ -145,15 +151,14 @@ def _random_images(count: int, shape: tuple[int, int, int]) -> Tensor:
 
 
 def refuse_layers(module: nn.Module) -> None:
-    """Refuse torch's dropout, statistics of batches, and parameters that cannot train; ConfigError names the layer."""
+    """Refuse torch's dropout, SyncBatchNorm, and parameters that cannot train; ConfigError names the layer."""
     model = f"model {type(module).__name__}"
     for prefix, layer in module.named_modules():
         where = f"{model}: layer {prefix!r} ({type(layer).__name__})"
         if isinstance(layer, _DropoutNd) and layer.p:
             raise ConfigError(f"{where} draws from torch's own generator, not from the run's seed; declare {MASKS}")
-        if "BatchNorm" in type(layer).__name__ and list(layer.buffers(recurse=False)):
-            remedy = "replace BatchNorm by torch.nn.GroupNorm, as the papers do"
-            raise ConfigError(f"{where} keeps buffers, such as batch statistics; {remedy}")
+        if isinstance(layer, nn.SyncBatchNorm):
+            raise ConfigError(f"{where} has statistics of several processes; use torch.nn.BatchNorm2d")
     if not isinstance(sites := getattr(module, "dropout", []), list):
         raise ConfigError(f"{model}: its attribute `dropout` is {sites!r}; declare {MASKS}")
     for name, parameter in module.named_parameters():

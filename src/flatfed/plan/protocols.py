@@ -144,7 +144,8 @@ def of_algorithm(
         schedule = SCHEDULE.check(schedule, f"{algorithm}: learning_rate_schedule")
         training["learning_rate_schedule"] = None if schedule.kind == "exponential" else schedule
     replaced = {other for key, other in IN_PLACE_OF.items() if training.get(key)}
-    training = {key: value for key, value in training.items() if (value or key not in ABSENT) and key not in replaced}
+    no_effect = {key for key, value in training.items() if key in ABSENT and value in (None, ABSENT[key])}
+    training = {key: value for key, value in training.items() if key not in {*no_effect, *replaced}}
     return training, parameters
 
 

@@ -112,6 +112,7 @@ class RunConfig(RunSettings):
 
     algorithm: str
     augmentation: Literal["none", "crop_flip_half", "crop_flip_batch"]
+    batch_norm_second_pass: Literal[False] = None
     batch_size: Count
     checkpoint_every: Count = None
     clip_norm: Number | None

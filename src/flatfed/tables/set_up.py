@@ -121,7 +121,7 @@ def choices(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
 
 
 def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
-    """Return the lines on schedules of the learning rate, momentum, label smoothing and local steps of ``runs``."""
+    """Return the lines on learning rates, momentum, label smoothing, BatchNorm and local steps of ``runs``."""
     pairs = []
     for run in _by_row(runs):
         config, parts = run.config, []
@@ -137,6 +137,8 @@ def training(runs: Iterable[Run], labels: Mapping[str, str]) -> list[str]:
         if config.label_smoothing:
             smoothed = "also in train_loss; evaluations, Hessians and surfaces have none"
             parts.append(f"label smoothing {config.label_smoothing} ({smoothed})")
+        if config.batch_norm_second_pass is False:
+            parts.append("running statistics of BatchNorm from the first pass of a step alone")
         if config.local_epochs is None:
             parts.append(f"{config.local_steps} local steps a round in place of epochs")
         if parts:

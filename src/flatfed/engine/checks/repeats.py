@@ -91,7 +91,7 @@ def _repeats_step(run: Simulation) -> bool:
     update = replace(run.local_update.plain, algorithm=algorithm, pause=lambda: None)
     plan = run.plan(clients)
     plan = replace(plan, steps=np.ones_like(plan.steps))
-    rows = (run.state.gather(clients) for _ in range(2))
+    rows = (run.gather(clients) for _ in range(2))
     # Hook by hook: a counter that `start` sets to 0 and each step increases then differs between the copies.
     copies = [twin.begin_clients(clients, vectors) for vectors in rows]
     for w, ctx in copies:

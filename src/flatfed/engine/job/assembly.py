@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from flatfed import algorithms, models
 from flatfed.algorithms import Algorithm
@@ -27,7 +28,7 @@ from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError, DataError
-from flatfed.models import user_model
+from flatfed.models import batch_norm, user_model
 from flatfed.runs.run_config import RunConfig
 
 
@@ -101,10 +102,13 @@ def simulation(
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.records_steps
     model, initial = initial_model(config, pretrained_file)
+    check_batch_norm(model, config, partition, kind, executor)
+    if kind.together or precision == "bfloat16":  # torch would take counts of passes in bfloat16, too
+        batch_norm.leave_out_padding(model)
     if kind.together and models.own_file(config.model.name) and user_model.mixes_images(model, shape):
         raise ConfigError(
             f"executor {executor} pads batches, but model {config.model.name} ({models.own_file(config.model.name)}) "
-            "computes an image's logits from all images of its batch, as batch statistics; use `executor: sequential`"
+            "computes an image's logits from other images of its batch, outside BatchNorm; use `executor: sequential`"
         )
     weights = live.weights(model, initial, *options)
     private = algorithm.private_size(shape)
@@ -135,6 +139,18 @@ def simulation(
         evaluate = result.evaluate
         evaluate.score = RecordedScore(evaluate.score, record, [evaluate.images, evaluate.train])
     return result
+
+
+def check_batch_norm(
+    model: nn.Module, config: RunConfig, partition: partitions.Partition, kind: type[executors.Executor], executor: str
+) -> None:
+    """Refuse layers of BatchNorm in ``model`` that ``executor`` cannot run, or whose smallest batch has no variance."""
+    for name, layer in batch_norm.layers(model).items():
+        if kind.records_steps:
+            problem = f"executor {executor} cannot run layer {name!r} ({type(layer).__name__}) of model"
+            raise ConfigError(f"{problem} {config.model.name}; use `executor: stacked` or `sequential`")
+        smallest = ((np.diff(partition.offsets) - 1) % config.batch_size).min() + 1
+        return batch_norm.refuse_single_values(model, tuple(config.dataset.shape), int(smallest), config.model.name)
 
 
 def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, weights: Tensor) -> None:

@@ -94,6 +94,8 @@ class Checkpoint(Callback):
             with safe_open(self.path, "pt") as file:
                 for name, values in simulation.server.items():
                     values.copy_(file.get_tensor(f"server.{name}"))
+                if simulation.buffers.numel():
+                    simulation.buffers.copy_(file.get_tensor("buffers"))
                 for client in self.manifest["clients"]:
                     state.load(client, {name: file.get_tensor(f"client-{client}.{name}") for name in state.store})
                 if state.received is not None:
@@ -122,6 +124,8 @@ class Checkpoint(Callback):
             **{f"client-{client}.{name}": rows[client] for client in clients for name, rows in state.store.items()},
             **{f"received-{round_}": w for round_, w in snapshots.items()},
         }
+        if simulation.buffers.numel():
+            vectors["buffers"] = simulation.buffers
         states = {name: callback.state() for name, callback in self.callbacks.items()}
         manifest = {
             "identity": self.identity,

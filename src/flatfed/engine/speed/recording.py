@@ -155,10 +155,10 @@ class RecordedScore:
         self.plain, self.record, self.sets = plain, record, sets
         self.recordings: dict[int, tuple[Work, Tensor, list[Tensor]]] = {}
 
-    def __call__(self, row: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, row: Tensor, index: Tensor, buffers: Tensor | None = None) -> tuple[Tensor, Tensor]:
         number = next((number for number, images in enumerate(self.sets) if images is index), None)
         if number is None:
-            return self.plain(row, index)
+            return self.plain(row, index, buffers)
         if number not in self.recordings:
             buffer, results = row.clone(), []
 

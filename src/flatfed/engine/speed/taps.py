@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from flatfed.algorithms._layout import Layout
+from flatfed.models import batch_norm
 
 CHECKED = 2  # random images in the comparison of both models
 TOLERANCE = 1e-4  # largest difference of their float32 outputs, relative to the largest output
@@ -161,7 +162,8 @@ def live_taps(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) ->
         return None
     taps = LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
     taps = replace(taps, dead=initial.cpu()[taps._mask(torch.device("cpu"))])
-    return taps if _equivalent(model, taps, shape, initial) else None
+    with batch_norm.running_statistics(model, small):
+        return taps if _equivalent(model, taps, shape, initial) else None
 
 
 def all_taps(model: nn.Module) -> LiveTaps:
@@ -183,7 +185,7 @@ def image_sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, Side
 
             handles.append(layer.register_forward_pre_hook(note))
     reference = next(filter(torch.is_floating_point, model.parameters()))
-    with torch.no_grad():
+    with batch_norm.running_statistics(model), torch.no_grad():
         model(torch.zeros(2, *shape, dtype=reference.dtype, device=reference.device))
     for handle in handles:
         handle.remove()

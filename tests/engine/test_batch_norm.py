@@ -1,0 +1,301 @@
+"""Models with BatchNorm: statistics of clients, server and neighbours, against plain PyTorch."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from flatfed import models
+from flatfed.algorithms.dfedavg import DFedAvg
+from flatfed.algorithms.fedavg import FedAvg
+from flatfed.engine.topology import Topology
+from flatfed.engine.weights import initial_model
+from flatfed.errors import ConfigError
+from flatfed.models.batch_norm import UnpaddedBatchNorm
+from flatfed.runs.run_config import RunConfig, TopologySettings
+from harness import Reference, advanced, assert_same, description, interrupted_job, job, needs, simulation
+
+FILE = """
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 4, 3), LAYER
+        self.inner, self.last, self.head = nn.Linear(144, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)
+
+    def forward(self, x, masks=None):
+        x = self.norm(self.conv(x)).tanh().flatten(1)
+        return self.head(self.last(self.inner(x)).tanh())
+
+
+def build(shape, classes):
+    return Net()
+"""
+LAYERS = {
+    "plain": "nn.BatchNorm2d(4)",
+    "cumulative": "nn.BatchNorm2d(4, momentum=None)",
+    "bare": "nn.BatchNorm2d(4, affine=False)",
+    "untracked": "nn.BatchNorm2d(4, track_running_stats=False)",
+    "lazy": "nn.LazyBatchNorm2d()",
+    "deep": "nn.Sequential(nn.Unflatten(1, (4, 1)), nn.BatchNorm3d(4), nn.Flatten(1, 2))",
+    "frozen": "nn.BatchNorm2d(4).requires_grad_(False)",
+}
+FIRST_ALONE = {"batch_norm_second_pass": False}
+CASES = [(name, "fedavg", {}) for name in LAYERS] + [
+    *(("plain", "fedsam", changes) for changes in ({}, FIRST_ALONE)),
+    ("cumulative", "fedsam", FIRST_ALONE),
+]
+
+
+@pytest.fixture
+def normed(tmp_path_factory, monkeypatch):
+    """Return a function that writes a model with a layer of ``LAYERS`` and returns the setting ``model`` of a run."""
+    folder = tmp_path_factory.mktemp("models")
+    monkeypatch.setattr(models, "__path__", [*models.__path__, str(folder)])
+
+    def write(name, layer=None):
+        (folder / f"{name}.py").write_text(FILE.replace("LAYER", layer or LAYERS[name]))
+        # Batches of 2 to 7 images: those of 1 have one value per channel in the last layer.
+        return {"model": {"name": name, "options": {}}, "batch_size": 7}
+
+    return write
+
+
+class Plain(Reference):
+    """FedAvg and FedSAM in plain PyTorch: clients load the server's state dict, and the server averages theirs."""
+
+    def __init__(self, folder, spec):
+        super().__init__(folder, spec)
+        self.run = simulation(folder, spec, "sequential")
+        self.module = initial_model(RunConfig(**spec))[0].double().train()
+        self.trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+
+    def gradients(self, index):
+        return torch.autograd.grad(cross_entropy(self.module(self.x[index]), self.y[index]), self.trained)
+
+    @torch.no_grad()
+    def move(self, rate, gradients):
+        for parameter, gradient in zip(self.trained, gradients, strict=True):
+            parameter -= rate * gradient
+
+    def trained_client(self, state, client, round_):
+        """Return the state dict of ``client`` after a round that begins with ``state``."""
+        self.module.load_state_dict(state)
+        self.run.round = round_
+        rate, name, radius = self.run.learning_rate(), self.spec["update"]["name"], 0.1
+        for index in self.batches(client, round_):
+            gradients = self.gradients(index)
+            if name.endswith("sam"):
+                norm = torch.cat([gradient.flatten() for gradient in gradients]).norm() + 1e-7
+                steps = [radius * gradient / norm for gradient in gradients]
+                self.move(-1, steps)
+                first = {key: value.clone() for key, value in self.module.named_buffers()}
+                gradients = self.gradients(index)
+                if self.spec.get("batch_norm_second_pass") is False:
+                    self.module.load_state_dict(first, strict=False)
+                self.move(1, steps)
+            norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+            factor, decay = min(1.0, self.spec["clip_norm"] / float(norm + 1e-6)), self.spec["weight_decay"]
+            self.move(rate, [factor * g + decay * p.detach() for g, p in zip(gradients, self.trained, strict=True)])
+        return {key: value.clone() for key, value in self.module.state_dict().items()}
+
+    def served(self, rounds):
+        """Return the server's state dict after ``rounds``."""
+        state = copy.deepcopy(self.module.state_dict())
+        for round_ in range(rounds):
+            self.run.round = round_
+            state = mean([self.trained_client(state, client, round_) for client in self.run.sample().tolist()])
+        return state
+
+
+def mean(states, weights=None):
+    """Return the ``weights`` mean of state dicts; counts of passes are rounded."""
+    weights = torch.from_numpy(np.full(len(states), 1 / len(states)) if weights is None else weights)
+    values = {key: torch.stack([state[key].double() for state in states]) for key in states[0]}
+    means = {key: torch.tensordot(weights, value, 1) for key, value in values.items()}
+    return {key: value.round() if key.endswith("tracked") else value for key, value in means.items()}
+
+
+def assert_close(found, expected, limit):
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        assert (found[key] - value).abs().max() <= limit, key
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize(("name", "algorithm", "changes"), CASES)
+def test_statistics_are_those_of_plain_pytorch(tmp_path, normed, name, algorithm, changes, executor):
+    spec = description(algorithm, {"rho": 0.1} if algorithm == "fedsam" else None, **normed(name), **changes)
+    run = simulation(tmp_path, spec, executor)
+    advanced(run, 3)
+    expected = Plain(tmp_path, spec).served(3)
+    assert_close(run.weights.tensors(run.server["w"][0]), expected, 1e-10)
+    passes = [value for key, value in expected.items() if key.endswith("tracked")]
+    assert passes and all(value > 3 for value in passes)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedsam", "scaffold", "mimelite", "fedgmt", "dfedsam"])
+def test_executors_agree(tmp_path, normed, algorithm):
+    spec = description(algorithm, **normed("plain"), **needs(algorithm))
+    states = []
+    for executor in ("sequential", "stacked"):
+        run = simulation(tmp_path, spec, executor)
+        advanced(run, 3)
+        states.append(run.weights.tensors(run.server["w"][0]))
+    assert_close(*states, 1e-12)
+
+
+@pytest.mark.parametrize("mix_first", [False, True])
+def test_neighbours_mix_statistics_as_models(tmp_path, normed, mix_first):
+    """W X for the statistics of all nodes; the evaluated model has the means of the nodes' statistics."""
+    spec = description("dfedavg", **normed("plain"), **needs("dfedavg"))
+    algorithm = type("Mixing", (DFedAvg,), {"mix_first": mix_first})(**spec["update"]["params"])
+    run = simulation(tmp_path, spec, "sequential", algorithm=algorithm)
+    plain, rounds = Plain(tmp_path, spec), 3
+    topology = Topology(TopologySettings(**spec["topology"]), run.client_count, run.seed)
+    states = [copy.deepcopy(plain.module.state_dict()) for _ in range(run.client_count)]
+
+    def mixed(states, round_):
+        return [mean(states, row) for row in topology.mixing(round_)]
+
+    for round_ in range(rounds):
+        states = mixed(states, round_) if mix_first else states
+        states = [plain.trained_client(state, client, round_) for client, state in enumerate(states)]
+        states = states if mix_first else mixed(states, round_)
+    advanced(run, rounds)
+    store, layout = run.state.store, run.weights.buffer_layout
+    for client, state in enumerate(states):
+        views = {**run.layout.views(store["model"][client]), **layout.views(store["buffers"][client])}
+        assert_close(views, {key: state[key].double() for key in views}, 1e-10)
+    assert_close(run.weights.tensors(run.server["w"][0]), mean(states), 1e-10)
+
+
+@pytest.mark.parametrize("algorithm", ["fedsam", "dfedsam"])
+def test_an_interruption_changes_no_bits(tmp_path, monkeypatch, normed, algorithm):
+    changes = normed("cumulative")
+    interrupted_job(monkeypatch, tmp_path, algorithm, "parts", **changes)
+    assert_same(job(tmp_path, algorithm, "parts", **changes), job(tmp_path, algorithm, "whole", **changes), [0, 3])
+
+
+def test_the_model_file_is_the_state_dict(tmp_path, normed):
+    out = job(tmp_path, "fedavg", "out", **normed("plain"))
+    module = models.build("plain", (1, 8, 8), 3, {})
+    tensors, built = load_file(out / "model.safetensors"), module.state_dict()
+    assert {key: (value.dtype, value.shape) for key, value in tensors.items()} == {
+        key: (value.dtype, value.shape) for key, value in built.items()
+    }
+    module.load_state_dict(tensors)
+    assert not torch.equal(tensors["norm.running_mean"], built["norm.running_mean"].zero_())
+
+
+def test_evaluations_use_the_servers_statistics_and_change_none(tmp_path, normed):
+    run = simulation(tmp_path, description("fedavg", **normed("plain")))
+    advanced(run, 2)
+    module = initial_model(run.config)[0].double()
+    module.load_state_dict(run.weights.tensors(run.server["w"][0]))
+    module.eval()
+    before, images = run.buffers.clone(), Reference(tmp_path, run.config.as_json()).x[-20:]
+    expected = float((module(images).argmax(dim=1) == run.data.labels[-20:]).double().mean())
+    assert run.evaluate(run.server["w"][0])["test_accuracy"] == expected
+    assert torch.equal(run.buffers, before)
+
+
+def test_nodes_are_evaluated_with_their_own_statistics(tmp_path, normed):
+    spec = description("dpsgd", **normed("plain"), **needs("dpsgd"))
+    run = simulation(tmp_path, spec)
+    run.evaluate.sets = ["nodes"]
+    advanced(run, 1)
+    models_, buffers = run.state.store["model"][:1], run.state.store["buffers"][:1]
+    (column,) = run.evaluate.nodes(np.array([0]), models_, buffers)
+    module = initial_model(run.config)[0].double()
+    tensors = {**run.layout.views(models_[0]), **run.weights.buffer_layout.views(buffers[0])}
+    module.load_state_dict(tensors)
+    module.eval()
+    problem = Reference(tmp_path, spec)
+    index = problem.members[0]
+    expected = float((module(problem.x[index]).argmax(dim=1) == problem.y[index]).double().mean())
+    assert column["node_train_accuracy"] == expected
+
+
+def test_hooks_never_see_statistics(tmp_path, normed, monkeypatch):
+    """Neither in the context nor in uploads; a row has the trained parameters alone."""
+    seen = []
+
+    class Watching(FedAvg):
+        def correct(self, g, w, ctx):
+            seen.append({*ctx.server, *ctx.client, *ctx.scratch})
+            assert g.shape[1] == w.shape[1] == ctx.layout.size
+            return g
+
+        def aggregate(self, server, uploads, ctx):
+            seen.append({*server, *uploads, *ctx.server})
+            return super().aggregate(server, uploads, ctx)
+
+    run = simulation(tmp_path, description("fedavg", **normed("plain")), algorithm=Watching(server_learning_rate=1.0))
+    advanced(run, 1)
+    assert len(seen) > 1 and set.union(*seen) == {"w"}
+    trained = sum(parameter.numel() for parameter in run.model.parameters())
+    assert run.layout.size == trained == run.weights.parameters
+
+
+def test_uploads_count_statistics(tmp_path, normed):
+    run = simulation(tmp_path, description("scaffold", **normed("plain")))
+    clients = len(run.sample())
+    advanced(run, 1)
+    statistics = 2 * (4 + 5) + 2
+    assert run.cost.counts["upload"] == 8 * clients * (2 * run.layout.size + statistics)
+
+
+def test_padding_stays_outside_the_statistics(normed):
+    """Other padded images leave outputs and statistics of the others as they are."""
+    layer = UnpaddedBatchNorm(4).double().train()
+    layer._check_input_dim = lambda x: None
+    layer.register_buffer("image_weights", torch.tensor([0.5, 0.5, 0.0]).double())
+    torch_layer = nn.BatchNorm2d(4).double()
+    x = torch.randn(3, 4, 5, 5, dtype=torch.double)
+    x[2] *= 100
+    assert (layer(x)[:2] - torch_layer(x[:2])).abs().max() < 1e-12
+    assert (layer.running_var - torch_layer.running_var).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_batch_of_one_value_is_refused_before_the_first_round(tmp_path, normed, executor):
+    """Clients of 7, 12, 5, ... images in batches of 4: some batch has one image. 8 x 8 pixels are enough values."""
+    run = description("fedavg", **{**normed("plain"), "batch_size": 4})
+    with pytest.raises(ConfigError, match=r"model plain: layer 'last' \(BatchNorm1d\) has one value .* 1 image"):
+        simulation(tmp_path, run, executor)
+
+
+def test_recorded_steps_are_refused_by_name(tmp_path, normed):
+    with pytest.raises(ConfigError, match=r"products cannot run layer 'norm' \(BatchNorm2d\) of model plain; use"):
+        simulation(tmp_path, description("fedavg", **normed("plain")), "products")
+
+
+def test_statistics_are_kept_in_float32_where_layers_are_rounded(tmp_path, normed):
+    """In bfloat16, counts would end at 256."""
+    for executor in ("sequential", "stacked"):
+        run = simulation(tmp_path, description("fedavg", precision="bfloat16", **normed("plain")), executor)
+        run.buffers[:] = 1001
+        advanced(run, 1)
+        count = run.weights.tensors(run.server["w"][0])["norm.num_batches_tracked"]
+        assert run.buffers.dtype == torch.float32 and 1001 < count < 1020
+
+
+def test_resnet18_bn_is_torchvisions(monkeypatch):
+    """With the stem for CIFAR: names, outputs and running statistics."""
+    from torchvision.models import resnet18
+
+    ours, theirs = models.build("resnet18_bn", (3, 16, 16), 10, {}), resnet18(num_classes=10)
+    theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+    theirs.load_state_dict(ours.state_dict())
+    assert sum(parameter.numel() for parameter in ours.parameters()) == 11_173_962
+    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    one, other = ours.double()(images.double()), theirs.double()(images.double())
+    assert (one - other).abs().max() < 1e-10
+    assert_close(dict(ours.named_buffers()), dict(theirs.named_buffers()), 1e-12)
