@@ -160,7 +160,8 @@ def values(run: Simulation) -> dict[str, list[float]]:
     probe.finish(run)
     tensors = {f"model {name}": tensor for name, tensor in run.weights.tensors(run.server["w"][0]).items()}
     tensors |= {f"server {name}": vector for name, vector in run.server.items() if name != "w"}
-    tensors |= {f"clients {name}": rows for name, rows in run.state.store.items()}
+    stored = {"local": "private"}  # name -> the one in golden.json, which is the key of the sketch
+    tensors |= {f"clients {stored.get(name, name)}": rows for name, rows in run.state.store.items()}
     numbers = defaultdict(list)
     for line in [*filter(None, lines), *(probe.state() or [])]:
         for key, value in line.items():

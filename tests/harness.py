@@ -70,16 +70,16 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
     dealt = {"indices": indices, "offsets": offsets, "test": np.arange(count, count + test), "class_counts": counts}
     scheme = "iid" if len(sizes) > 1 else "central"
     spec = {"scheme": scheme, "clients": len(sizes), "seed": 3, "dataset_digest": digest}
-    np.savez(folder / "partition.npz", **dealt, spec=np.array(json.dumps(spec)))
+    partitions.write(folder / "partition.npz", dealt, spec)
     return data, folder / "partition.npz"
 
 
 def dealt_to(folder: Path, seed: int) -> Path:
     """Return a partition file of ``seed`` that deals as the problem's, which is of seed 3."""
     path = folder / f"partition{seed}.npz"
-    with np.load(folder / "partition.npz") as there:
-        spec = {**json.loads(str(there["spec"])), "seed": seed}
-        np.savez(path, **{**there, "spec": np.array(json.dumps(spec))})
+    dealt = partitions.load(folder / "partition.npz")
+    arrays = {name: getattr(dealt, name) for name in ("indices", "offsets", "test", "class_counts")}
+    partitions.write(path, arrays, {**dealt.spec, "seed": seed})
     return path
 
 
@@ -128,7 +128,7 @@ def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | N
 
 
 def full_rows(run: Simulation, rows: torch.Tensor) -> torch.Tensor:
-    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; private coordinates stay as they are."""
+    """Return ``rows`` (n, size) of ``run`` with all taps, in torch's order; shorter rows stay as they are."""
     if rows.shape[1] != run.layout.size:
         return rows.clone()
     return torch.stack([torch.cat([part.flatten() for part in run.weights.tensors(row).values()]) for row in rows])
@@ -202,7 +202,7 @@ class Reference:
             write_problem(folder)
         run = simulation(folder, spec)
         self.spec = spec
-        self.w = run.weights.initial.clone()
+        self.w = full_rows(run, run.weights.initial[None])[0]
         self.members = run.members
         self.m = len(self.members)
         data = np.load(folder / "data" / "images.npy"), np.load(folder / "data" / "labels.npy")

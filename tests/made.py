@@ -11,6 +11,7 @@ import numpy as np
 
 from flatfed import files
 from flatfed.config.table import TableDocument
+from flatfed.data import partition as partitions
 from flatfed.files import digest_file
 from flatfed.plan.metrics import METRICS
 from flatfed.plan.number import Number, by_cell, runs_of
@@ -79,7 +80,7 @@ def partition(path, counts):
     """Write a partition of clients that hold so many images of each class, ``counts`` (clients, classes)."""
     sizes = np.sum(counts, axis=1)
     dealt = {"indices": np.arange(sizes.sum()), "offsets": np.concatenate([[0], np.cumsum(sizes)])}
-    np.savez(path, **dealt, test=np.arange(0), class_counts=counts, spec=np.array("{}"))
+    partitions.write(path, {**dealt, "test": np.arange(0), "class_counts": np.asarray(counts)}, {})
 
 
 def timing(path, settings, seconds, training=None, **changes):

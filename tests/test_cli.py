@@ -52,7 +52,7 @@ def test_a_wrong_argument_is_refused(words, message, tmp_path, monkeypatch, call
 def process(*command):
     """Run a ``command`` in the repository, in which $F is ``python -m flatfed``."""
     environment = {**os.environ, "PYTHONPATH": str(SRC), "F": f"{sys.executable} -m flatfed"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.mark.parametrize("words", [("check",), ("verify", "fedsmoo2023_T1"), ("new", "mine")])

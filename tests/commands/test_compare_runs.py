@@ -10,7 +10,6 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import compare_runs
 from repository import ROOT
 from shipped import EXP
 
@@ -86,20 +85,6 @@ def test_the_published_rows_have_the_numbers_of_readme(capsys):
     assert "\nfedsmoo-cifar10/path3-200/fedcm/seed1: in float32, fedsmoo in bfloat16\n" in output
     running = compare("fedlesam_d", "fedavg", "--runs", str(PUBLISHED)).loc["fedavg", "last"]
     assert running["round"].to_list() == [232] and running["mine_rounds"].to_list() == [232]
-
-
-def test_one_seed_says_how_far_two_published_seeds_lie_apart(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(compare_runs, "PUBLISHED", tmp_path / "published")
-    trained("fedsmoo", [0.5] * 20)
-    trained("fedavg", [0.4] * 20)
-    compare("fedsmoo", "fedavg", "--runs", "runs")
-    assert "One seed: no published row tells how far two seeds lie apart." in capsys.readouterr().out
-    for seed, last in ((1, 0.5), (2, 0.53)):
-        trained("fedcm", [0.1] * 19 + [last], seed, folder="published")
-        trained("fedsam", [0.1] * (18 + seed), seed, folder="published")  # both at round 19
-    compare("fedsmoo", "fedavg", "--runs", "runs")
-    note = "One seed: two seeds of FedCM, published, lie 3.00 points apart. Smaller differences are noise."
-    assert note in capsys.readouterr().out
 
 
 def test_pairs_of_other_data_are_refused_and_the_others_compared(capsys):

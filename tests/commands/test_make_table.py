@@ -225,27 +225,3 @@ def test_a_run_that_writes_its_next_rounds_meanwhile_is_read_again(so_far, monke
     monkeypatch.setattr(records.time, "sleep", lambda seconds: record.write_bytes(new))
     found, _, err = so_far()
     assert found["fedcm", "t1"]["status"] == "ok" and "not shown" not in err
-
-
-def test_a_hessian_is_read_next_to_its_run_and_never_of_an_absent_run(tmp_path, monkeypatch, make, call):
-    """Errors name the file that was read, cells the place in results/."""
-    monkeypatch.chdir(tmp_path)
-    ids = EXP.run("paper", PROTOCOL, "dir0.6-100", "fedsam", 1).config
-    columns = {"round": range(1, 801), **dict.fromkeys(("test_accuracy", "consistency"), [0.5] * 800)}
-    made.run("copy/runs/of/runs/any", columns, settings=ids.as_json())
-    file = Path(made.written("copy/runs/of/analysis/any/hessian.json", made.hessian(10.0, 100.0, run=ids.ids.name)))
-    absent = f"{PROTOCOL}/dir0.6-100/fedsmoo/seed1"
-    made.written(f"results/paper/analysis/{absent}/hessian.json", made.hessian(10.0, 100.0, run=absent))
-
-    def eigenvalue(row):
-        cells_of = make(table="fedsmoo2023_T2")[0].values()
-        (cell,) = [c for c in cells_of if (c["row"], c["metric"]) == (row, "hessian_top_eigenvalue")]
-        return cell["value"], cell["problems"]
-
-    assert eigenvalue("fedsam") == ("10.0", "")
-    assert eigenvalue("fedsmoo") == ("", f"results/paper/runs/{absent} has no run.json")
-    file.unlink()
-    assert eigenvalue("fedsam") == ("", f"results/paper/analysis/{ids.ids.name}/hessian.json does not exist")
-    file.write_text("{")
-    status, _, err = call("table", "fedsmoo2023_T2", "--runs", "copy", "--out", "out")
-    assert status == 2 and "flatfed table: copy/runs/of/analysis/any/hessian.json: " in err

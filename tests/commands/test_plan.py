@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
 import made
 from flatfed.commands import plan as planning
-from flatfed.runs.record import RunRecord
 from shipped import EXP
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -57,29 +54,6 @@ def record(run, seconds: float, **changes) -> None:
         "settings": run.config.as_json(), **changes,
     }  # fmt: skip
     made.run(run.path, {"round": [about["rounds_done"]]}, **about)
-
-
-def test_the_nearest_measurements_of_a_run():
-    """Of the same protocol only; the algorithm goes before the machine."""
-    digests = {"dataset_digest": "", "partition_digest": "", "diverged_at": None}
-
-    def seconds(one, *measured):
-        """Return the mean of the nearest of ``measured`` (run, seconds, published), NaN without any."""
-        records = {}
-        for index, (past, pace, published) in enumerate(measured):
-            folder = str(planning.PUBLISHED / "x") if published else "results"
-            about = {**digests, "device": "cpu", "host": {"gpu": None}}
-            records[f"{folder}/{index}"] = RunRecord(config=past.config, rounds_done=2, seconds=2 * pace, **about)
-        rows = planning.measurements(SimpleNamespace(records=records), "paper", "cpu")
-        return planning.nearest(one, rows)["seconds"].mean()
-
-    here, published = False, True
-    fedavg, fedsam = (run("fedavg"), 1.0, here), (run("fedsam"), 2.0, published)
-    assert seconds(run("fedavg"), fedavg, fedsam) == 1.0
-    assert seconds(run("fedsam"), fedavg, fedsam) == 2.0, "of the algorithm, though published"
-    assert seconds(run("fedsam"), fedavg, fedsam, (run("fedsam", split="dir0.6-200"), 3.0, here)) == 3.0, "here"
-    assert seconds(run("fedcm"), fedavg, fedsam) == 1.0, "none of its algorithm: those here"
-    assert pd.isna(seconds(run("fedavg", protocol="fedsmoo-cifar100"), fedavg))
 
 
 def test_published_runs_count_where_none_is_here(plan):

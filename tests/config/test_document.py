@@ -122,25 +122,6 @@ KINDS = "iid, dirichlet, grouped_dirichlet, pathological, shards, domain or cent
                 "seeds: [1] is not allowed; it is for kind curves, sweep, bars or eigenvalues",
             ],
         ),
-        (
-            FIGURE,
-            {**SURFACE, "panels": [{"title": "a", "values": [1]}, {"rows": ["x", "x"]}, 3]},
-            [
-                "panels[0].values: [1] is not allowed; it is for kind sweep",
-                'panels[1].rows: "x" is given twice',
-                "panels[2]: 3 is a whole number; expected a mapping",
-            ],
-        ),
-        (
-            REQUEST,
-            {"scale": "paper", "tables": [], "figures": [], "tune": True, "notes": "all"},
-            [
-                "tune: true is not allowed; the key does not exist any more: a table with variants as rows and the "
-                "metric validation_accuracy (docs/questions.md)",
-                'notes: "all" is not allowed; the key does not exist any more: .tex tables and figures have no notes, '
-                "which are in .md and .txt; remove it",
-            ],
-        ),
     ],
 )
 def test_all_mistakes_of_a_document_are_named(kind, content, lines):

@@ -50,13 +50,6 @@ def test_plain_words_are_those_of_yaml_1_2(tmp_path: Path) -> None:
     assert read(tmp_path, b"\xef\xbb\xbfa: 1\r\nb: [x, y]\r\n") == {"a": 1, "b": ["x", "y"]}, "as written on Windows"
 
 
-def test_a_word_of_the_command_line_is_read_as_in_a_file(tmp_path: Path) -> None:
-    for word in ("yes", "010", "true", "7", "-1e-3", "inf"):
-        assert strict_yaml.as_in_a_file([word]) == read(tmp_path, f"[{word}]")
-    texts = ["*a", "{a", "", "9" * 9999]  # a file would need quotes, or refuses it
-    assert strict_yaml.as_in_a_file(texts) == texts
-
-
 def test_anchors_merges_and_editors_files(tmp_path: Path) -> None:
     root = made.edited(tmp_path, "splits.yaml", lambda content: None)
     with (root / "config" / "splits.yaml").open("a") as file:

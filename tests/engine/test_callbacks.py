@@ -95,13 +95,6 @@ def test_the_example_for_tensorboard_writes_each_number_of_a_line(tmp_path, monk
     assert board.SummaryWriter.call_args.args[0].startswith("tensorboard/")
 
 
-def test_a_class_with_the_name_of_the_engines_loses_no_line(tmp_path, monkeypatch, written):
-    plain = job(tmp_path, "fedavg", "plain")
-    written(COUNTING.replace("Counting", "Outputs"))
-    interrupted_job(monkeypatch, tmp_path, "fedavg", "parts")
-    assert_same(job(tmp_path, "fedavg", "parts"), plain, [0, 3])
-
-
 def test_classes_of_one_name_in_two_files_keep_states_of_their_own(tmp_path, monkeypatch, written):
     """The second file counts from 100 on."""
     first = written(COUNTING)
@@ -117,25 +110,6 @@ def test_classes_of_one_name_in_two_files_keep_states_of_their_own(tmp_path, mon
     monkeypatch.setenv(CALLBACKS, os.pathsep.join(map(str, (first, third))))
     with pytest.raises(ConfigError, match=r"own\.py and .*further/own\.py have the same name; rename one of them"):
         callbacks.of_user()
-
-
-DATACLASS = """
-from __future__ import annotations
-from dataclasses import dataclass
-from typing import ClassVar
-from flatfed.engine.callbacks import Callback
-
-@dataclass
-class Settings(Callback):
-    calls: ClassVar[int] = 3
-    every: int = 2
-"""
-
-
-def test_a_dataclass_with_deferred_annotations_is_a_callback(written):
-    file = written(DATACLASS)
-    (callback,) = callbacks.of_user().values()
-    assert (callback.callback.every, callback.callback.calls, callback.name) == (2, 3, f"{file}: Settings")
 
 
 #: Changes all that it may change, and averages and evaluates copies.
@@ -177,18 +151,13 @@ def test_copies_are_theirs_and_run_json_has_the_digest_of_their_file(tmp_path, w
 CHANGES = {
     "self.__dict__.setdefault('mean', s.server['w']).mul_(0.5).add_(s.server['w'] / 2)": 'server["w"]',
     "s.server['w'].numpy()[0, 3] += 1": 'server["w"]',
-    "s.server['w'].data[0, 3] += 1": 'server["w"]',
     "s.server['w'] = s.server['w'] / 2": 'server["w"]',
-    "s.server['c'].zero_().add_(1)": 'server["c"]',
     "s.state.store['c'][0].numpy()[2] = 5": 'state.store["c"]',
     "s.weights.tensors(s.weights.initial)[s.layout.names[0]].mul_(2)": "weights.initial",
-    "s.data.images.clamp_(max=100)": "data.images",
     "s.data.images.numpy()[0] = 0": "data.images",
     "s.data.labels[0] = 1 - s.data.labels[0]": "data.labels",
-    "s.evaluate.images.sub_(1)": "evaluate.images",
     "s.members[0].fill(0)": "members",
     "s.model.eval()": "model.training",
-    "s.round += 1": "round",
     "s.algorithm.server_learning_rate = 0.5": "algorithm.server_learning_rate",
 }
 

@@ -1,7 +1,7 @@
 """The evaluations of a run: test, training and held-out images, each client or node; against one forward pass."""
 
-import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from torch.nn.utils import vector_to_parameters
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import batches
+from flatfed.engine import batches, costs
 from flatfed.engine.job import assembly
 from flatfed.engine.simulation import Simulation
 from flatfed.runs.run_config import RunConfig
@@ -106,8 +106,10 @@ def test_nodes_by_hand(tmp_path, monkeypatch, name, executor):
 
 
 def test_nodes_take_the_seconds_of_evaluation(tmp_path, monkeypatch):
+    """By a clock that stands still but for their evaluation."""
+    now = [0.0]
+    monkeypatch.setattr(costs, "time", SimpleNamespace(monotonic=lambda: now[0]))
     run = simulation(tmp_path, description("dfedsam", **needs("dfedsam"), **sets("nodes", "test")))
-    monkeypatch.setattr(run.evaluate, "nodes", lambda *_: time.sleep(0.3) or {})  # longer than the round's training
-    line = run.advance()
-    assert run.clock.seconds["evaluation"] > 0.3 > run.clock.seconds["training"]
-    assert line["seconds"] == pytest.approx(run.clock.seconds["training"], abs=1e-3)
+    monkeypatch.setattr(run.evaluate, "nodes", lambda *_: now.append(now.pop() + 7) or {})
+    assert run.advance()["seconds"] == 0
+    assert run.clock.seconds == {"training": 0, "evaluation": 7}

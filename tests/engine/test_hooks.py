@@ -18,7 +18,7 @@ ROWS = r"a tensor \(\d+, \d+\) of torch.float64"
 ARGUMENTS = {
     **{"start": "w, ctx", "perturbation": "w, gradient, ctx", "update_dual": "e, ctx", "correct": "g, w, ctx"},
     **{"update": "w, d, ctx", "finish": "w, ctx", "aggregate": "server, uploads, ctx"},
-    **{"loss": "logits, labels, second", "second_model": "ctx", "transform": "images, private"},
+    **{"loss": "logits, labels, second", "second_model": "ctx", "transform": "images, front"},
     **{"begin": "models, ctx", "mix": "models, mixing, ctx"},
 }
 PEERS, RING = "decentralised = True\n", {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
@@ -122,7 +122,7 @@ def test_a_wrong_shape_in_a_loss_is_not_the_models_mistake(tmp_path, outside, mi
 
 
 def test_a_wrong_shape_in_a_transform_is_not_the_models_mistake(tmp_path, outside):
-    body = "def private_size(self, image_shape):\n    return 2\n" + hook("transform", "return images + private")
+    body = "def front_size(self, image_shape):\n    return 2\n" + hook("transform", "return images + front")
     path = algorithm(outside, "fedbad", body)
     run = simulation(tmp_path, description("fedbad"))
     with pytest.raises(FlatFedError, match=f"^{re.escape(path)}: Fedbad.transform: .*size"), first_round.checked(run):

@@ -7,6 +7,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
+from flatfed.data import partition as partitions
 from flatfed.engine.batches import active_clients
 from flatfed.engine.callbacks import UserCallback
 from flatfed.engine.probe import Probe, images_of, measure
@@ -138,9 +139,10 @@ def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
     write_problem(tmp_path)
     probe = {"probe": {**PROBE, "images": 20}}
     several, _ = with_probe(tmp_path, description("fedsam", **probe))
-    with np.load(tmp_path / "partition.npz") as dealt:
-        content = {**dealt, "offsets": np.array([0, 49]), "class_counts": dealt["class_counts"].sum(0, keepdims=True)}
-    np.savez(tmp_path / "partition.npz", **content)
+    dealt = partitions.load(tmp_path / "partition.npz")
+    arrays = {"indices": dealt.indices, "offsets": np.array([0, 49]), "test": dealt.test}
+    arrays["class_counts"] = dealt.class_counts.sum(0, keepdims=True)
+    partitions.write(tmp_path / "partition.npz", arrays, dealt.spec)
     spec = {**description("centralised_sam", **probe), **needs("centralised_sam")}
     one, _ = with_probe(tmp_path, spec)
     several.server["w"].copy_(one.server["w"])

@@ -13,10 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 
-import made
 import small_results
 from flatfed.data import partition
-from flatfed.figures import draw_surface
 from flatfed.runs import landscape_file
 from small_results import flatfed
 
@@ -136,19 +134,3 @@ def test_the_width_of_config_yaml_and_that_of_a_figure_overrides_it(axes):
         assert axes("curves", "--config", "width=3.3")[0].figure.get_figwidth() == 4.5
     finally:
         path.write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, "(draw 0, the same for all)/On 9 of the clients' training images, the same for all"),
-        ({"images_sha256": "1" * 64}, "training images, different ones, whose losses do not compare"),
-        ({"seed": 3}, "(draw 0, 3; surfaces of different draws do not compare)"),
-    ],
-)
-def test_the_explanation_says_whether_surfaces_compare(changes, words):
-    model, along, z = made.landscape_model("fedavg"), np.arange(2.0), np.zeros((1, 2, 2))
-    abouts = made.landscape_about([model]), made.landscape_about([model], **changes)
-    surfaces = [draw_surface.LossSurface(about, along, along, z, z, z=z[0]) for about in abouts]
-    text = "/".join(draw_surface._explanation([surfaces]))
-    assert all(part in text for part in words.split("/"))

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from flatfed import models
+from flatfed.algorithms._layout import FRONT
 from flatfed.data.partition import Partition
 from flatfed.engine.executors import Sequential, Stacked
 from flatfed.engine.job import assembly
@@ -34,8 +35,8 @@ class Point(nn.Module):
         return self.point.sum() * images.flatten(1).sum(dim=1, keepdim=True) * torch.zeros(1, self.classes).to(images)
 
 
-def quadratic_loss(executor, tensors, private, batch):
-    images = batch.images if executor.transform is None else executor.transform(batch.images, private)
+def quadratic_loss(executor, tensors, batch):
+    images = executor.transform(batch.images, tensors[FRONT]) if FRONT in tensors else batch.images
     distance = tensors["point"].flatten() - images.flatten(1)
     return ((executor.curvature[batch.labels] * distance.square()).sum(dim=1) / 2 * batch.weights).sum()
 
@@ -85,8 +86,8 @@ def quadratic(
         patch.setattr(models, "initial_weights", lambda *_: torch.tensor(start, dtype=torch.float64))
         data = SimpleNamespace(images=images, labels=labels, train=len(labels), test=0)
         run = assembly.simulation(RunConfig(**spec), data, dealt, torch.device("cpu"), "sequential")
-    transform = run.algorithm.transform if run.private else None
-    run.executor = {"sequential": Sequential, "stacked": Stacked}[executor](run.model, run.layout, transform)
+    run.executor = {"sequential": Sequential, "stacked": Stacked}[executor](run.model, run.layout)
+    run.executor.transform = run.algorithm.transform
     run.executor.curvature = torch.tensor(curvature, dtype=torch.float64)
     run.local_update.executor = run.executor
     return run
@@ -96,4 +97,4 @@ def after(rounds: int, run: Simulation) -> np.ndarray:
     """Return the server's model (d,) after ``rounds`` more rounds."""
     for _ in range(rounds):
         run.advance()
-    return run.server["w"][0].numpy().copy()
+    return run.layout.views(run.server["w"][0])["point"].flatten().numpy().copy()

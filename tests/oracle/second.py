@@ -98,7 +98,7 @@ class Server(Problem):
         self.c, self.s, self.delta, self.first, self.second, self.momentum, self.step = (zero.clone() for _ in range(7))
         self.c_i, self.h_i, self.mu_i = ({i: zero.clone() for i in range(self.m)} for _ in range(3))
         self.old: dict[int, torch.Tensor] = {}
-        self.private: dict[int, torch.Tensor] = {}
+        self.shifts: dict[int, torch.Tensor] = {}
 
     def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
         """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
@@ -214,7 +214,7 @@ class Server(Problem):
     def robust_client(self, p, i, x, index_list, eta):
         """FedRobust's client: simultaneous descent in the model and ascent in scale and shift."""
         shape = self.x.shape[1:] if p["affine"] == "diagonal" else (self.x.shape[1], 1, 1)
-        a, b = self.private.get(i, (torch.zeros(shape).double(), torch.zeros(shape).double()))
+        a, b = self.shifts.get(i, (torch.zeros(shape).double(), torch.zeros(shape).double()))
         for index in index_list:
             a.requires_grad_(), b.requires_grad_()
             loss = self.loss(self.logits(x, (1 + a) * self.x[index] + b), index)
@@ -222,7 +222,7 @@ class Server(Problem):
             a = (a + p["ascent"] * eta * (g_a - 2 * p["scale_penalty"] * a)).detach()
             b = (b + p["ascent"] * eta * (g_b - 2 * p["shift_penalty"] * b)).detach()
             x = x - eta * (self.clipped(g) + self.spec["weight_decay"] * x)
-        self.private[i] = a, b
+        self.shifts[i] = a, b
         return x
 
     def serve(self, name, p, eta, w_t, local, count, fresh, mu) -> None:

@@ -128,6 +128,14 @@ def test_runs_of_other_code_are_noted(run, records, outdated):
     assert len(texts) == bool(outdated) and all("engine is version 0, now 1" in text for text in texts)
 
 
+def test_images_that_many_clients_use_are_noted(run):
+    """The largest number of a split."""
+    runs = [run(f"p/s/a/seed{n}", [0.4] * 4, repetition={"uses": n, "distinct": 38 - n}) for n in (12, 36, 24)]
+    text = "Small classes repeat images. s of p: an image is used 36 times; each client has at least 2 distinct images."
+    assert doubts.repetitions([make(runs)]) == [text]
+    assert doubts.repetitions([make([run("p/s/b/seed1", [0.4] * 4)])]) == []
+
+
 def test_a_mean_over_different_code_is_refused(run, tmp_path):
     """As after an edit of an algorithm between the trainings of two seeds."""
     changed = {**NOW, "algorithm": "0a1b" * 16}

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from flatfed.plan import at_scale
-from flatfed.tables import set_up
 from shipped import EXP
 from small_results import flatfed
 
@@ -44,16 +43,3 @@ def test_headings_of_a_table(name):
 def test_titles_of_panels(name):
     figure = at_scale.figure(EXP, "preview", name)
     assert not [words for words in PAPERS for panel in figure.panels if words in panel.title]
-
-
-@pytest.mark.parametrize(
-    ("make", "name", "columns", "title"),
-    [
-        (at_scale.table, "fedsmoo2023_T1", ["cifar10-dir0.1-100"], "Preview on digits, 20 rounds: Table 1 of FedSMOO"),
-        (at_scale.figure, "fedsmoo2023_F5", None, "Preview on digits-20: Figure 5 of FedSMOO"),
-        (at_scale.table, "flsam2025_README_CNN", None,
-         "Preview on digits, 20 rounds: README of FL-SAM (Li et al., ICML 2025)"),
-    ],
-)  # fmt: skip
-def test_titles(make, name, columns, title):
-    assert set_up.title(make(EXP, "preview", name, *[columns] * (columns is not None))) == title

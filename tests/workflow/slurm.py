@@ -86,7 +86,7 @@ class Slurm:
 
     def ask(self, *command):
         """Return what a Slurm command prints."""
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=environment())
         return done.stdout.strip()
 
     def jobs(self):
@@ -138,7 +138,7 @@ def one_node(folder):
                 stack.callback(daemon.wait, 20)
                 stack.callback(daemon.terminate)
                 wait_for(munge.exists, slurm.state)
-        wait_for(lambda: slurm.ask("sinfo", "-h", "-N", "-p", "all", "-o", "%t") == "idle", slurm.state, 60)
+        wait_for(lambda: slurm.ask("sinfo", "-h", "-N", "-p", "all", "-o", "%t") == "idle", slurm.state)
         yield slurm
 
 

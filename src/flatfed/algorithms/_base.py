@@ -29,7 +29,7 @@ from flatfed.errors import ConfigError
 
 #: Kind of vectors that an algorithm declares -> names that the engine uses.
 VECTOR_KINDS = {
-    "client_state": ("model", "private", "buffers"),
+    "client_state": ("model", "local", "buffers"),
     "server_state": ("w",),
     "server_scalars": ("w",),
     "scratch": ("previous", "full_gradient", "sgd_momentum"),
@@ -43,7 +43,9 @@ class Algorithm:
     class must repeat it, and they share the vector. ``client_state``: kept by each client between rounds:
     ``ctx.client[name]``. ``server_state``: kept by the server: ``ctx.server[name]``; ``server_scalars``: likewise, of
     shape (1, 1). ``scratch``: row matrices from ``start`` to ``finish``: ``ctx.scratch[name]``. ``remembers``:
-    ``ctx.scratch["previous"]`` is the model that the client received last.
+    ``ctx.scratch["previous"]`` is the model that the client received last. ``local``: names of parameters, or patterns
+    such as ``head.*``, that each client keeps and never sends; they are the model's own at first. The evaluated model
+    has their mean over the round's clients, like the others.
 
     ``communication``: (download, upload) in model sizes, per active client and round; decentralised: both ends of a
     link in a gossip step. ``counted``: model sizes per direction in the paper's tables, if they differ from the larger
@@ -64,6 +66,7 @@ class Algorithm:
     server_scalars: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     remembers: bool = False
+    local: tuple[str, ...] = ()
     communication: tuple[float, float] = (1, 1)
     counted: float | None = None
     gradients_per_step: int = 1
@@ -151,6 +154,13 @@ class Algorithm:
         """Return ``w`` moved along ``d``; may change ``w`` in place, not ``d``."""
         return w.addcmul_(d, ctx.lr, value=-1)
 
+    def update_local(self, local: Tensor, g: Tensor, ctx: Context) -> Tensor:
+        """Return the ``local`` parameters (rows, their number) after a step, in place of :meth:`update`.
+
+        ``g``: their part of the corrected gradient, without clip, decay and momentum; the others' clip excludes it.
+        """
+        raise NotImplementedError
+
     def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
         """After the last local step: return client vectors, and uploads.
 
@@ -179,15 +189,12 @@ class Algorithm:
         """
         return {"model": gossip(models, mixing(0))}
 
-    def private_size(self, image_shape: tuple[int, int, int]) -> int:
-        """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.
-
-        They follow its row, without clip and decay, and reach :meth:`transform`.
-        """
+    def front_size(self, image_shape: tuple[int, int, int]) -> int:
+        """Number of the parameters ``algorithm_front.values`` of :meth:`transform`, for images (C, H, W)."""
         return 0
 
-    def transform(self, images: Tensor, private: Tensor) -> Tensor:
-        """Return the images (B, C, H, W) transformed with the client's ``private`` coordinates."""
+    def transform(self, images: Tensor, front: Tensor) -> Tensor:
+        """Return the images (B, C, H, W) for the model; ``front``: :meth:`front_size` parameters, zero at first."""
         return images
 
     def evaluated(self, server: Vectors) -> Vectors:

@@ -45,9 +45,9 @@ class ReadOnly(dict):
 class Context:
     """State and constants of the rows that train together.
 
-    ``received`` (1, parameters): the received model w^t; without a server (rows, parameters). With a server it is
-    ``server["w"]`` itself; in ``aggregate``, ``client`` and ``scratch`` are empty. ``server``: name -> (1, parameters),
-    scalars (1, 1). ``client``, ``scratch``: name -> (rows, parameters). The mappings are read-only. ``lr``: 0-d tensor.
+    ``received``: the received model w^t, ``server["w"]`` (1, parameters) itself; (rows, parameters) without a server or
+    with local parameters, here the client's own. ``server``: name -> (1, parameters), scalars (1, 1). ``client``,
+    ``scratch``: name -> (rows, parameters), empty in ``aggregate``. The mappings are read-only. ``lr``: 0-d tensor.
     ``step``: 0-d tensor, the number of the local step from 0, if the algorithm declares ``counts_steps``. ``steps``
     (rows, 1): K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K. ``round``, from 0, of ``rounds``;
     in a local step a 0-d tensor. ``client_count``: all m clients. ``uniform(draw, shape)``: random numbers in [0, 1),

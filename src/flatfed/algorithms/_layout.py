@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from flatfed.errors import ConfigError, unknown
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+#: The parameter of an algorithm's ``transform``, behind those of the model.
+FRONT = "algorithm_front.values"
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,16 @@ class Layout:
     def slices(self) -> dict[str, slice]:
         parts = zip(self.names, self.sizes, accumulate(self.sizes), strict=True)
         return {name: slice(end - size, end) for name, size, end in parts}
+
+    def matching(self, patterns: Iterable[str]) -> list[str]:
+        """Return the names that match one of ``patterns``, such as ``head.*``.
+
+        :raises ConfigError: a pattern matches no name.
+        """
+        matches = {pattern: fnmatch.filter(self.names, pattern) for pattern in patterns}
+        for pattern in (pattern for pattern, names in matches.items() if not names):
+            raise ConfigError(unknown("parameter", pattern, self.names, "local of the algorithm"))
+        return list(dict.fromkeys(name for names in matches.values() for name in names))
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> view of the flat ``row`` (..., parameters) in the tensor's shape (..., *shape).

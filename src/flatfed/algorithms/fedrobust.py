@@ -10,7 +10,8 @@ normalised images, and eta_2 = eta.
 
 from __future__ import annotations
 
-from flatfed.algorithms._context import Context, Tensor
+from flatfed.algorithms._context import Context, Tensor, Vectors
+from flatfed.algorithms._layout import FRONT
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms.fedavg import FedAvg
 
@@ -20,23 +21,26 @@ class FedRobust(FedAvg):
     ascent = Number(1.0, "eta_2 / eta: rate of the shift's ascent; 0 is FedAvg", minimum=0)
     scale_penalty = Number(1.0, "lambda_a: weight of ||a||^2", minimum=0)
     shift_penalty = Number(1.0, "lambda_b: weight of ||b||^2", minimum=0)
+    local = (FRONT,)
     whole_rows = True
 
-    def private_size(self, image_shape: tuple[int, int, int]) -> int:
+    def front_size(self, image_shape: tuple[int, int, int]) -> int:
         channels, height, width = image_shape
         return 2 * channels * (1 if self.affine == "channel" else height * width)
 
-    def transform(self, images: Tensor, private: Tensor) -> Tensor:
+    def transform(self, images: Tensor, front: Tensor) -> Tensor:
         shape = (images.shape[1], 1, 1) if self.affine == "channel" else images.shape[1:]
-        scale, shift = private.chunk(2)
+        scale, shift = front.chunk(2)
         return images + images * scale.view(shape) + shift.view(shape)
 
-    def update(self, w: Tensor, d: Tensor, ctx: Context) -> Tensor:
-        """Descend with the model, ascend with (a, b)."""
-        size = ctx.layout.size
-        super().update(w[:, :size], d[:, :size], ctx)
-        half = (w.shape[1] - size) // 2
-        for first, penalty in ((size, self.scale_penalty), (size + half, self.shift_penalty)):
-            part = slice(first, first + half)
-            w[:, part].addcmul_(d[:, part] - 2 * penalty * w[:, part], ctx.lr, value=self.ascent)
-        return w
+    def update_local(self, local: Tensor, g: Tensor, ctx: Context) -> Tensor:
+        """Ascend with (a, b)."""
+        penalties = self.scale_penalty, self.shift_penalty
+        for part, slope, penalty in zip(local.chunk(2, dim=1), g.chunk(2, dim=1), penalties, strict=True):
+            part.addcmul_(slope - 2 * penalty * part, ctx.lr, value=self.ascent)
+        return local
+
+    def finish(self, w: Tensor, ctx: Context) -> tuple[Vectors, Vectors]:
+        """The server's model has no map."""
+        w[:, ctx.layout.slices()[FRONT]] = 0
+        return {}, {"w": w}

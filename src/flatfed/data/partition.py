@@ -1,15 +1,13 @@
 """Partitions of a dataset over clients: ``results/<scale>/partitions/<protocol>/<split>/seed<k>.npz``.
 
-A file holds the arrays of :class:`Partition`, its ``spec`` as JSON, and ``sha256`` of all of them. Files of earlier
-versions lack ``sha256``. A finished run's ``partition_digest`` proves them, a training checks them against its dataset.
-Two changes of such a file remain undetected: images of one class that two clients exchange before a training, and
-``class_counts`` in a figure, which does not read the dataset.
+A file holds the arrays of :class:`Partition`, its ``spec`` as JSON, and ``sha256`` of all of them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +21,8 @@ from flatfed.data.streams import stream
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, digest_arrays, write_whole
 
-REMEDY = "delete it to rebuild it"
+#: Uses of one image that are worth a note.
+NOTED_USES = 10
 
 
 @dataclass(frozen=True)
@@ -179,52 +178,44 @@ def make(content: Mapping[str, Any], dataset: str | os.PathLike[str], out: str |
     if spec.client_test:
         drawn = draw_client_test(data.labels, parts, test, spec.client_test, spec.seed)
         arrays["client_test"] = np.concatenate(drawn)
-    about = json.dumps({**spec.as_written(), "dataset_digest": data.digest}, sort_keys=True)
-    content = {**{name: array.astype(np.int64) for name, array in arrays.items()}, "spec": np.array(about)}
-    with write_whole(out) as file:
+    write(out, arrays, {**spec.as_written(), "dataset_digest": data.digest})
+    if counts := repetition(parts):
+        print(f"partition: {repetition_text(counts)}", file=sys.stderr)
+
+
+def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> None:
+    """Write the partition of ``arrays`` and ``spec`` to the .npz file ``path``, atomically."""
+    content = {name: array.astype(np.int64) for name, array in arrays.items()}
+    content["spec"] = np.array(json.dumps(spec, sort_keys=True))
+    with write_whole(path) as file:
         np.savez(file, **content, sha256=np.array(digest_arrays(**content)))
 
 
 def load(path: str | os.PathLike[str]) -> Partition:
-    """Return the partition in ``path``; DataError if it is unreadable, changed or inconsistent."""
+    """Return the partition in ``path``; DataError if it is unreadable or changed."""
     try:
         with np.load(path, allow_pickle=False) as file:
             content = dict(file)
-        if content.pop("sha256", None) not in (None, digest_arrays(**content)):
-            raise ValueError("changed after it was written: its sha256 is not that of its arrays")
-        indices, offsets, test = content["indices"], content["offsets"], content["test"]
-        counts, spec = content["class_counts"], json.loads(str(content["spec"]))
-        drawn = content.get("client_test")
+        if content.pop("sha256", None) != digest_arrays(**content):
+            raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
+        spec = json.loads(str(content.pop("spec")))
     except UNREADABLE as error:
-        raise DataError(f"{path}: cannot be read as a partition ({error}); {REMEDY}") from error
-    sizes, client_test, problem = np.diff(offsets), None, ""
-    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices) or (sizes < 1).any():
-        problem = f"offsets do not fit its {len(indices)} indices"
-    elif counts.ndim != 2 or len(counts) != len(sizes) or (counts.sum(axis=1) != sizes).any():
-        problem = f"class_counts do not fit its {len(sizes)} clients"
-    elif drawn is not None:
-        ends = np.arange(len(sizes) + 1) * int(spec.get("client_test") or 0)
-        if drawn.shape != (ends[-1],) or not np.isin(drawn, test).all():
-            problem = "client_test does not fit its test images"
-        client_test = np.split(drawn, ends[1:-1])
-    if problem:
-        raise DataError(f"{path}: {problem}; {REMEDY}")
-    digest = digest_arrays(indices=indices, offsets=offsets, test=test, client_test=drawn)
-    return Partition(indices, offsets, test, counts, spec, digest, client_test)
+        raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to rebuild it") from error
+    counts, drawn = content.pop("class_counts"), content.pop("client_test", None)
+    digest = digest_arrays(**content, client_test=drawn)
+    client_test = None if drawn is None else np.split(drawn, len(counts))
+    return Partition(**content, class_counts=counts, spec=spec, digest=digest, client_test=client_test)
 
 
-def check(partition: Partition, data: datasets.Dataset, where: str) -> None:
-    """Refuse a ``partition`` that does not fit its dataset; DataError, beginning with ``where``."""
-    held_out, clients = partition.spec.get("held_out"), len(partition.class_counts)
-    is_test = np.arange(len(data.labels)) >= data.train if held_out is None else data.domains == held_out
-    owners = np.repeat(np.arange(clients), np.diff(partition.offsets))
-    counts = np.bincount(owners * data.classes + data.labels[partition.indices], minlength=clients * data.classes)
-    problem = ""
-    if not np.array_equal(partition.test, np.flatnonzero(is_test)):
-        problem = "test is not the test images of its dataset"
-    elif partition.indices.min() < 0 or is_test[partition.indices].any():
-        problem = "indices contains an image that is not for training"
-    elif not np.array_equal(partition.class_counts.reshape(-1), counts):
-        problem = "class_counts are not those of the labels of its images"
-    if problem:
-        raise DataError(f"{where}: {problem}; {REMEDY}")
+def repetition(parts: Sequence[np.ndarray]) -> dict[str, int] | None:
+    """Return the ``uses`` of the most used image by all clients, and the fewest ``distinct`` images of a client.
+
+    ``parts``: the clients' positions. None below ``NOTED_USES``. With replacement, clients take the images of a small
+    class again and again.
+    """
+    uses = int(np.bincount(np.concatenate(parts)).max())
+    return {"uses": uses, "distinct": min(len(np.unique(part)) for part in parts)} if uses >= NOTED_USES else None
+
+
+def repetition_text(counts: Mapping[str, int]) -> str:
+    return f"an image is used {counts['uses']} times; each client has at least {counts['distinct']} distinct images"

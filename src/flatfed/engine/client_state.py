@@ -47,7 +47,7 @@ class Received:
 
 
 class ClientState:
-    """The clients' vectors: ``store`` maps name -> (clients, size), zero before a client's first participation.
+    """The clients' vectors: ``store`` maps name -> (clients, size), zero at first.
 
     ``sizes``: name -> length. ``home``: ``device``, host ``memory`` (reserved, not filled) or a memory-mapped temporary
     ``file``. ``received``: the models that clients received last, if the algorithm needs them. ``touched`` (clients,)

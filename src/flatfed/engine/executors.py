@@ -1,7 +1,7 @@
 """Executors compute the gradients of the rows that train together.
 
-A row is one client's flat parameters; private coordinates at its end belong to the client only. In float32, executors
-round differently: a checkpoint resumes only with its own executor. FlatFed accepts finished runs of other executors.
+A row is one client's flat parameters. In float32, executors round differently: a checkpoint resumes only with its own
+executor. FlatFed accepts finished runs of other executors.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ class Executor(ABC):
 
     model: nn.Module
     layout: Layout
-    transform: Callable[[Tensor, Tensor], Tensor] | None = None
     layer_dtype: torch.dtype | None = None
     own_loss: Callable[[Tensor, Tensor, Tensor | None], Tensor] | None = None
     two_models: bool = False
@@ -79,16 +78,13 @@ class Executor(ABC):
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return losses (rows,) and gradients (rows, parameters) of ``batch`` at the rows ``w``."""
 
-    def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
-        """Return the weighted loss on one row's ``batch``.
-
-        ``tensors``: parameters by name, in the layers' dtype. ``private``: the private coordinates.
-        """
-        output, weights = self.logits(self.model, tensors, private, batch), batch.weights
+    def loss(self, tensors: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return the weighted loss on one row's ``batch``; ``tensors``: parameters by name, in the layers' dtype."""
+        output, weights = self.logits(self.model, tensors, batch), batch.weights
         second = None
         if batch.second is not None:
             tensors = self.layout.views(self.cast(batch.second))
-            second = self.logits(self.evaluated, tensors, private, replace(batch, masks=[], buffers=None))
+            second = self.logits(self.evaluated, tensors, replace(batch, masks=[], buffers=None))
         if second is not None or (self.own_loss and not self.two_models):
             losses = hooks.checked(self.own_loss, self.own_loss(output, batch.labels, second), weights)
             return (losses * weights).sum()
@@ -121,11 +117,9 @@ class Executor(ABC):
         """Names of the image weights that layers of BatchNorm need."""
         return batch_norm.image_weights(self.model)
 
-    def logits(self, model: nn.Module, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
+    def logits(self, model: nn.Module, tensors: dict[str, Tensor], batch: Batch) -> Tensor:
         """Return the logits (B, classes) of ``model`` on one row's ``batch``."""
         images, masks = batch.images, batch.masks
-        if self.transform is not None:
-            images = self.transform(images, private)
         if self.layer_dtype is not None:
             images, masks = images.to(self.layer_dtype), [mask.to(self.layer_dtype) for mask in masks]
         inputs = (images, masks) if masks else (images,)
@@ -158,14 +152,11 @@ class Sequential(Executor):
         # Leaves are the model's tensors: the row's gradient would need another copy.
         tensors = {name: view.requires_grad_() for name, view in self.layout.views(self.cast(w[i].detach())).items()}
         leaves, targets = list(tensors.values()), list(self.layout.views(gradients[i]).values())
-        outside_tensors = w[i, self.layout.tensor_size :].detach().requires_grad_()
-        if len(outside_tensors):
-            leaves.append(outside_tensors)
-            targets.append(gradients[i, self.layout.tensor_size :])
-        private = outside_tensors[self.layout.extra :]
         second, buffers = (None if part is None else part[i] for part in (batch.second, batch.buffers))
-        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks, second, buffers))
+        loss = self.loss(tensors, Batch(images, batch.labels[i], batch.weights[i], masks, second, buffers))
         torch._foreach_copy_(targets, torch.autograd.grad(loss, leaves, materialize_grads=True))
+        if self.layout.extra:
+            gradients[i, self.layout.tensor_size :] = 0
         losses[i] = loss.detach()
 
 
@@ -180,7 +171,7 @@ class Stacked(Executor):
         leaf = w.detach().requires_grad_()
 
         def loss(row: Tensor, parts: dict[str, Any]) -> Tensor:
-            return self.loss(self.layout.views(self.cast(row)), row[self.layout.size :], Batch(**parts))
+            return self.loss(self.layout.views(self.cast(row)), Batch(**parts))
 
         losses = vmap(loss)(leaf, batch.parts)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
@@ -196,14 +187,12 @@ class Products(Stacked):
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         layout = self.layout
         leaves = {name: view.requires_grad_() for name, view in layout.views(self.cast(w.detach())).items()}
-        outside = w[:, layout.tensor_size :].detach().requires_grad_()
-        inputs = leaves, outside[:, layout.extra :], batch.parts
-        losses = vmap(lambda tensors, private, parts: self.loss(tensors, private, Batch(**parts)))(*inputs)
+        losses = vmap(lambda tensors, parts: self.loss(tensors, Batch(**parts)))(leaves, batch.parts)
         try:
-            gradients = torch.autograd.grad(losses.sum(), [*leaves.values(), outside], materialize_grads=True)
+            gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
         finally:
             second_stream.join()
-        return losses.detach(), torch.cat([layout.flat(values) for values in gradients[:-1]] + [gradients[-1]], dim=1)
+        return losses.detach(), torch.cat([*map(layout.flat, gradients), losses.new_zeros(len(w), layout.extra)], dim=1)
 
 
 EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Products)}

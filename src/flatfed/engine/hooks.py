@@ -81,12 +81,11 @@ def finish(algorithm: Algorithm, w: Tensor, ctx: Context) -> Vectors:
     returned = hook(w, ctx)
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping)):
         refuse(hook, returned, "two dicts, client vectors and uploads, such as {}, {}")
-    models = w[:, : ctx.layout.size]
     for name, value in returned[1].items():
         if not isinstance(value, Tensor) or value.ndim != 2 or len(value) != len(w):
             refuse(hook, value, f"as upload {name!r} a tensor ({len(w)}, any)")
-    checked(hook, returned[1].get("w", models), models, "w")
+    checked(hook, returned[1].get("w", w), w, "w")
     # Copies: an upload may be the memory of a client vector.
-    uploads = {"w": models, **{name: value.clone() for name, value in returned[1].items()}}
+    uploads = {"w": w, **{name: value if value is w else value.clone() for name, value in returned[1].items()}}
     write(hook, returned[0], ctx.client, "client_state")
     return uploads

@@ -30,7 +30,7 @@ def round_number(ctx: Context, device: torch.device) -> Tensor:
 class LocalUpdate:
     """Runs the local steps of the rows that train together. Wrappers in ``speed`` have the same methods.
 
-    ``pause``: called before every step; may raise.
+    ``pause``: called before every step; may raise. ``local`` (n,): coordinates of the local parameters, if any.
     """
 
     algorithm: Algorithm
@@ -38,6 +38,7 @@ class LocalUpdate:
     data: Resident
     config: RunConfig
     pause: Callable[[], None]
+    local: Tensor | None = None
 
     def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Run the local steps of ``w`` (rows, parameters) in place; return the sums (rows,) of each step's first loss.
@@ -91,7 +92,13 @@ class LocalUpdate:
             g = gradient(w + e)
         hooks.check_gradients(algorithm, len(losses))
         d = hooks.checked(algorithm.correct, algorithm.correct(g, w, ctx), w)
-        self.descend(w, d.contiguous(), ctx)
+        if self.local is not None and hooks.overrides(algorithm, "update_local"):
+            local, hook = w[:, self.local], algorithm.update_local
+            moved = hooks.checked(hook, hook(local, d[:, self.local], ctx), local)
+            self.descend(w, d.index_fill(1, self.local, 0), ctx)
+            w[:, self.local] = moved
+        else:
+            self.descend(w, d.contiguous(), ctx)
         return losses[0]
 
     def losses_and_gradients(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -110,19 +117,16 @@ class LocalUpdate:
 
         ``d`` may be a vector of the context and stays as it is.
         """
-        shared = d[:, : self.executor.layout.size]  # private coordinates are not clipped or decayed
-        private = d[:, shared.shape[1] :]
         if self.config.clip_norm is not None:
-            norm = shared.norm(dim=1, keepdim=True)
-            shared = shared * (self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0)
+            norm = d.norm(dim=1, keepdim=True)
+            d = d * (self.config.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0)
         shrink = self.config.weight_decay + self.algorithm.proximal
         if shrink:
             # A clipped direction is a new tensor, and another one costs as much as the addition.
-            add = shared.add if self.config.clip_norm is None else shared.add_
-            shared = add(w[:, : shared.shape[1]], alpha=shrink)
+            add = d.add if self.config.clip_norm is None else d.add_
+            d = add(w, alpha=shrink)
         if self.config.momentum:
-            shared = ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(shared).clone()
-        d = torch.cat([shared, private], dim=1) if private.shape[1] else shared
+            d = ctx.scratch[MOMENTUM].mul_(self.config.momentum).add_(d).clone()
         moved = hooks.checked(self.algorithm.update, self.algorithm.update(w, d, ctx), w)
         if moved is not w:
             w.copy_(moved)

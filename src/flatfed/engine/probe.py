@@ -149,26 +149,25 @@ def _run_copies(
 
     ``observe`` receives the step's number, the models before it, and the perturbations (rows, parameters) or zeros.
     """
-    size, rows = simulation.layout.size, simulation.gather(clients)
+    rows = simulation.gather(clients)
     w, ctx = simulation.begin_clients(clients, {name: values.to(simulation.device) for name, values in rows.items()})
     plan, numbers, plain = simulation.plan(clients), itertools.count(), simulation.local_update.plain
     observed = copy.copy(plain.algorithm)
 
     def perturbation(*arguments: Any) -> Tensor | None:
         e, step = plain.algorithm.perturbation(*arguments), next(numbers)
-        observe(step, w[:, :size], w.new_zeros(plan.rows(step), size) if e is None else e[:, :size])
+        observe(step, w, torch.zeros_like(w[: plan.rows(step)]) if e is None else e)
         return e
 
     observed.perturbation = perturbation
     replace(plain, algorithm=observed).run(w, plan, ctx)
-    return w[:, :size], plan.length
+    return w, plan.length
 
 
 def _gradient(simulation: Simulation, w: Tensor, images: Tensor, **changes: float | None) -> Tensor:
     """Return the gradient (1, parameters) of the loss in evaluation mode, with ``changes`` of the executor."""
-    private = torch.zeros(1, simulation.private, dtype=w.dtype, device=w.device)
     executor = replace(simulation.executor, model=simulation.weights.evaluated, **changes)
-    return simulation.full_gradient(torch.cat([w, private], dim=1), [images], executor)[:, : simulation.layout.size]
+    return simulation.full_gradient(w, [images], executor)
 
 
 def _direction(rows: Tensor) -> Tensor:

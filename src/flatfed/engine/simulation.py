@@ -49,7 +49,7 @@ class Simulation(ABC):
     ):
         plain = local_update.plain
         self.config, self.weights, self.local_update = config, weights, local_update
-        self.algorithm, self.executor, self.data = plain.algorithm, plain.executor, plain.data
+        self.algorithm, self.executor, self.data, self.local = plain.algorithm, plain.executor, plain.data, plain.local
         self.device, self.dtype = weights.initial.device, weights.initial.dtype
         self.seed = config.seed
         self.model, self.layout, self.buffers = weights.model, weights.layout, weights.buffers
@@ -58,14 +58,13 @@ class Simulation(ABC):
         score = Score(weights.evaluated, self.layout, self.data, config.evaluation.batch_size, plain.pause)
         self.evaluate = Evaluation(score, partition, config.evaluation.sets)
         self.schedule = batches.Schedule(config.batch_size, config.local_epochs, config.local_steps)
-        self.private = self.algorithm.private_size(tuple(config.dataset.shape))
 
         self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server |= {name: torch.zeros_like(self.server["w"]) for name in self.algorithm.server_state}
         self.server |= {name: self.server["w"].new_zeros(1, 1) for name in self.algorithm.server_scalars}
         sizes = {name: self.layout.size for name in self.algorithm.client_state}
-        if self.private:
-            sizes["private"] = self.private
+        if self.local is not None:
+            sizes["local"] = len(self.local)
         if self.algorithm.decentralised:
             sizes["model"] = self.layout.size
             sizes |= {"buffers": self.buffers.numel()} if self.buffers.numel() else {}
@@ -73,10 +72,12 @@ class Simulation(ABC):
         memory = home(row_size * self.client_count * self.dtype.itemsize)
         received = Received(self.client_count, self.device, memory) if self.algorithm.remembers else None
         self.state = ClientState(sizes, self.client_count, self.dtype, self.device, memory, received)
+        if self.local is not None:
+            self.state.store["local"][:] = weights.initial[self.local]
         self.round = 0
         self.planned: tuple[int, np.ndarray, batches.RoundPlan | None] = -1, np.empty(0), None
         self.pending: dict[str, float] | None = None
-        size = weights.parameters * self.dtype.itemsize
+        size = weights.count(weights.full.matching(self.algorithm.local)) * self.dtype.itemsize
         self.cost = Cost(self.algorithm, self.schedule, size, self.buffers.nbytes)
         self.clock = Clock(self.device)
 
@@ -121,9 +122,9 @@ class Simulation(ABC):
                 w, ctx = self.begin_clients(block, rows)
                 updates.losses += self.local_update.run(w, plan, ctx).sum()
                 updates.steps += int(plan.steps.sum())
+                if self.local is not None:
+                    rows["local"].copy_(w[:, self.local])
                 uploads = hooks.finish(self.algorithm, w, ctx)
-                if self.private:
-                    rows["private"].copy_(w[:, self.layout.size :])
                 self.collect(updates, block, uploads, rows)
         return updates
 
@@ -142,8 +143,10 @@ class Simulation(ABC):
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
         """Return the initial models (n, parameters) of ``clients`` and their context."""
         ctx = self.context(clients, rows)
-        received = ctx.received.expand(len(clients), -1)
-        w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
+        w = ctx.received.expand(len(clients), -1).clone()
+        if self.local is not None:
+            w[:, self.local] = rows["local"]
+            ctx = replace(ctx, received=w.clone())
         size = len(clients), self.layout.size
         names = (*self.algorithm.scratch, *((MOMENTUM,) if self.config.momentum else ()))
         scratch = {name: torch.zeros(size, dtype=self.dtype, device=self.device) for name in names}
@@ -151,7 +154,7 @@ class Simulation(ABC):
             scratch["previous"] = self.state.received.gather(clients, ctx.received)
         if self.algorithm.full_passes:
             members = [to_device(self.members[client], self.device) for client in clients]
-            scratch["full_gradient"] = self.full_gradient(received, members)
+            scratch["full_gradient"] = self.full_gradient(w, members)
         ctx = replace(ctx, scratch=scratch)
         hooks.write(self.algorithm.start, self.algorithm.start(w, ctx), ctx.scratch, "scratch")
         return w, ctx

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flatfed import models
-from flatfed.algorithms._layout import Layout
+from flatfed.algorithms._layout import FRONT, Layout
 from flatfed.data.streams import torch_seed
 from flatfed.models import batch_norm, pretrained, user_model
 from flatfed.runs.run_config import RunConfig
+
+PLACE = FRONT.partition(".")[0]  # name of the module in front of a model
 
 
 def build(config: RunConfig) -> nn.Module:
@@ -38,29 +42,62 @@ def initial_model(config: RunConfig, pretrained_file: str | os.PathLike[str] | N
     return model, initial
 
 
+class Front(nn.Module):
+    """An algorithm's ``transform`` of the images in front of a model, and its ``size`` parameters ``values``."""
+
+    def __init__(self, transform: Callable[[Tensor, Tensor], Tensor], size: int):
+        super().__init__()
+        self.transform, self.values = transform, nn.Parameter(torch.zeros(size))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.transform(images, self.values)
+
+
+def _transformed(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return model.get_submodule(PLACE)(inputs[0]), *inputs[1:]
+
+
 class Weights:
     """``model`` in training mode, ``layout`` of its rows, and ``initial`` (size,), the first row.
 
-    ``evaluated``: the model in evaluation mode, with the same tensors. ``parameters``: number of those that train, also
-    in communication. ``buffers`` (1, size): those of BatchNorm in both models, of the server.
+    ``evaluated``: the model in evaluation mode, with the same tensors. ``full``: layout of all parameters. ``buffers``
+    (1, size): those of BatchNorm in both models, of the server.
     """
 
     def __init__(self, model: nn.Module, initial: Tensor, device: torch.device, dtype: torch.dtype):
-        self.parameters, self.layout = len(initial), Layout.of(model)
+        self.layout = self.full = Layout.of(model)
         self.model, self.initial = model.to(device, dtype), initial.to(device, dtype)
         self.model.train()
+        if FRONT in self.layout.names:
+            self.model.register_forward_pre_hook(_transformed, prepend=True)
         self.buffers = batch_norm.join_buffers(self.model, self.initial)
         self.buffer_layout = batch_norm.buffer_layout(self.model)
         shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
         self.evaluated = copy.deepcopy(self.model, shared)
         self.evaluated.eval()
 
+    @property
+    def parameters(self) -> int:
+        """Number of the model's parameters that train."""
+        return self.count({FRONT})
+
+    def count(self, excluded: Iterable[str]) -> int:
+        """Return the number of parameters that train, without those of the names ``excluded``."""
+        return sum(size for name, size in zip(self.full.names, self.full.sizes, strict=True) if name not in excluded)
+
+    def positions(self, patterns: tuple[str, ...]) -> Tensor | None:
+        """Return the coordinates (n,) of the parameters that ``patterns`` name, None without patterns."""
+        slices, device = self.layout.slices(), self.initial.device
+        parts = [torch.arange(part.start, part.stop) for part in map(slices.get, self.layout.matching(patterns))]
+        return torch.cat(parts).to(device) if parts else None
+
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
         """Return the model's state dict with the flat ``row`` (size,); tied names have the same tensor."""
         views, state = self.views(row), self.model.state_dict(keep_vars=True)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         counts = {name: value.long() for name, value in state.items() if name.endswith(batch_norm.COUNT)}
-        return {name: views.get(names.get(value), value) for name, value in state.items()} | counts
+        trained = {name: views.get(names.get(value), value) for name, value in state.items() if name != FRONT}
+        return trained | counts
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> tensor that trains with the flat ``row`` (size,)."""

@@ -43,7 +43,8 @@ class RunRecord(JsonDocument):
     ``rows``: the most clients that trained at a time, if limited. ``row``: length of a trained row, without dead taps.
     Seconds are sums over all ``sessions``; ``device`` to ``callbacks`` describe the last one: ``commit`` and
     ``package_digest`` are of FlatFed's sources, ``callbacks`` are the user's files. ``also``: results of the
-    algorithm's other models. ``files``, ``callbacks``: SHA-256 by name.
+    algorithm's other models. ``repetition``: of images (:func:`flatfed.data.partition.repetition`). ``files``,
+    ``callbacks``: SHA-256 by name.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -57,6 +58,7 @@ class RunRecord(JsonDocument):
     versions: dict[str, Version] | None = None
     weights_digest: str | None = None
     images: dict[str, int] | None = None
+    repetition: dict[str, int] | None = None
     probes: list[dict[str, Any]] | None = None
     executor: str | None = None
     rows: Count | None = None

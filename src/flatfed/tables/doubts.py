@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from flatfed import algorithms as registry
+from flatfed.data.partition import repetition_text
 from flatfed.plan.tables import Column
 from flatfed.plan.units import plural
 from flatfed.runs.paths import without_label
@@ -26,6 +27,7 @@ def gather(table: FilledTable) -> list[str]:
         *_precisions(table),
         *equal_rows(table),
         *_remarks(table),
+        *repetitions(table.cells),
         *roundings(settings),
         *outdated(table.cells),
     ]
@@ -95,6 +97,17 @@ def _remarks(table: FilledTable) -> Iterator[str]:
             for remark in registry.remarks(name):
                 labels[remark].append(row.label)
     yield from (f"{', '.join(names)}: {remark}." for remark, names in labels.items())
+
+
+def repetitions(cells: list[Cell]) -> list[str]:
+    """Return a note on the splits whose clients use an image many times."""
+    counts: dict[str, dict[str, int]] = {}
+    for record in (record for cell in cells for record in cell.records if record.repetition):
+        ids = record.config.ids
+        split = f"{ids.split} of {ids.protocol}"
+        counts[split] = max(counts.get(split, record.repetition), record.repetition, key=lambda found: found["uses"])
+    texts = [f"{split}: {repetition_text(found)}" for split, found in counts.items()]
+    return [f"Small classes repeat images. {'. '.join(texts)}."] if texts else []
 
 
 def roundings(settings: Mapping[str, Sequence[str | None]]) -> list[str]:

@@ -89,17 +89,29 @@ class Gossip(Algorithm):
     decentralised = True
 
 
-class Shifted(Scaffold):
-    """A private additive shift of the images."""
+class Headed(Scaffold):
+    """A variate of the server for weights that stay on the clients."""
 
-    def private_size(self, image_shape):
-        return image_shape[0]
+    local = ("dense.*",)
+
+
+class Misnamed(Algorithm):
+    local = ("conv1.*", "head.*")
+
+
+class Unfounded(Algorithm):
+    """A hook for local parameters without any."""
+
+    def update_local(self, local, g, ctx):
+        return local
 
 
 @pytest.mark.parametrize(
     ("algorithm", "changes", "message"),
     [
-        (Shifted(), {}, "algorithm Shifted: private coordinates exclude client"),
+        (Headed(), {}, "algorithm Headed: local parameters exclude server_state"),
+        (Misnamed(), {}, r"local of the algorithm: unknown parameter 'head\.\*'; .*conv1\.weight, "),
+        (Unfounded(), {}, "Unfounded.update_local: has no effect; expected: also parameters in `local`"),
         (Gossip(), {}, "algorithm Gossip is decentralised, but split 'test' has no topology"),
         (CentralisedSGD(), {}, "algorithm CentralisedSGD needs all data on one client, but split 'test' has 6"),
         (FedGMT(), {"label_smoothing": 0.1}, r"FedGMT: label_smoothing: .* loss of its own"),

@@ -141,7 +141,7 @@ def test_a_forward_pass_that_changes_its_images_trains_as_one_that_does_not(tmp_
 class Shifts(FedRobust):
     """Changes the images of the step in place, which a second gradient would read."""
 
-    def transform(self, images, private):
+    def transform(self, images, front):
         return images.mul_(0.5)
 
 

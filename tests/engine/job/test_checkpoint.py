@@ -30,8 +30,6 @@ def with_vectors(change):
 DAMAGED = {
     "cut short": lambda content: content[:-100],
     "a header": lambda content: content[:8] + b"x" * 40 + content[48:],
-    "zeros": lambda content: bytes(len(content)),
-    "empty": lambda content: b"",
     "garbage": lambda content: b"\xff not a checkpoint",
     "of another program": lambda content: save(load(content)),
     "a vector is missing": with_vectors(lambda vectors: dict(list(vectors.items())[1:])),
@@ -69,15 +67,6 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     output = capsys.readouterr().err
     assert f"is set aside as {checkpoint.STALE}: {reason}" in output and "from the start" in output
     assert aside == [before]
-
-
-def test_the_folder_of_an_earlier_version_is_set_aside(tmp_path, capsys):
-    whole, folder = job(tmp_path, "fedavg", "whole"), tmp_path / "parts" / checkpoint.NAME
-    for path in (folder, folder.with_name(checkpoint.STALE)):
-        path.mkdir(parents=True)
-        (path / "manifest.json").write_text("{}")
-    assert_same(job(tmp_path, "fedavg", "parts"), whole, [0])
-    assert f"{folder} is set aside as {checkpoint.STALE}: it cannot be read" in capsys.readouterr().err
 
 
 def test_a_checkpoint_of_a_removed_executor_stays(tmp_path, monkeypatch):

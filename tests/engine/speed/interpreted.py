@@ -102,11 +102,11 @@ def test_descend_of_rows_of_a_wider_matrix():
 
 @pytest.mark.parametrize(
     ("name", "params", "fused"),
-    [("fedavg", {}, True), ("fedprox", {"mu": 0.3}, True), ("dfedavgm", {}, False), ("fedrobust", {}, False)],
+    [("fedavg", {}, True), ("fedprox", {"mu": 0.3}, True), ("dfedavgm", {}, False), ("fedrobust", {}, True)],
 )
 @pytest.mark.parametrize("clip", [1.5, None])
 def test_the_fused_update(tmp_path, monkeypatch, calls, name, params, fused, clip):
-    """Not for an algorithm with an update of its own, nor with private coordinates."""
+    """Not for an algorithm with an update of its own."""
     write_problem(tmp_path)
     spec = description(name, params, precision="float32", local_epochs=1, clip_norm=clip, **needs(name))
     plain = simulation(tmp_path, spec, "stacked")

@@ -14,14 +14,9 @@ from flatfed.engine.speed.products import DenseProduct, PointwiseProduct, Single
 SMALL = [
     ((1, 1, 0), (4, 4), PointwiseProduct),
     ((1, 2, 0), (5, 4), PointwiseProduct),
-    ((1, 1, 0), (1, 1), PointwiseProduct),
     ((2, 1, 0), (2, 2), SinglePositionProduct),
-    (((2, 1), 1, 0), (2, 1), SinglePositionProduct),
     ((3, 1, 1), (1, 1), DenseProduct),
-    ((3, 1, 1), (2, 2), DenseProduct),
     ((3, 2, 1), (2, 2), DenseProduct),
-    ((3, (1, 2), 1), (1, 4), DenseProduct),
-    ((3, (2, 1), 1), (4, 1), DenseProduct),
     ((5, 1, 2), (2, 2), DenseProduct),
     (((3, 5), (1, 2), (1, 2)), (2, 2), DenseProduct),
 ]

@@ -27,7 +27,10 @@ from flatfed.models import user_model
 GPU_TOLERANCE = 1e-3  # some kernels of a GPU add in any order; relative
 
 #: Hooks of a client's first local step.
-HOOKS = ("start", "second_model", "loss", "transform", "perturbation", "update_dual", "correct", "update", "finish")
+HOOKS = (
+    *("start", "second_model", "loss", "transform", "perturbation", "update_dual", "correct", "update", "update_local"),
+    "finish",
+)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from flatfed.engine.resident import Resident
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
-from flatfed.engine.weights import initial_model
+from flatfed.engine.weights import PLACE, Front, initial_model
 from flatfed.errors import ConfigError, DataError
 from flatfed.models import batch_norm, user_model
 from flatfed.runs.run_config import RunConfig
@@ -43,20 +43,13 @@ def load_data(config: RunConfig, dataset: Any, partition: Any) -> tuple[datasets
         if found != (requested := getattr(expected, what)):
             run = f"dataset {expected.name!r} of the run has {requested}"
             raise DataError(f"{dataset}: {what} {found}, but {run}")
-    if len(members.indices) and (last := int(members.indices.max())) >= len(data.labels):
-        raise DataError(f"{partition}: contains image {last}, but {dataset} has {len(data.labels)}")
     config.check_partition(str(partition), members.spec)
-    clients = len(members.offsets) - 1
-    if clients != config.partition.clients:
-        raise DataError(f"{partition}: {clients} clients, but the run has {config.partition.clients}")
-    digest = members.spec.get("dataset_digest", data.digest)
-    if digest != data.digest:
+    if (digest := members.spec["dataset_digest"]) != data.digest:
         raise DataError(
             f"{partition}: made from other data than {dataset} (digests {digest[:12]} and {data.digest[:12]}); make "
             "the partition again"
         )
     datasets.verify(dataset)
-    partitions.check(members, data, str(partition))
     if config.validation is not None:
         members = partitions.hold_out(members, data.labels, config.validation, config.seed)
     return data, members
@@ -110,24 +103,25 @@ def simulation(
             f"executor {executor} pads batches, but model {config.model.name} ({models.own_file(config.model.name)}) "
             "computes an image's logits from other images of its batch, outside BatchNorm; use `executor: sequential`"
         )
+    if size := algorithm.front_size(shape):
+        model.add_module(PLACE, Front(algorithm.transform, size))
+        initial = torch.cat([initial, initial.new_zeros(size)])
     weights = live.weights(model, initial, *options)
-    private = algorithm.private_size(shape)
     clients = len(partition.offsets) - 1
     check_requirements(algorithm, config, clients, weights.initial[: weights.layout.tensor_size])
 
     data = Resident(dataset, config.dataset, config.augmentation, device, dtype)
-    transform = algorithm.transform if private else None
     layer_dtype = torch.bfloat16 if precision == "bfloat16" else None
     loss = algorithm.loss if hooks.overrides(algorithm, "loss") else None
     losses = loss, hooks.overrides(algorithm, "second_model"), config.label_smoothing or 0.0
-    gradients = kind(weights.model, weights.layout, transform, layer_dtype, *losses, weights.evaluated)
+    gradients = kind(weights.model, weights.layout, layer_dtype, *losses, weights.evaluated)
     if gradients.records_steps and data.images.device.type != device.type:
         raise ConfigError(
             f"executor {executor}: the images ({data.images.nbytes / 1e9:.1f} GB) are in host memory, from which a "
             "recorded step cannot gather; use sequential or stacked"
         )
     update_class = FusedUpdate if kind.records_steps else LocalUpdate
-    local_update = update_class(algorithm, gradients, data, config, pause)
+    local_update = update_class(algorithm, gradients, data, config, pause, weights.positions(algorithm.local))
     record = CudaGraphs(device) if device.type == "cuda" else lambda work: work
     if gradients.records_steps:
         local_update = Recorded(local_update, record, largest_block(config))
@@ -171,8 +165,11 @@ def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, we
         raise ConfigError(f"{location(algorithm.second_model)}: has no effect; expected: also a hook `loss`")
     if config.label_smoothing and own_loss:
         raise ConfigError(f"algorithm {name}: label_smoothing: the algorithm has a loss of its own")
-    vectors = algorithm.client_state, algorithm.server_state, algorithm.scratch
-    state = any(vectors) or algorithm.remembers or algorithm.full_passes
+    if hooks.overrides(algorithm, "update_local") and not algorithm.local:
+        raise ConfigError(f"{location(algorithm.update_local)}: has no effect; expected: also parameters in `local`")
+    if algorithm.local and (algorithm.server_state or algorithm.remembers or algorithm.decentralised):
+        problem = "local parameters exclude server_state, remembers and decentralised, which would share them"
+        raise ConfigError(f"algorithm {name}: {problem}")
     minimum = float((weights - weights.to(torch.bfloat16)).norm()) / 4 if config.precision == "bfloat16" else 0.0
     if 0 < algorithm.radius < minimum:
         raise ConfigError(
@@ -180,5 +177,3 @@ def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, we
             f"rounds the weights of {config.model.name}; allowed: precision: float32, or a perturbation of norm 0 or "
             f"from {minimum:.2g} up"
         )
-    if state and algorithm.private_size(tuple(config.dataset.shape)):
-        raise ConfigError(f"algorithm {name}: private coordinates exclude client, server and scratch vectors")

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
+from flatfed.data.partition import repetition
 from flatfed.engine.callbacks import Callback
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
@@ -187,6 +188,7 @@ class Outputs(Callback):
             config=config,
             **vars(self.identity),
             images=self.images,
+            repetition=repetition(simulation.members),
             rounds_done=self.lines[-1]["round"] if self.lines else 0,
             diverged_at=self.diverged_at,
             probes=self.probes,

@@ -21,14 +21,14 @@ CONVERTED = {nn.Conv2d: RowConv2d, taps.Cropped: RowConv2d, nn.GroupNorm: RowGro
 
 
 class LiveWeights(Weights):
-    """Weights with one coordinate for all dead taps; ``parameters`` and :meth:`views` are those of the full model."""
+    """Weights with one coordinate for all dead taps; ``full`` and :meth:`views` are those of the full model."""
 
     def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
         super().__init__(live.model, live.reduce(initial.to(dtype)), device, dtype)
-        self.taps, self.parameters, self.layout = live, len(initial), live.layout
+        self.taps, self.layout, self.full = live, live.layout, live.full
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
-        return self.taps.full.views(self.taps.expand(row))
+        return self.full.views(self.taps.expand(row))
 
 
 def weights(

@@ -67,11 +67,10 @@ class FusedUpdate(LocalUpdate):
     """Clips, decays and moves the rows in one pass on a GPU if the algorithm's ``update`` is FedAvg's."""
 
     def descend(self, w: Tensor, d: Tensor, ctx: Context) -> None:
-        kernels, size = kernels_for(w, "update_kernel"), self.executor.layout.size
-        # Private coordinates are neither clipped nor decayed.
+        kernels = kernels_for(w, "update_kernel")
         # Not the class's update: an instance may set its own.
         update = getattr(self.algorithm.update, "__func__", None)
-        plain = w.shape[1] == size and update is Algorithm.update and not self.config.momentum
+        plain = update is Algorithm.update and not self.config.momentum
         if not kernels or not plain:
             super().descend(w, d, ctx)
             return
