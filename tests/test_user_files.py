@@ -206,7 +206,7 @@ OTHERS = {
 
 
 def test_a_row_that_is_a_model_is_told_why(folder):
-    (folder / "mine.py").write_text("from flatfed.algorithms.fedavg import FedAvg\n\n\nclass Mine(FedAvg): ...\n\n\ndef build(parts): ...\n")
+    (folder / "mine.py").write_text(f"{FEDAVG}class Mine(FedAvg): ...\n\n\ndef build(parts): ...\n")
     (folder / "mine_T1.yaml").write_text(TABLE.replace("MODEL", "{name: perceptron}").replace("[fedavg]", "[mine]"))
     with pytest.raises(ConfigError, match=r"rows\[0\]: .*mine\.py has a function `build`, so it is a model"):
         plan.load(configuration.HOME, {"scale": "paper", "tables": [], "figures": [], "folders": [str(folder)]})
