@@ -177,7 +177,7 @@ def test_a_model_file_is_the_state_dict_and_analyses_read_it(tmp_path, own, name
     assert lines(out)[-1]["test_accuracy"] == str(float(hits.double().mean()))
     assert torch.equal(Score(trained.model, trained.layout, trained.data, 7, lambda: None)(trained.row, test)[1], hits)
 
-    products, _ = _products(trained, test, 0, SimpleNamespace(seed=0, micro_batch=7, block=1))
+    products, _ = _products(trained, test, SimpleNamespace(micro_batch=7, block=1))
     vector = torch.randn(1, len(trained.row), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
     def loss(row):
