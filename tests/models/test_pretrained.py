@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torchvision.models import ViT_B_32_Weights
 
 import made
-from flatfed import models, plan
+from flatfed import cli, models, plan
 from flatfed.algorithms._layout import Layout
 from flatfed.commands.jobs import Jobs
 from flatfed.engine.weights import initial_model
@@ -98,6 +100,18 @@ def test_published_weights_are_the_published_file(tmp_path):
     with pytest.raises(DataError, match=rf"is not that of vit_b_32-{start}.pth .*; other weights need another name"):
         pretrained.digest("vit_b32-imagenet", file)
     assert len(pretrained.digest("mine", file)) == 64
+
+
+def test_check_says_which_file_is_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = ["check", "--config", "scale=paper", "tables=[fedlesam2024_T3]"]
+    text = "warning: weights 'vit_b32-imagenet': there is no file resources/weights/vit_b32-imagenet.pth; it should be"
+    file = Path("resources/weights/vit_b32-imagenet.pth")
+    for expected in (1, 0):
+        assert cli.main(asked) == 0
+        assert capsys.readouterr().out.count(text) == expected
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
 
 
 def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path):
