@@ -69,6 +69,28 @@ def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_
             assert torch.equal(first[name], value) and torch.equal(other[name], value)
 
 
+class Frozen(torch.nn.Module):
+    """A model with frozen features and statistics, whose last layer has another number of classes."""
+
+    head = "last"
+
+    def __init__(self, classes):
+        super().__init__()
+        self.features = torch.nn.Linear(4, 3).requires_grad_(False)
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.last = torch.nn.Linear(3, classes)
+
+
+def test_frozen_layers_and_statistics_get_their_weights_and_are_no_part_of_the_row(tmp_path):
+    theirs, ours = Frozen(9), Frozen(2)
+    theirs.norm.running_mean += 5
+    torch.save(theirs.state_dict(), tmp_path / "in.pth")
+    row = torch.arange(3.0 + 3 + 6 + 2)
+    loaded = pretrained.load(ours, row, tmp_path / "in.pth")
+    assert torch.equal(loaded, torch.cat([torch.ones(3), torch.zeros(3), row[6:]])), "the head keeps its values"
+    assert torch.equal(ours.features.weight, theirs.features.weight) and (ours.norm.running_mean == 5).all()
+
+
 def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_path):
     state, path = theirs.state_dict(), tmp_path / "in.pth"
     for wrong, message in (
