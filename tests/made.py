@@ -21,7 +21,7 @@ from flatfed.plan.units import UNITS
 from flatfed.runs import curvature, landscape_file, versions
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.curvature import Converged, Estimates, Hessian, HessianSetUp, PyHessian, agreement
+from flatfed.runs.curvature import Converged, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.paths import analyses_beside
 from flatfed.runs.record import Digests, RunRecord
 from flatfed.runs.run import Run
@@ -148,15 +148,13 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
     """Return what a hessian.json says of good estimates: ``top`` eigenvalue and ``trace``, scaled a tenth of them.
 
     ``theirs``: PyHessian's two, None where it was left out. Residuals are 0.02 and 0.01, standard errors of the traces
-    3 from 33 vectors and 4 from 65; the choice of images has a tenth of the eigenvalue and a fifth of the trace.
-    ``changes`` are those of :func:`hessian_about`.
+    3 from 33 vectors and 4 from 65. ``changes`` are those of :func:`hessian_about`.
     """
 
     def estimates(top, trace):
         return Estimates(
             **{"top_eigenvalue": top, "trace": trace, "eigenvalues": [top], "residuals": [0.02]},
             **{"trace_standard_error": 3.0, "trace_vectors": 33},
-            **{"top_eigenvalue_images_error": top / 10, "trace_images_error": trace / 5},
             converged=Converged(eigenvalues=True, trace=True),
         )
 
@@ -165,15 +163,14 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
         **{"trace": theirs[1], "trace_standard_error": 4.0, "trace_vectors": 65, "trace_converged": True},
     )
     both = {"unscaled": ours, "scaled": estimates(top / 10, trace / 10)}
-    other = {"pyhessian": other, "agreement": other and agreement(ours, other)}
-    return Hessian(about=hessian_about(**changes), warnings=list(warnings), **both, **other)
+    return Hessian(about=hessian_about(**changes), warnings=list(warnings), **both, pyhessian=other)
 
 
 def hessian_about(**changes):
     """Return of what a Hessian is: of run p/s/a/seed1 at paper scale, but for ``changes``."""
     about = {
         **{"run": "p/s/a/seed1", "algorithm": "a", "scale": "paper", "digests": digests(), "loss": "a loss"},
-        **{"set": "train", "images": 20, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
+        **{"set": "train", "images": 20, "images_of": 20, "parameters": 10, "precision": "float32"},
         **{"device": "cpu", "seed": 0},
         "settings": {**curvature.DEFAULTS, "top": 5, "vectors": 256, "micro_batch": 9, "block": 1},
     }
@@ -195,7 +192,7 @@ def written(path, hessian):
 def unscaled(path):
     """Make of a hessian.json a converted one, which has estimates of the Hessian as it is alone."""
     record = json.loads(Path(path).read_text(encoding="utf-8"))
-    later = ("scaled", "parts", "at_once", "pyhessian_absent", "top_eigenvalue_images_error", "trace_images_error")
+    later = ("scaled", "pyhessian_absent")
     files.write_sealed(path, record | dict.fromkeys(later))
 
 

@@ -205,6 +205,13 @@ OTHERS = {
 }
 
 
+def test_a_row_that_is_a_model_is_told_why(folder):
+    (folder / "mine.py").write_text(f"{FEDAVG}class Mine(FedAvg): ...\n\n\ndef build(parts): ...\n")
+    (folder / "mine_T1.yaml").write_text(TABLE.replace("MODEL", "{name: perceptron}").replace("[fedavg]", "[mine]"))
+    with pytest.raises(ConfigError, match=r"rows\[0\]: .*mine\.py has a function `build`, so it is a model"):
+        plan.load(configuration.HOME, {"scale": "paper", "tables": [], "figures": [], "folders": [str(folder)]})
+
+
 def test_other_files_are_ignored_unless_a_table_names_them(folder):
     for name, text in OTHERS.items():
         (folder / name).write_text(text)

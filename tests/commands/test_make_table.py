@@ -199,6 +199,13 @@ def test_a_cell_is_in_the_precision_of_its_longest_run(so_far):
     assert "1 others are not of this table" in err
 
 
+def test_a_cell_without_a_number_has_no_mark_of_precision(so_far):
+    """FedAdam has no run, its base row FedAvg has one in bfloat16."""
+    write("fedavg", [0.7] * 9, **LOW)
+    _, texts, _ = so_far("--so-far", table="fedsmoo2023_T3")
+    assert "†" in "".join(texts["FedAvg"]) and "†" not in "".join(texts["FedAdam"])
+
+
 @pytest.mark.parametrize("stage", ["the summary", "the cells"])
 def test_a_run_that_writes_its_next_rounds_meanwhile_is_read_again(so_far, monkeypatch, stage):
     """A training replaces its lines, then its record: what is read between the two does not fit."""

@@ -134,12 +134,6 @@ def test_a_file_that_holds_no_order_is_refused_before_anything_is_downloaded(con
     assert "allow_pickle" not in str(caught.value) and not Path("out").exists()
 
 
-def test_a_damaged_dataset_has_no_order():
-    np.save("ours/labels.npy", np.load("ours/labels.npy")[::-1])
-    with pytest.raises(DataError, match=r"not those of dataset\.json"):
-        STUDY["write"]("ours", "order.npz")
-
-
 def test_the_published_order_is_that_of_all_published_runs():
     order = np.load(ROOT / "results/published/orders/cifar10.npz")
     assert np.array_equal(np.sort(order["train"]), np.arange(50000))

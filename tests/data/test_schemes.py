@@ -162,27 +162,6 @@ def test_it_succeeds_exactly_where_there_is_a_way():
     assert min(outcomes[True], outcomes[False]) > 50
 
 
-@pytest.mark.parametrize("counts", [[4, 4, 4, 4], [5, 3, 5, 3]], ids=["two of each class", "shards across two classes"])
-def test_every_deal_that_there_is_comes_equally_often(counts):
-    """Against all deals of the shards' classes, found by trying every permutation; Pearson's statistic."""
-    labels, clients, deals = np.repeat([0, 1, 2, 3], counts), 4, 500
-    pieces = [tuple(sorted(classes)) for classes in cut(labels, clients, 2)]
-    ways = Counter(
-        tuple(tuple(sorted(pair)) for pair in zip(order[::2], order[1::2], strict=True))
-        for order in itertools.permutations(pieces)
-        if all(not set(one) & set(other) for one, other in zip(order[::2], order[1::2], strict=True))
-    )
-    dealt = Counter(
-        tuple(tuple(sorted(tuple(sorted(shard)) for shard in classes_of(labels, part, 2))) for part in parts)
-        for parts in (shards(labels, clients, seed=seed) for seed in range(1, deals + 1))
-    )
-    assert dealt.keys() <= ways.keys()
-    expected = {way: deals * count / ways.total() for way, count in ways.items()}
-    statistic = sum((dealt[way] - mean) ** 2 / mean for way, mean in expected.items())
-    freedom = len(ways) - 1
-    assert statistic < freedom + 4 * (2 * freedom) ** 0.5, (statistic, freedom)
-
-
 def test_more_shards_than_the_classes_of_the_preview_are_refused():
     """30 different classes are there at paper scale, of CIFAR-100, but not at preview scale, of 20."""
     split = EXP.catalog.splits["shards2-100"].model_copy(update={"shards_per_client": 30})

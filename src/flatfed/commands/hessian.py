@@ -2,14 +2,13 @@ r"""``flatfed hessian``.
 
 Estimates how flat the minimum of a finished run is. Writes JSON (fields: flatfed.runs.curvature) about the Hessian H
 of the training loss at the final model:
-  eigenvalues   the largest, by block Lanczos, with residuals ||H v - lambda v||; ends when all are below --residual
+  eigenvalues   the largest, by ARPACK (Lanczos), with residuals ||H v - lambda v||; ends when all are below --residual
   trace         by Hutchinson's random vectors, with standard error; ends when it is below --trace-error
   scaled        both for diag(|w|) H diag(|w|), which does not change when filters are rescaled
-  pyhessian     PyHessian's top eigenvalue and trace on the same images, and a warning if they disagree with ours
+  pyhessian     PyHessian's top eigenvalue and trace on the same images
 
-The loss is the mean cross-entropy on --images training images without augmentation, dropout and weight decay. The
-intervals are for all training images; differences between --parts parts estimate the sampling error. A product H v
-costs two to three gradients. A second call resumes after the last finished estimate.
+The loss is the mean cross-entropy on --images training images without augmentation, dropout and weight decay. Products
+have the run's precision. A product H v costs two to three gradients.
 
 example:
   python -m flatfed hessian results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
@@ -33,12 +32,10 @@ ARGUMENTS = [
     argument("--top", arguments.count, "eigenvalues", default=5),
     argument("--products", arguments.count, "limit of products for the eigenvalues", default=DEFAULTS["products"]),
     argument("--vectors", arguments.several, "limit of random vectors for each trace", default=256),
-    argument("--parts", arguments.several, "parts of the images, for the sampling error", default=8),
-    argument("--block", arguments.count, "vectors per graph", default=4),
+    argument("--block", arguments.count, "random vectors per graph", default=4),
     argument("--micro-batch", arguments.count, "images per graph", default=128),
     argument("--residual", arguments.share, "largest residual / eigenvalue", default=DEFAULTS["residual"]),
     argument("--trace-error", arguments.share, "largest standard error / trace", default=DEFAULTS["trace_error"]),
-    argument("--precision", ("float32", "float64"), "of all products", default=DEFAULTS["precision"]),
     argument("--seed", arguments.seed, "draws images and vectors", default=0),
     flag("--without-pyhessian", "skip PyHessian, in half the time", dest="pyhessian", action="store_false"),
 ]

@@ -53,12 +53,9 @@ class Surface(Document):
 
 
 class HessianDocument(Document):
-    images: Annotated[Count, Field(ge=8)] = optional(
-        "training images, drawn by the seed; at least one in each of 8 parts, whose spread estimates the error"
-    )
+    images: Count = optional("training images, drawn by the seed")
     top: Annotated[int, Field(ge=1, le=1000)] = optional("eigenvalues")
     vectors: Annotated[Count, Field(ge=2)] = optional("largest number of random vectors for the trace")
-    precision: Literal["float32", "float64"] = optional("precision of the products, independent of the run's precision")
 
 
 class Analysis(Document):

@@ -87,10 +87,10 @@ def _explanation(spec: ShownFigure, hessians: list[list[Hessian]]) -> Iterator[s
         "Scaled: of diag(|w|) H diag(|w|). Rescaled filters can change H but not the model; they do not change the "
         "scaled Hessian. If only the left bar is lower, the models may differ in filter lengths alone"
     )
-    errors = [curvature.largest_errors(complete, metric) for metric in TITLES]
+    errors = [curvature.largest_error(complete, metric) for metric in TITLES]
     if None not in errors:
-        shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
-        yield f"Largest standard error of the choice of images, one seed: {shares} (left and right)"
+        shares = " and ".join(f"{100 * error:.2g} %" for error in errors)
+        yield f"Largest residual of one seed: {shares} of the eigenvalue (left and right)"
     diverged = len(read) - sum(numbers)
     yield from captions.counts({
         "Hessians are missing": sum(len(mark.files) for mark in spec.marks) - diverged - len(complete),

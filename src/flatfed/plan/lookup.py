@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from flatfed import algorithms, errors
 from flatfed.errors import ConfigError, FlatFedError
 from flatfed.runs.paths import without_label
+from flatfed.user_files import kind_of
 
 Entry = TypeVar("Entry")
 
@@ -112,7 +113,9 @@ def entry(kind: str, name: str, entries: Mapping[str, Entry], where: str) -> Ent
 
 def check_algorithm(name: str, ids: Collection[str], where: str) -> None:
     """Refuse an algorithm that is not in ``ids``; the message names ``folders``, or the mistake in a user's file."""
-    if name not in ids and algorithms.own_file(without_label(name)):
+    if name not in ids and (file := algorithms.own_file(without_label(name))):
         algorithms.load(without_label(name))
+        if kind_of(file) == "model":
+            raise ConfigError(f"{where}: {file} has a function `build`, so it is a model; rename the function")
     folders = ", src/flatfed/algorithms, and your folders in `folders` of config.yaml"
     check("algorithm", name, ids, where, folders)

@@ -27,11 +27,11 @@ from flatfed.runs.record import AnalysedModel, Digests
 
 FORMAT = 3
 
-#: Increased when the numbers of the file change.
+#: Increased when the estimated quantities change. Numbers of other solvers serve: they agree within the stated errors.
 VERSION = 1
 
 #: Settings of all Hessians, unless an argument of the command changes them.
-DEFAULTS = {"precision": "float32", "residual": 0.01, "products": 600, "trace_error": 0.05}
+DEFAULTS = {"residual": 0.01, "products": 600, "trace_error": 0.05}
 
 
 class HessianMetric(NamedTuple):
@@ -51,28 +51,12 @@ METRICS = {
 SCALED = "scaled by the weights: "
 
 
-#: One-sided probability of three standard deviations of a normal distribution.
-ALLOWED = 0.99865
-
-
-class Difference(JsonDocument):
-    """PyHessian's estimate minus ours, and whether it is ``within`` its ``error`` up to rounding."""
-
-    difference: Number
-    error: Number
-    within: bool
-
-
-class Agreement(JsonDocument):
-    """Differences between PyHessian's estimates and ours (:func:`agreement`)."""
-
-    top_eigenvalue: Difference
-    trace: Difference
-
-
 @dataclass(frozen=True, kw_only=True)
 class OtherEstimate:
-    """Another tool's estimate of a cell's number: mean, sample deviation, and a :class:`Difference` of means."""
+    """Another tool's estimate of a cell's number: mean, sample deviation, and difference of the means.
+
+    ``within``: the difference is at most its ``error`` (:meth:`Hessian.pyhessian_error`), up to rounding.
+    """
 
     by: str
     value: float
@@ -83,19 +67,10 @@ class OtherEstimate:
     within: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelativeErrors:
-    """Relative errors: residual of an eigenvalue or standard error of a trace; image sampling."""
-
-    estimate: float
-    images: float
-
-
 class HessianSetUp(JsonDocument):
     """Model, images and settings of the estimates; none exist if the run diverged.
 
-    ``images`` of the ``images_of`` images of the ``set`` are drawn by ``seed``, and split into ``parts`` for their
-    sampling error (0: all images are used).
+    ``seed`` draws ``images`` of the ``images_of`` images of the ``set``.
     """
 
     format: Literal[FORMAT] = FORMAT
@@ -108,7 +83,6 @@ class HessianSetUp(JsonDocument):
     set: str
     images: int
     images_of: int
-    parts: int | None = None
     parameters: int
     precision: str
     device: str
@@ -125,9 +99,9 @@ class Converged(JsonDocument):
 
 
 class Estimates(JsonDocument):
-    """Estimates of one Hessian H; ``eigenvalues`` (k,) are the largest, falling, with ``residuals`` ||H v - lambda v||.
+    """Estimates of one Hessian H; ``eigenvalues`` (k,) are the largest, falling; ``residuals`` are ||H v - lambda v||.
 
-    An ``images_error`` is the standard error of image sampling, 0 if all images are used.
+    Without convergence, there may be fewer eigenvalues than requested.
     """
 
     top_eigenvalue: Number
@@ -136,8 +110,6 @@ class Estimates(JsonDocument):
     residuals: Annotated[list[Number], NotEmpty]
     trace_standard_error: Number
     trace_vectors: int
-    top_eigenvalue_images_error: Number | None = None
-    trace_images_error: Number | None = None
     converged: Converged
 
 
@@ -166,7 +138,6 @@ class Hessian(JsonDocument):
     scaled: Estimates | None = None
     pyhessian: PyHessian | None = None
     pyhessian_absent: str | None = None
-    agreement: Agreement | None = None
     warnings: list[str] = Field(default_factory=list)
 
     @property
@@ -184,14 +155,22 @@ class Hessian(JsonDocument):
         scaled, estimate = METRICS[metric]
         return getattr(self.pyhessian, estimate) if self.pyhessian and not scaled else None
 
-    def relative_errors(self, metric: str) -> RelativeErrors | None:
-        """Return the relative errors of our estimate of ``metric``, None if one is unknown or the estimate is zero."""
-        estimates, value, name = self.estimates(metric), abs(self.value(metric)), METRICS[metric].estimate
-        images_error = getattr(estimates, f"{name}_images_error")
-        if images_error is None or not value:
-            return None
-        error = estimates.residuals[0] if name == "top_eigenvalue" else estimates.trace_standard_error
-        return RelativeErrors(estimate=error / value, images=images_error / value)
+    def pyhessian_error(self, metric: str) -> float:
+        """Return the error of the difference between PyHessian's estimate of ``metric`` and ours.
+
+        Of an eigenvalue: the sum of both residuals, as a symmetric matrix has an eigenvalue within ||H v - lambda v||
+        of lambda. Of a trace: three standard errors of the difference.
+        """
+        if METRICS[metric].estimate == "top_eigenvalue":
+            return self.unscaled.residuals[0] + self.pyhessian.residual
+        return 3 * math.hypot(self.unscaled.trace_standard_error, self.pyhessian.trace_standard_error)
+
+    def relative_error(self, metric: str) -> float | None:
+        """Return the residual or the standard error of our estimate of ``metric`` as its share; None if it is zero."""
+        estimates, value = self.estimates(metric), abs(self.value(metric))
+        eigenvalue = METRICS[metric].estimate == "top_eigenvalue"
+        error = estimates.residuals[0] if eigenvalue else estimates.trace_standard_error
+        return error / value if value else None
 
     def warnings_about(self, metric: str) -> list[str]:
         scaled, estimate = METRICS[metric]
@@ -200,14 +179,10 @@ class Hessian(JsonDocument):
 
 
 def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
-    """Write ``hessian`` with its seal to ``path``, atomically.
-
-    Its key ``at_once`` has the images and vectors of a graph.
-    """
-    content, settings = hessian.model_dump(), hessian.about.settings
+    """Write ``hessian`` with its seal to ``path``, atomically."""
+    content = hessian.model_dump()
     about, unscaled = content.pop("about"), content.pop("unscaled")
-    at_once = {"images": settings["micro_batch"], "vectors": settings["block"]} if unscaled else None
-    write_sealed(path, {**about, "at_once": at_once, **(unscaled or dict.fromkeys(Estimates.model_fields)), **content})
+    write_sealed(path, {**about, **(unscaled or dict.fromkeys(Estimates.model_fields)), **content})
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
@@ -225,41 +200,6 @@ def _parsed(content: Any, where: str) -> Hessian:
     return Hessian.of_json({**content, "about": content, "unscaled": content}, where)
 
 
-def agreement(ours: Estimates, theirs: PyHessian) -> Agreement:
-    """Return the differences between two estimates of one Hessian.
-
-    The error of an eigenvalue is the sum of both residuals: a symmetric matrix has an eigenvalue within
-    ||H v - lambda v|| of lambda. That of a trace is half the width of Student's interval at ``ALLOWED``.
-    """
-    errors = [(estimates.trace_standard_error, estimates.trace_vectors - 1) for estimates in (ours, theirs)]
-    residuals = ours.residuals[0] + theirs.residual
-    return Agreement(
-        top_eigenvalue=_difference(theirs.top_eigenvalue, ours.top_eigenvalue, residuals),
-        trace=_difference(theirs.trace, ours.trace, half_width(errors, ALLOWED)),
-    )
-
-
-def _difference(theirs: float, ours: float, error: float) -> Difference:
-    within = abs(theirs - ours) <= error + 1e-6 * abs(ours)
-    return Difference(difference=theirs - ours, error=error, within=within)
-
-
-def half_width(errors: Sequence[tuple[float, int]], probability: float = 0.975) -> float:
-    """Return half the width of Student's two-sided interval around a sum of independent estimates.
-
-    ``errors``: (standard error, degrees of freedom) of each; those of the sum are Welch's and Satterthwaite's, rounded
-    down. ``probability``: of a value below the upper bound. Infinite if an error is.
-    """
-    squares = [(error * error, freedom) for error, freedom in errors]
-    total = sum(square for square, _ in squares)
-    if not 0 < total < math.inf:
-        return math.sqrt(total)
-    from scipy.special import stdtrit
-
-    freedom = 1 / sum((square / total) ** 2 / freedom for square, freedom in squares if square)
-    return float(stdtrit(max(1, int(freedom + 1e-9)), probability)) * math.sqrt(total)
-
-
 def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | None:
     """Return PyHessian's estimate of ``metric`` over the seeds of ``hessians``, None if one of them lacks it.
 
@@ -270,17 +210,19 @@ def pyhessian_mean(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | 
         return None
     mean = statistics.fmean(values)
     ours = statistics.fmean(hessian.value(metric) for hessian in hessians)
-    error = statistics.fmean(getattr(hessian.agreement, METRICS[metric].estimate).error for hessian in hessians)
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    difference = _difference(mean, ours, error).as_json()
-    return OtherEstimate(by="PyHessian", value=mean, spread=spread, values=values, **difference)
-
-
-def largest_errors(hessians: Sequence[Hessian], metric: str) -> RelativeErrors | None:
-    """Return the largest relative errors of ``metric``, None if one of ``hessians`` lacks it."""
-    errors = [hessian.relative_errors(metric) for hessian in hessians]
-    if not errors or None in errors:
-        return None
-    return RelativeErrors(
-        estimate=max(error.estimate for error in errors), images=max(error.images for error in errors)
+    error = statistics.fmean(hessian.pyhessian_error(metric) for hessian in hessians)
+    return OtherEstimate(
+        by="PyHessian",
+        value=mean,
+        spread=statistics.stdev(values) if len(values) > 1 else None,
+        values=values,
+        difference=mean - ours,
+        error=error,
+        within=abs(mean - ours) <= error + 1e-6 * abs(ours),
     )
+
+
+def largest_error(hessians: Sequence[Hessian], metric: str) -> float | None:
+    """Return the largest relative error of ``metric``, None if one of ``hessians`` lacks it."""
+    errors = [hessian.relative_error(metric) for hessian in hessians]
+    return max(errors) if errors and None not in errors else None

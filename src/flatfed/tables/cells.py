@@ -18,7 +18,7 @@ from flatfed.plan.number import Number, by_cell
 from flatfed.plan.reference import FLAG, Printed
 from flatfed.plan.tables import Column, Row
 from flatfed.runs import curvature, versions
-from flatfed.runs.curvature import Hessian, OtherEstimate, RelativeErrors
+from flatfed.runs.curvature import Hessian, OtherEstimate
 from flatfed.runs.record import RunRecord
 from flatfed.tables import measurement
 from flatfed.tables.measurement import Measured
@@ -165,9 +165,9 @@ class Cell:
         return curvature.pyhessian_mean(self.hessians, self.number.metric) if shown else None
 
     @property
-    def errors(self) -> RelativeErrors | None:
-        """The largest relative errors of one seed's estimate."""
-        return curvature.largest_errors(self.hessians, self.number.metric)
+    def error(self) -> float | None:
+        """The largest relative error of one seed's estimate."""
+        return curvature.largest_error(self.hessians, self.number.metric)
 
     @property
     def problems(self) -> list[str]:

@@ -55,8 +55,12 @@ def _seeds(table: FilledTable) -> Iterator[str]:
 
 
 def other_precision(column: Column, cell: Cell) -> str:
-    """Return the precision and device, "bfloat16 on cpu", of runs of a variant of the column's protocol, or ""."""
-    variants = [record for record in cell.records if record.config.protocol != column.protocol]
+    """Return the precision and device, "bfloat16 on cpu", of runs of a variant of the column's protocol, or "".
+
+    A cell with a missing run has no number to mark.
+    """
+    records = [] if cell.status == "missing" else cell.records
+    variants = [record for record in records if record.config.protocol != column.protocol]
     return " and ".join(sorted({f"{record.precision} on {record.device}" for record in variants}))
 
 

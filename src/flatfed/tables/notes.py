@@ -11,7 +11,6 @@ from flatfed.plan.number import Number, runs_of
 from flatfed.plan.tables import Column
 from flatfed.plan.units import UNITS, plural
 from flatfed.runs import curvature
-from flatfed.runs.curvature import RelativeErrors
 from flatfed.tables import compare, doubts, set_up
 from flatfed.tables.cells import Cell, FilledTable
 
@@ -188,22 +187,23 @@ def _beside(cells: list[Cell]) -> Iterator[str]:
     yield (
         f"{tools}: its estimate at the same models, on the same images{seeds}. {WARNED}: the means differ by more than "
         f"the errors of both allow ({sum(map(is_warned, estimated))} of {len(estimated)} cells). The error of an "
-        "eigenvalue λ with vector v is the sum of both residuals ‖Hv − λv‖, that of a trace half of Student's interval "
-        "of the difference (99.73 %); both are means over seeds."
+        "eigenvalue λ with vector v is the sum of both residuals ‖Hv − λv‖, that of a trace three standard errors "
+        "of the difference; both are means over seeds."
     )
     if cautioned := _cautioned(estimated):
         yield f"In {cautioned} cells an estimate has a warning; see the .csv."
 
 
 def _errors(cells: list[Cell]) -> Iterator[str]:
-    texts = []
-    errors_of: dict[str, list[RelativeErrors]] = defaultdict(list)
+    largest: dict[str, float] = {}
     for cell in cells:
-        errors_of[cell.number.metric] += filter(None, [cell.errors])
-    for metric, errors in ((metric, errors) for metric, errors in errors_of.items() if errors):
-        source = "standard error of the random vectors" if metric.endswith("trace") else "residual"
-        estimate, images = 100 * max(error.estimate for error in errors), 100 * max(error.images for error in errors)
-        texts.append(f"{METRICS[metric].words}: {source} {estimate:.2g} %, choice of images {images:.2g} %")
+        if cell.error is not None:
+            largest[cell.number.metric] = max(cell.error, largest.get(cell.number.metric, 0))
+    sources = {True: "standard error of the random vectors", False: "residual"}
+    texts = [
+        f"{METRICS[metric].words}: {sources[metric.endswith('trace')]} {100 * error:.2g} %"
+        for metric, error in largest.items()
+    ]
     if texts:
         yield f"Largest relative errors of one seed's estimate. {'; '.join(texts)}."
 

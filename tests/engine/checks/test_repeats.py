@@ -72,9 +72,8 @@ def test_a_counter_of_steps_in_python_is_refused(tmp_path, outside, executor):
         list(contract.check("fedbad"))
 
 
-@pytest.mark.parametrize("round_", [1, 2])
-def test_draws_from_a_global_generator_are_refused_in_a_later_round(tmp_path, outside, round_):
-    draws = f"if ctx.round == {round_}:\n    import torch\n    w.add_(torch.randn(w.shape, dtype=w.dtype))\nreturn {{}}"
+def test_draws_from_a_global_generator_are_refused_in_a_later_round(tmp_path, outside):
+    draws = "if ctx.round == 2:\n    import torch\n    w.add_(torch.randn(w.shape, dtype=w.dtype))\nreturn {}"
     write(outside, ("start", draws))
     with pytest.raises(FlatFedError, match=r"^algorithm FedBad or model TinyCNN draws from torch's generator"):
         job(tmp_path, "fedbad", "run")
@@ -125,7 +124,7 @@ FORWARDS = {
 }
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("executor", sampled(EXECUTORS, ["stacked"]))
 @pytest.mark.parametrize("forward", FORWARDS)
 def test_a_forward_pass_that_changes_its_images_trains_as_one_that_does_not(tmp_path, written, forward, executor):
     changed, right = written("changes", forward), written("copies", FORWARDS[forward])

@@ -9,10 +9,9 @@ import pytest
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine.job.assembly import load_data
-from flatfed.engine.job.train import train
 from flatfed.errors import DataError
 from flatfed.runs.run_config import RunConfig
-from harness import assert_same, dealt_to, description, job, lines, write_problem
+from harness import assert_same, description, job, lines, write_problem
 
 TUNING = {"validation": 0.2, "evaluation": {"every": 2, "sets": ["validation"], "batch_size": 7}}
 
@@ -60,15 +59,3 @@ def test_the_test_images_change_nothing_in_a_tuning_run(tmp_path, monkeypatch):
     columns = lines(one[0])[-1]
     assert columns["round"] == "4" and not [key for key in columns if "test" in key]
     assert columns["train_loss"] != lines(one[1])[-1]["train_loss"], "and it trains on fewer images"
-
-
-def test_rounds_in_which_no_node_has_an_image_held_out_lack_that_column(tmp_path):
-    """Of small clients only some have a validation image, and in some rounds none of them trains."""
-    data, _ = write_problem(tmp_path)
-    few = {"topology": {"graph": "ring"}, "sampling": {"scheme": "bernoulli", "fraction": 0.2}, "seed": 1}
-    few["evaluation"] = {"every": 1, "sets": ["validation", "nodes"], "batch_size": 7}
-    spec = description("dfedavg", validation=0.1, rounds=8, precision="float32", **few)
-    train(RunConfig(**spec), data, dealt_to(tmp_path, 1), tmp_path / "run", device="cpu")
-    accuracies = [line["node_validation_accuracy"] for line in lines(tmp_path / "run")]
-    assert len(accuracies) == 8 and all(text == "" or 0 <= float(text) <= 1 for text in accuracies)
-    assert "" in accuracies and any(accuracies)

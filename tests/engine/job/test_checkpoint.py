@@ -41,7 +41,7 @@ OTHER = {
     "other code": ({}, {"versions": {"engine": 0}}, "it is of another run: another versions"),
     "other data": ({}, {"dataset_digest": "0"}, "it is of another run: another dataset"),
 }
-SAMPLE = ("cut short", "a vector is missing", "garbage", *OTHER)
+SAMPLE = ("cut short", "a vector is missing", "other parameters", "other code")
 
 
 @pytest.mark.parametrize("kind", sampled({**DAMAGED, **OTHER}, SAMPLE))

@@ -8,6 +8,7 @@ import pytest
 
 from flatfed import cli
 from harness import assert_same, at_round, train_command, write_checkpoints
+from samples import full
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def read_only(disk):
     subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
 
 
-@pytest.mark.parametrize(("number", "kind"), [(0, "full"), (3, "full"), (3, "read-only")])
+@pytest.mark.parametrize(("number", "kind"), [pytest.param(0, "full", marks=full), (3, "full"), (3, "read-only")])
 def test_a_full_or_read_only_disk_costs_no_round_that_was_saved(tmp_path, disk, monkeypatch, capsys, number, kind):
     parts = disk / "parts"
     write_checkpoints(monkeypatch)

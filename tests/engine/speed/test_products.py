@@ -1,7 +1,5 @@
 """Convolutions of small images as products: the same numbers as torch's convolution, in fewer operations."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -85,34 +83,3 @@ def test_a_product_is_the_convolution(arguments, size, form, bias, order):
 def test_large_images_and_special_convolutions_stay(options, size):
     model = One(4, 4, **options)
     assert products.with_products(model, (4, *size)) is model
-
-
-class Special(nn.Module):
-    """A list of a convolution under two names and another that is tied to it, with a hook that doubles an output."""
-
-    def __init__(self):
-        super().__init__()
-        self.one, self.three = nn.Conv2d(4, 4, 3, 1, 1), nn.Conv2d(4, 4, 3, 1, 1)
-        self.three.weight, self.two = self.one.weight, self.one
-        self.order = [self.one, self.two, self.three]
-        self.three.register_forward_hook(lambda layer, inputs, output: 2 * output)
-
-    def forward(self, images):
-        for layer in self.order:
-            images = layer(images).reshape(-1, layer.out_channels, 2, 2)
-        return images
-
-
-def test_models_of_users():
-    torch.manual_seed(0)
-    model = Special().double()
-    small = products.with_products(model, (4, 2, 2))
-    assert set(forms(small)) == {DenseProduct} and forms(model) == []
-    assert small.state_dict().keys() == model.state_dict().keys()
-    images = torch.randn(3, 4, 2, 2, dtype=torch.float64)
-    tensors = {name: torch.randn_like(value) for name, value in model.named_parameters()}
-    expected = with_gradients(model, tensors, images)
-    torch.testing.assert_close(with_gradients(small, tensors, images), expected, rtol=1e-12, atol=1e-12)
-    moved = copy.deepcopy(small).to(torch.float32)
-    assert model.one.weight.dtype == small.one.weight.dtype == torch.float64
-    torch.testing.assert_close(moved(images.float()), model(images).float(), rtol=1e-5, atol=1e-5)

@@ -11,7 +11,7 @@ from flatfed.engine.speed import taps
 from flatfed.engine.speed.live import LiveWeights
 from flatfed.runs.record import read_finished
 from harness import advanced, description, evaluated, job, lines, needs, simulation
-from samples import ALGORITHMS, full, sampled
+from samples import full, sampled
 
 
 class Deep(nn.Module):
@@ -46,11 +46,15 @@ FORMS = [(name, {}) for name in algorithms.names()] + [
     for option in declared.public_code
 ]
 
+#: Dual variables, an adaptive server and masks by place, gossip, an option by place.
+SAMPLE = [(name, {}) for name in ("fedsmoo", "fedadam", "dispfl", "dfedsam_mgs")]
+SAMPLE += [("fedlesam", {"unpacking": "FL-SAM@2c16149"})]
+
 
 @pytest.mark.parametrize("executor", sampled(["sequential", "stacked", "products"], ["products"]))
 @pytest.mark.parametrize(
     ("name", "params"),
-    [pytest.param(*form, marks=[] if form[0] in ALGORITHMS else full) for form in FORMS],
+    [pytest.param(*form, marks=[] if form in SAMPLE else full) for form in FORMS],
 )
 def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, params, executor):
     spec = description(name, params, **needs(name), rounds=5, clip_norm=0.05, weight_decay=0.05)

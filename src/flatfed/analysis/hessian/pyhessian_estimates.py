@@ -21,7 +21,6 @@ from torch import Tensor
 from flatfed.analysis.hessian.estimates import MIN_SAMPLES, mean
 from flatfed.analysis.hessian.vector_products import HessianProducts
 from flatfed.data.streams import torch_seed
-from flatfed.engine.job import memory
 from flatfed.errors import FlatFedError
 from flatfed.runs.curvature import PyHessian
 
@@ -47,18 +46,14 @@ def estimate(products: HessianProducts, seed: int, key: int, *, tolerance: float
     except ImportError as missing:
         remedy = "pip install pyhessian, or leave its estimate out with --without-pyhessian"
         raise FlatFedError(f"PyHessian is not installed ({missing}): {remedy}") from None
-    if name := _unused_parameter(products):
-        raise Unfit(f"it takes every parameter to be part of the loss and of its gradient, and {name!r} is not")
     try:
         value, vector, samples = _raw(hessian, products, torch_seed(seed, "directions", key), error, most)
-    except (RuntimeError, MemoryError) as problem:
-        if not memory.is_shortage(problem):
-            raise
-        raise Unfit(f"not enough memory{memory.requested(problem)}") from None
+    except Exception as problem:  # of any type, such as AttributeError if the loss does not use a parameter
+        raise Unfit(f"it failed: {type(problem).__name__}: {' '.join(str(problem).split())}") from None
     row = torch.cat([part.detach().reshape(-1) for part in vector])
     row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
     residual = float((products(row[None])[0] - value * row).norm())
-    trace = mean(samples, 0.0, error)
+    trace = mean(samples, error)
     return PyHessian(
         version=version("pyhessian"),
         top_eigenvalue=value,
@@ -81,24 +76,12 @@ def _raw(
             estimator = hessian(products.model, products.loss, dataloader=products.batches, cuda=like.is_cuda)
             (value,), (vector,) = estimator.eigenvalues(maxIter=ITERATIONS, tol=TOLERANCE)
             samples: list[float] = []
-            while len(samples) < most and not (samples and mean(samples, 0.0, error).converged):
+            while len(samples) < most and not (samples and mean(samples, error).converged):
                 # A tolerance of minus infinity disables its stopping rule.
                 samples += estimator.trace(maxIter=min(MIN_SAMPLES, most - len(samples)), tol=-math.inf)
     finally:
         products.model.zero_grad(set_to_none=True)
     return value, vector, samples
-
-
-def _unused_parameter(products: HessianProducts) -> str | None:
-    """Return the name of a parameter with a zero row of the Hessian, None without."""
-    names = [name for name, parameter in products.model.named_parameters() if parameter.requires_grad]
-    inputs, targets = next(iter(products.batches))
-    loss = products.loss(products.model(inputs[:1]), targets[:1])
-    gradients = torch.autograd.grad(loss, products.parameters, create_graph=True, allow_unused=True)
-    curved = [gradient for gradient in gradients if gradient is not None and gradient.requires_grad]
-    weights = [gradient.detach() for gradient in curved]
-    second = torch.autograd.grad(curved, products.parameters, weights, allow_unused=True)
-    return next((name for name, gradient in zip(names, second, strict=True) if gradient is None), None)
 
 
 @contextlib.contextmanager

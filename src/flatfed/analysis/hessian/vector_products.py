@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ def remedies(device: torch.device) -> str:
     cpu = "--device cpu, " if device.type == "cuda" else ""
     return (
         f"What helps: nothing else on the device, one with more memory, {cpu}or a smaller --micro-batch, --block or "
-        "--top (there are 2 top + 4 block vectors of the model's size)"
+        "--top (the host's memory holds 2 top + 1, at least 20, float64 vectors of the model's size)"
     )
 
 
@@ -28,22 +28,13 @@ class HessianProducts:
     A ``block`` of vectors takes one pass over ``batches`` (inputs, targets) and shares their graphs: a product costs
     about two gradients, not three.
 
-    With ``scale`` (parameters,), the products are of S H S, S = diag(scale). ``parts``: disjoint, equal parts of the
-    images for :meth:`with_forms`; default: one. ``done`` counts products.
+    With ``scale`` (parameters,), the products are of S H S, S = diag(scale). ``done`` counts products.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        loss: Loss,
-        batches: Iterable[Batch],
-        block: int,
-        *,
-        scale: Tensor | None = None,
-        parts: Sequence[Iterable[Batch]] = (),
+        self, model: nn.Module, loss: Loss, batches: Iterable[Batch], block: int, *, scale: Tensor | None = None
     ):
-        self.model, self.loss, self.block, self.scale = model, loss, block, scale
-        self.batches, self.parts = batches, parts or [batches]
+        self.model, self.loss, self.batches, self.block, self.scale = model, loss, batches, block, scale
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.sizes = [parameter.numel() for parameter in self.parameters]
         self.size, self.done = sum(self.sizes), 0
@@ -54,40 +45,22 @@ class HessianProducts:
         :raises FlatFedError: a product is not finite.
         """
         self.done += len(vectors)
-        return self._mean(self.batches, vectors)[0]
-
-    def with_forms(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return :meth:`__call__` and, in float64, V H_p V' (parts, n, n) of each part's Hessian, at the same cost."""
-        self.done += len(vectors)
-        total, forms, images = torch.zeros_like(vectors), [], 0
-        for part in self.parts:
-            products, count = self._mean(part, vectors)
-            forms.append((vectors @ products.T).double())
-            total.add_(products, alpha=count)
-            images += count
-        return total.div_(images), torch.stack(forms)
-
-    def _mean(self, batches: Iterable[Batch], vectors: Tensor) -> tuple[Tensor, int]:
-        """Return the products (n, parameters) with the Hessian over ``batches``, and the number of images."""
         scaled = vectors if self.scale is None else vectors * self.scale
-        products, images = torch.empty_like(vectors), 0
-        for of_block, part in zip(products.split(self.block), scaled.split(self.block), strict=True):
-            result, images = self._graphs(batches, part)
-            of_block.copy_(result)
+        products = torch.cat([self._graphs(part) for part in scaled.split(self.block)])
         if self.scale is not None:
             products *= self.scale
         if not products.isfinite().all():
             raise FlatFedError(
                 "a Hessian-vector product is not finite: the loss is too steep for this precision at these weights"
             )
-        return products, images
+        return products
 
-    def _graphs(self, batches: Iterable[Batch], vectors: Tensor) -> tuple[Tensor, int]:
-        """Return H v of ``vectors`` on shared graphs, and the number of images."""
+    def _graphs(self, vectors: Tensor) -> Tensor:
+        """Return H v of ``vectors`` on shared graphs."""
         # Freed memory stays reserved: without this, before and after, vectors and graphs would each keep some.
         memory.trim_memory()
         total, count = torch.zeros_like(vectors), 0
-        for inputs, targets in batches:
+        for inputs, targets in self.batches:
             loss = self.loss(self.model(inputs), targets)
             gradients = torch.autograd.grad(loss, self.parameters, create_graph=True, materialize_grads=True)
             # If the loss is linear in a parameter, its gradient has no graph and its row of H is zero.
@@ -105,4 +78,4 @@ class HessianProducts:
                     part.add_(product.reshape(-1), alpha=len(inputs))
             count += len(inputs)
         memory.trim_memory()
-        return total.div_(count), count
+        return total.div_(count)
