@@ -145,7 +145,7 @@ def refuse_single_values(
 
 
 def _pass(module: nn.Module, names: list[str], image: Tensor, model: str, text: str) -> None:
-    """Pass ``image`` (1, C, H, W) through ``module``; ConfigError if a layer of ``names`` gets one value per channel."""
+    """Pass ``image`` (1, C, H, W) through ``module``; ConfigError if one of ``names`` gets one value per channel."""
     for name in names:
 
         def check(layer: nn.Module, inputs: tuple[Tensor, ...], name: str = name) -> None:
