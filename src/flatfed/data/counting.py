@@ -146,24 +146,23 @@ def ignored(source: Source, domains: list[str] | None, where: str) -> dict[str, 
 
     :raises DataError: as :func:`folder_images`, or the archive cannot be read.
     """
-    counts: Counter[str] = Counter()
     if isinstance(source, ArrayFile):
-        counts.update(f"array {name}" for name in sorted(_arrays(source.path, where) - {*ARRAYS, *DOMAIN_ARRAYS}))
+        return {f"array {name}": 1 for name in sorted(_arrays(source.path, where) - {*ARRAYS, *DOMAIN_ARRAYS})}
     if not isinstance(source, ImageFolder):
-        return dict(counts)
+        return {}
+    counts: Counter[str] = Counter()
     root, images = Path(source.path), folder_images(source, domains, where)
     classes = [Path(paths[0]).parent for by_class in images.values() for paths in by_class]
     read = {root, *(root / part for part in images), *classes}
     for folder in (*sorted(read - {*classes}), *classes):
         for entry in _visible(folder):
-            if _is("dir", entry):
-                if folder not in classes and Path(entry.path) in read:
-                    continue
-                names = [name for _, _, below in os.walk(entry.path) for name in below if not name.startswith(".")]
-            else:
-                names = [] if folder in classes and _suffix(entry.name) in IMAGE_SUFFIXES else [entry.name]
-            place = os.path.relpath(entry.path if _is("dir", entry) else folder, root)
-            counts.update(f"{_suffix(name) or 'no suffix'} in {place}" for name in names)
+            if Path(entry.path) in read or (folder in classes and _suffix(entry.name) in IMAGE_SUFFIXES):
+                continue
+            names, place = [entry.name], folder
+            if _is("dir", entry) and not entry.is_symlink():  # a link may lead to a whole disk
+                names, place = [name for _, _, below in os.walk(entry.path) for name in below], entry.path
+            shown = (_suffix(name) or "no suffix" for name in names if not name.startswith("."))
+            counts.update(f"{suffix} in {os.path.relpath(place, root)}" for suffix in shown)
     return dict(counts)
 
 
