@@ -203,15 +203,16 @@ def npz(source: Source, domains: list[str] | None, where: str) -> Counts:
             for part in ("train", "test"):
                 with archive.open(f"{part}_images.npy") as file:
                     np.lib.format.read_magic(file)
-                    shape, _, _ = np.lib.format.read_array_header_1_0(file)
+                    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
                 with archive.open(f"{part}_labels.npy") as file:
                     array = np.lib.format.read_array(file, allow_pickle=False)
-                if len(shape) not in (3, 4):
-                    raise ValueError(f"{part}_images has shape {shape}")
+                if dtype != np.uint8 or len(shape) not in (3, 4) or shape[3:] not in ((), (1,), (3,)):
+                    raise ValueError(f"{part}_images is {dtype} of shape {shape}")
                 found[part] = labels.of_images(array, shape[0], f"{where}: {path}: {part}_labels")
                 shapes.append([shape[3] if len(shape) == 4 else 1, *shape[1:3]])
     except UNREADABLE as error:
-        expected = "expected train_images (n, h, w[, c]), train_labels, test_images and test_labels"
+        images = "uint8 (n, h, w[, c]) with 1 or 3 channels c"
+        expected = f"expected train_images, {images}, train_labels, test_images and test_labels"
         raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {expected}") from None
     classes = labels.check(found["train"], found["test"], None, f"{where}: {path}")
     return Counts(classes, shapes[0], *map(len, found.values()))
