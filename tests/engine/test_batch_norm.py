@@ -179,9 +179,11 @@ def test_neighbours_mix_statistics_as_models(tmp_path, normed, mix_first):
     assert_close(run.weights.tensors(run.server["w"][0]), mean(states), 1e-10)
 
 
-@pytest.mark.parametrize("algorithm", ["fedsam", "dfedsam"])
-def test_an_interruption_changes_no_bits(tmp_path, monkeypatch, normed, algorithm):
-    changes = normed("cumulative")
+@pytest.mark.parametrize(
+    ("algorithm", "executor"), [("fedsam", "sequential"), ("fedsam", "stacked"), ("dfedsam", "stacked")]
+)
+def test_an_interruption_changes_no_bits(tmp_path, monkeypatch, normed, algorithm, executor):
+    changes = {**normed("cumulative"), "executor": {"cpu": executor, "cuda": executor}}
     interrupted_job(monkeypatch, tmp_path, algorithm, "parts", **changes)
     assert_same(job(tmp_path, algorithm, "parts", **changes), job(tmp_path, algorithm, "whole", **changes), [0, 3])
 

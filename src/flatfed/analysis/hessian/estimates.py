@@ -43,11 +43,6 @@ class MeanEstimate:
     converged: bool
 
 
-def basis_size(count: int) -> int:
-    """Return the number of vectors of a basis for ``count`` eigenvalues, which is ARPACK's default."""
-    return max(2 * count + 1, 20)
-
-
 def top(products: HessianProducts, start: Tensor, count: int, *, tolerance: float, most: int) -> Eigenpairs:
     """Return the ``count`` largest eigenvalues (by value, not by size) with their vectors.
 
@@ -68,7 +63,7 @@ def top(products: HessianProducts, start: Tensor, count: int, *, tolerance: floa
         matrix, first = LinearOperator((size, size), product, dtype=np.float64), start.double().cpu().numpy()
         return eigsh(matrix, count, which="LA", v0=first, ncv=basis, maxiter=restarts, tol=tolerance)[1]
 
-    basis = min(size, basis_size(count), max(count + 1, most - count - 1))
+    basis = min(size, max(2 * count + 1, 20), max(count + 1, most - count - 1))  # ARPACK's default, or what fits
     # The products of a first basis and, at the end, of another one and of the residuals are not those of restarts.
     restarts = (most - 2 * basis - count - 2) // (basis - count)
     columns = np.empty((size, 0))
