@@ -11,7 +11,6 @@ import pytest
 
 import made
 from flatfed import plan
-from flatfed.data import manifest as manifests
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.plan import at_scale
@@ -120,21 +119,3 @@ def record(images: dict | None, dataset: str = "cifar10", digest: str = "") -> S
 def test_the_images_of_records_are_counted_by_dataset() -> None:
     records = [record({"train": 500, "test": 100}), record({"train": 50, "test": 10}), record(None, "digits")]
     assert set_up.image_counts([*records, records[0]]) == {"cifar10": {600, 60}, "digits": set()}
-
-
-def test_doubts_about_images_go_with_torchvisions_archive(loaded) -> None:
-    exp = loaded(ARCHIVE)
-    shown = at_scale.table(exp, "paper", *COLUMN)
-    path, (published,) = Path(exp.paths.manifest("cifar10")), manifests.DIGESTS["cifar10"]
-    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 50000, "test": 10000, "domains": None}
-    one, other = "1" * 64, "2" * 64
-
-    def notes(*digests: str) -> list[str]:
-        records = [record(None, digest=digest) for digest in digests]
-        return set_up.unknown_images(shown.set_ups, [*records, record(None, "mine", "3" * 64)])
-
-    assert notes(published) == [] and len(notes(one, published, other)) == 2, "one for each"
-    for source, expected in (("npz", [one, other]), ("torchvision", [other])):
-        manifests.write(path, manifests.Manifest(**about, source={"source": source}, digest=one, bytes=0))
-        for text, digest in zip(notes(one, other), expected, strict=True):
-            assert f"their digest {digest[:12]} is unknown" in text
