@@ -9,6 +9,7 @@ at a time take turns.
 import contextlib
 import fcntl
 import os
+import random
 import re
 import shutil
 import socket
@@ -109,9 +110,12 @@ def one_node(folder):
 
 
 def free_ports(count):
-    """Return ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Return ports that nobody listens on, below those that the kernel gives to connections meanwhile."""
+    ports = []
+    for port in random.sample(range(20_000, 30_000), 1000):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise OSError("no free port from 20,000 to 30,000")
