@@ -55,16 +55,6 @@ def test_the_column_of_the_published_runs_needs_no_training(tmp_path):
     assert found.shown(ids, "surface.npz") == analysed.in_results, "a model is needed, so it is trained"
 
 
-def test_results_and_forced_runs_go_first(tmp_path):
-    place = Path(experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).path)
-    forced = experiment(tmp_path, SHIPPED, forced=[f"{place}/run.json"])
-    assert "fedavg" not in served(forced) and "fedsmoo" in served(forced)
-    assert not served(experiment(tmp_path, SHIPPED, forced=["train"]))
-    config = experiment(tmp_path).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).config
-    made.run(place, {"round": [config.rounds], "test_accuracy": [0.1]}, settings=config.as_json())
-    assert "fedavg" not in served(experiment(tmp_path, SHIPPED))
-
-
 def analysed(root: Path, images: int, name: str, **changes) -> None:
     """Write a published run of FedAvg and its Hessian on ``images`` images."""
     run = experiment(root).run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1)

@@ -62,17 +62,6 @@ def line(exp: plan.Experiment, scale: str, counts=None) -> str:
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
-def test_other_numbers_than_declared_are_refused_and_the_data_stay(loaded, tmp_path) -> None:
-    source = images(tmp_path / "part.npz", 60, 20)
-    before = fetched(loaded(source))
-    with pytest.raises(DataError, match="holds 60 training and 20 test images") as error:
-        fetched(loaded({key: source[key] for key in ("source", "path")}))
-    assert "config/datasets.yaml: cifar10, or `images`" in str(error.value)
-    proposed = json.loads(str(error.value).partition("--config 'data=")[2].removesuffix("'"))
-    assert proposed == {"cifar10": source}
-    assert fetched(loaded(source)) == before
-
-
 def test_a_declared_subset_counts_wherever_images_are_counted(loaded, tmp_path) -> None:
     part = loaded(images(tmp_path / "part.npz", 600, 20))
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
