@@ -67,7 +67,7 @@ def test_cases_cover_algorithms_schemes_and_models(cases):
 
 
 def test_entries_are_never_changed_or_removed():
-    """Compare with every commit that this clone has: in a shallow one, with few. Merges have no entries of their own."""
+    """Compare with every commit of this clone, in a shallow one with few. Merges have no entries of their own."""
     git = ["git", "-C", str(golden.ROOT)]
     name = golden.FILE.relative_to(golden.ROOT)
     words = [*git, "rev-list", "--full-history", "--no-merges", "HEAD", "--", name]
