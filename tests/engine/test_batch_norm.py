@@ -7,11 +7,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch._C._functorch import get_unwrapped
 from torch.nn.functional import cross_entropy
 
 from flatfed import models
 from flatfed.algorithms.dfedavg import DFedAvg
 from flatfed.algorithms.fedavg import FedAvg
+from flatfed.engine.executors import Batch
+from flatfed.engine.probe import drift, sharpness
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
@@ -194,16 +197,63 @@ def test_the_model_file_is_the_state_dict(tmp_path, normed):
     assert not torch.equal(tensors["norm.running_mean"], built["norm.running_mean"].zero_())
 
 
-def test_evaluations_use_the_servers_statistics_and_change_none(tmp_path, normed):
-    run = simulation(tmp_path, description("fedavg", **normed("plain")))
-    advanced(run, 2)
+def evaluated_module(run, row):
+    """Return the model of ``row`` in plain PyTorch, in evaluation mode with the server's statistics."""
     module = initial_model(run.config)[0].double()
-    module.load_state_dict(run.weights.tensors(run.server["w"][0]))
-    module.eval()
-    before, images = run.buffers.clone(), Reference(tmp_path, run.config.as_json()).x[-20:]
-    expected = float((module(images).argmax(dim=1) == run.data.labels[-20:]).double().mean())
-    assert run.evaluate(run.server["w"][0])["test_accuracy"] == expected
+    module.load_state_dict(run.weights.tensors(row))
+    return module.eval()
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "feddyn"])
+def test_evaluations_use_the_servers_statistics_and_change_none(tmp_path, normed, algorithm):
+    """Also of FedDyn's second model."""
+    run = simulation(tmp_path, description(algorithm, **normed("plain")))
+    advanced(run, 2)
+    before, problem = run.buffers.clone(), Reference(tmp_path, run.config.as_json())
+    evaluated = run.algorithm.evaluated(run.server).values()
+    assert len(evaluated) == (2 if algorithm == "feddyn" else 1)
+    for row in evaluated:
+        expected = cross_entropy(evaluated_module(run, row[0])(problem.x[-20:]), problem.y[-20:]).detach()
+        assert run.evaluate(row[0])["test_loss"] == pytest.approx(float(expected), abs=1e-10)
     assert torch.equal(run.buffers, before)
+
+
+def test_the_probe_uses_the_servers_statistics_and_changes_nothing(tmp_path, normed):
+    """F(w + rho g / ||g||) - F(w), g = grad F(w), of the model in evaluation mode; training goes on as without it."""
+    probe, index = {"every": 1, "images": 9, "rho": 0.1, "m": 3}, torch.arange(9)
+    spec = description("fedsam", **normed("plain"))
+    run, other = simulation(tmp_path, {**spec, "probe": probe}), simulation(tmp_path, spec)
+    advanced(run, 2), advanced(other, 2)
+    problem, module = Reference(tmp_path, spec), evaluated_module(run, run.server["w"][0])
+
+    def loss():
+        return cross_entropy(module(problem.x[index]), problem.y[index])
+
+    first, parameters = loss(), list(module.parameters())
+    gradients = torch.autograd.grad(first, parameters)
+    length = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter += 0.1 * gradient / length
+    assert sharpness(run, run.server["w"], index) == pytest.approx(float(loss() - first), rel=1e-6)
+    drift(run, run.sample())
+    advanced(run, 1), advanced(other, 1)
+    assert_close(run.weights.tensors(run.server["w"][0]), other.weights.tensors(other.server["w"][0]), 0)
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_second_model_has_the_servers_statistics(tmp_path, normed, executor):
+    """In evaluation mode, while the first model updates the client's."""
+    run = simulation(tmp_path, description("fedgmt", **normed("plain")), executor)
+    advanced(run, 2)
+    seen, problem = [], Reference(tmp_path, run.config.as_json())
+    run.executor.own_loss = lambda first, labels, second: seen.append(second) or first.sum(dim=1)
+    x, y, w, buffers = problem.x[None, :4], problem.y[None, :4], run.server["w"], run.buffers + 1
+    vmap = executor == "stacked"
+    run.executor(w, Batch(x, y, torch.full((1, 4), 0.25).double(), [], w + 1, buffers))
+    second = get_unwrapped(seen[0])[0] if vmap else seen[0]
+    assert (second - evaluated_module(run, (w + 1)[0])(x[0])).abs().max() < 1e-12
+    assert not torch.equal(buffers, run.buffers + 1)
 
 
 def test_nodes_are_evaluated_with_their_own_statistics(tmp_path, normed):
@@ -272,8 +322,23 @@ def test_a_batch_of_one_value_is_refused_before_the_first_round(tmp_path, normed
         simulation(tmp_path, run, executor)
 
 
+def test_a_layer_that_mixes_images_with_padding_is_refused_by_name(tmp_path, normed):
+    """One with statistics of its own, and BatchNorm on rows that are no images."""
+    own = "type('Own', (nn.BatchNorm2d,), {'forward': lambda self, x: x - x.mean(0)})(4)"
+    halves = "nn.Sequential(nn.Flatten(0, 1), nn.Unflatten(0, (-1, 2)), nn.BatchNorm2d(2)"
+    rows = f"{halves}, nn.Flatten(0, 1), nn.Unflatten(0, (-1, 4)))"
+    for name, layer, words in (
+        ("own", own, r"stacked cannot run model own \(.*\): an image's .* first after layer 'norm' \(Own\)"),
+        ("rows", rows, r"layer 'norm.2' \(BatchNorm2d\) gets 10 rows for 5 images, so padding .*: sequential`"),
+    ):
+        spec = description("fedavg", **normed(name, layer))
+        advanced(simulation(tmp_path, spec, "sequential"), 1)
+        with pytest.raises(ConfigError, match=words):
+            simulation(tmp_path, spec, "stacked")
+
+
 def test_recorded_steps_are_refused_by_name(tmp_path, normed):
-    with pytest.raises(ConfigError, match=r"products cannot run layer 'norm' \(BatchNorm2d\) of model plain; use"):
+    with pytest.raises(ConfigError, match=r"products .* model plain .*: layer 'norm' \(BatchNorm2d\).*`executor: st"):
         simulation(tmp_path, description("fedavg", **normed("plain")), "products")
 
 

@@ -15,15 +15,16 @@ from flatfed import models
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian.measure import _products
 from flatfed.analysis.trained_model import AnalysisInputs
+from flatfed.engine import weights
 from flatfed.engine.evaluate import Score
 from flatfed.engine.executors import Batch
 from flatfed.engine.probe import sharpness
 from flatfed.engine.weights import initial_model
 from flatfed.errors import ConfigError
-from flatfed.models.user_model import mixes_images
+from flatfed.models.user_model import mixing_layer
 from flatfed.runs import record as records
 from flatfed.runs.run_config import RunConfig
-from harness import DROPOUT, Reference, advanced, description, job, lines, simulation
+from harness import DROPOUT, Reference, advanced, assert_same, description, interrupted_job, job, lines, simulation
 
 SHAPE = (1, 8, 8)
 HEAD = "import random\nimport numpy as np\nimport torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -66,6 +67,10 @@ MODULES = {
     "normed": (
         "self.conv, self.head = nn.Conv2d(1, 4, 3), nn.Linear(144, 3)\n"
         "        self.norm = nn.BatchNorm2d(4, track_running_stats=False)",
+        "self.head(self.norm(self.conv(x)).tanh().flatten(1))",
+    ),
+    "tracked": (
+        "self.conv, self.norm, self.head = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Linear(144, 3)",
         "self.head(self.norm(self.conv(x)).tanh().flatten(1))",
     ),
     "scaled": (  # a scalar parameter
@@ -135,7 +140,8 @@ def plain_fedavg(folder, spec, rounds: int) -> dict[str, torch.Tensor]:
     return module.state_dict()
 
 
-EXECUTORS = [(name, executor) for name in MODULES for executor in ("sequential", "stacked", "products")]
+TRAINED = [name for name in MODULES if name != "tracked"]  # its training: tests/engine/test_batch_norm.py
+EXECUTORS = [(name, executor) for name in TRAINED for executor in ("sequential", "stacked", "products")]
 EXECUTORS.remove(("normed", "products"))  # refused by name
 
 
@@ -154,7 +160,7 @@ def test_a_model_trains_as_in_plain_pytorch(tmp_path, own, name, executor):
     assert run.cost.counts["upload"] == 8 * trained * sum(len(run.sample(k - 3)) for k in range(3))
 
 
-@pytest.mark.parametrize("name", ["frozen", "tied", "counted", "placed", "moded"])
+@pytest.mark.parametrize("name", ["frozen", "tied", "counted", "placed", "moded", "tracked"])
 def test_a_model_file_is_the_state_dict_and_analyses_read_it(tmp_path, own, name):
     """Its scores are those of plain PyTorch in evaluation mode; its curvature is torch's, in the weights that train."""
     out = job(tmp_path, "fedavg", "out", **own(name), precision="float64")
@@ -166,8 +172,8 @@ def test_a_model_file_is_the_state_dict_and_analyses_read_it(tmp_path, own, name
     tensors = {key: value.detach() for key, value in module.named_parameters() if value.requires_grad}
     named = module.named_parameters(remove_duplicate=False)
     untrained = set(state) - {key for key, value in named if value.requires_grad}
-    assert len(untrained) == {"frozen": 2, "counted": 1, "placed": 1}.get(name, 0)
-    assert all(torch.equal(state[key], built[key]) for key in untrained)
+    assert len(untrained) == {"frozen": 2, "counted": 1, "placed": 1, "tracked": 3}.get(name, 0)
+    assert all(torch.equal(state[key], built[key]) is (name != "tracked") for key in untrained)
     trained = trained_model.load(out, AnalysisInputs(tmp_path / "data", tmp_path / "partition.npz", "cpu"))
     assert torch.equal(trained.row, torch.cat([value.flatten() for value in tensors.values()]))
 
@@ -184,6 +190,15 @@ def test_a_model_file_is_the_state_dict_and_analyses_read_it(tmp_path, own, name
         return cross_entropy(functional_call(module, trained.layout.views(row), (images,)), labels)
 
     assert (products(vector) - vector @ hessian(loss)(trained.row)).abs().max() < 1e-10
+
+
+def test_a_resumed_training_has_the_frozen_tensors_of_the_checkpoint(tmp_path, own, monkeypatch):
+    """Also where torch would draw others now."""
+    changes = own("frozen")
+    interrupted_job(monkeypatch, tmp_path, "fedavg", "parts", **changes)
+    whole = job(tmp_path, "fedavg", "whole", **changes)
+    monkeypatch.setattr(weights, "torch_seed", lambda *key: 99)
+    assert_same(job(tmp_path, "fedavg", "parts", **changes), whole, [0, 3])
 
 
 def test_the_probe_measures_in_evaluation_mode(tmp_path, own):
@@ -279,7 +294,7 @@ def test_weights_follow_the_seed_or_are_constant(own, constructor, differ):
 def test_statistics_of_the_users_are_refused_where_batches_are_padded(tmp_path, own):
     centred = own("centred", HEADS, "self.head((x - x.mean(dim=0)).flatten(1))")
     simulation(tmp_path, description("fedavg", **centred), "sequential")
-    with pytest.raises(ConfigError, match=r"stacked pads batches, but model centred \(.*`executor: sequential`"):
+    with pytest.raises(ConfigError, match=r"stacked .* model centred \(.*\): .* first after layer .head. .*l`"):
         simulation(tmp_path, description("fedavg", **centred), "stacked")
 
 
@@ -288,7 +303,8 @@ def test_batch_statistics_of_few_features_are_recognised():
     for seed in range(20):
         torch.manual_seed(seed)
         norm = nn.BatchNorm1d(4, track_running_stats=False)
-        assert mixes_images(nn.Sequential(nn.Flatten(), nn.Linear(64, 4), norm, nn.Linear(4, 3)), SHAPE), seed
+        module = nn.Sequential(nn.Flatten(), nn.Linear(64, 4), norm, nn.Linear(4, 3))
+        assert mixing_layer(module, SHAPE) == "layer '2' (BatchNorm1d)", seed
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])

@@ -22,7 +22,7 @@ from shipped import EXP
 PAPERS = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
 
 #: SHA-256 of the printed numbers, which nobody improves: of the papers, and of others (studies/sources.yaml).
-PRINTED = "7ddb88db7473c0d824b420044f3ddc625b470d6cc3532b5cc9c921b94625b0cf"
+PRINTED = "181bb863d4810a7fdc980a27be5fc1cd6fdb246f73af79ee7d073db37641e964"
 
 LINE = (ROOT / "config/reference/fedsmoo2023_T1.csv").read_text().splitlines()[1]
 

@@ -74,7 +74,7 @@ RECIPES = {
     "add-an-algorithm.md": (None, {f"{RUNS}/fedmedian/seed1/run.json": ['"algorithm": "fedmedian"']}),
     "add-a-model.md": (
         None,
-        {"results/paper/runs/perceptron/dir0.6-100/fedsmoo/seed2/run.json": [f'"parameters": {(64 + 1) * 32 + 330}']},
+        {"results/paper/runs/small_cnn/dir0.6-100/fedsmoo/seed2/run.json": [f'"parameters": {96 + 1200 + 650}']},
     ),
     "add-a-dataset.md": (archive_of_blobs, {"resources/blobs/dataset.json": ['"train": 400']}),
     "your-own-data.md": (

@@ -4,8 +4,9 @@
     server: w as FedSWA;   m <- m + gamma mean_S (c_i^+ - m)
 
 sum_k eta_k = eta (K (1 + rho) + 1 - rho) / 2, so c_i^+ is the client's mean gradient; early steps weigh more. If all
-clients take part, gamma = rho = alpha = 1 is SCAFFOLD. The public code (FedSWA@f725be9) has rho = alpha = 1 and gamma =
-0.4, and its clip does not see the control variates.
+clients take part, gamma = rho = alpha = 1 is SCAFFOLD. The first public code (FedSWA@298c917) has eta K (1 + rho) / 2
+for the sum and gamma = 0.1; f725be9 has rho = alpha = 1 and gamma = 0.4. In both, the first m is the mean of c_i^+, and
+the clip does not see the control variates.
 """
 
 from __future__ import annotations

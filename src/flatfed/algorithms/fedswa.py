@@ -3,8 +3,9 @@
     client: eta_k = eta (1 - (1 - rho) k / K);   w <- w - eta_k g   (local step k = 0, 1, ..., K - 1)
     server: w <- w + alpha mean_S (w_i - w^t)
 
-eta is the learning rate of the round and K the client's number of local steps. rho = alpha = 1 is FedAvg. The public
-code (FedSWA@f725be9) has rho = 0, alpha = 1 and twice the learning rate of its other algorithms.
+eta is the learning rate of the round and K the client's number of local steps. rho = alpha = 1 is FedAvg. The
+first public code (FedSWA@298c917) is this rule; f725be9 has rho = 0, alpha = 1 and twice the learning rate of its other
+algorithms.
 """
 
 from __future__ import annotations

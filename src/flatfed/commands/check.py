@@ -13,8 +13,11 @@ example:
 from __future__ import annotations
 
 import argparse
+import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
 
+from flatfed import models
 from flatfed.algorithms import load
 from flatfed.commands import arguments, configuration
 from flatfed.data import counting
@@ -65,6 +68,7 @@ def run(options: argparse.Namespace) -> None:
     doubled = (run for run in runs.values() if run.config.momentum and load(run.config.update.name).own_momentum)
     for algorithm, protocol in dict.fromkeys((run.algorithm, run.protocol) for run in doubled):
         print(f"warning: {algorithm}: `momentum` of protocol {protocol} adds to the algorithm's own momentum")
+    _print_refusals(runs.values())
     for name in sorted({run.dataset for run in runs.values()}):
         _print_images(catalog.dataset_spec(name))
     for line in experiment.left_out(scale, experiment.requested):
@@ -74,6 +78,17 @@ def run(options: argparse.Namespace) -> None:
         print(f"{plural(len(unused), 'printed number')} in no cell (absent row or column, or changed key): {first}")
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: {experiment.paths.report(scale)}")
+
+
+def _print_refusals(runs: Iterable[Run]) -> None:
+    """Print a warning for each executor that cannot run a layer of a model; without torch, or other models, none."""
+    uncertain = [run for run in runs if models.has_statistics(run.config.model.name)]
+    if uncertain and importlib.util.find_spec("torch"):
+        from flatfed.engine.checks import layers
+
+        for run in {run.protocol: run for run in uncertain}.values():
+            for device, reason in layers.refusals(run.config):
+                print(f"warning: protocol {run.protocol}, device {device}: {reason}")
 
 
 def _print_images(spec: DatasetSpecification) -> None:

@@ -76,6 +76,15 @@ class Weights:
         self.evaluated = copy.deepcopy(self.model, shared)
         self.evaluated.eval()
 
+    def fixed(self) -> dict[str, Tensor]:
+        """Return frozen parameters and buffers of real numbers that no pass changes, by name, to change in place."""
+        named, changing = (*self.model.named_parameters(), *self.model.named_buffers()), self.buffer_layout.names
+        return {
+            name: value.detach()
+            for name, value in named
+            if not value.requires_grad and value.is_floating_point() and value.numel() and name not in changing
+        }
+
     @property
     def parameters(self) -> int:
         """Number of the model's parameters that train."""

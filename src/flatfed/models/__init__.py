@@ -37,6 +37,7 @@ class Card:
     smallest_with: dict[tuple[str, str], int] = field(default_factory=dict)  # (option, value) -> smallest side
     tile: str | None = None  # the option that must divide the sides
     as_built: bool = False  # the constructor draws the initial weights
+    batch_norm: bool = False  # it has layers of BatchNorm
     version: int = 1  # increase it when the numbers change (flatfed.runs.versions)
 
 
@@ -54,7 +55,7 @@ _CARDS = {
     ),
     "cnn_5x5": Card(4),
     "cnn_tiny": Card(4),
-    "resnet18_bn": Card(8),
+    "resnet18_bn": Card(8, batch_norm=True),
     "resnet18_gn": Card(
         8,
         {
@@ -90,6 +91,11 @@ def card(name: str, where: str = "model") -> Card:
     if own_file(name):
         return _own_card(name, tuple(__path__))
     raise ConfigError(f"{unknown('model', name, names(), where)}; {REMEDY}")
+
+
+def has_statistics(name: str) -> bool:
+    """Return whether model ``name`` has layers of BatchNorm, or may have: a user's."""
+    return bool(own_file(name)) or card(name).batch_norm
 
 
 @functools.cache

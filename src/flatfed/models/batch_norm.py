@@ -83,6 +83,7 @@ class UnpaddedBatchNorm(_BatchNorm):
     """
 
     image_weights: Tensor
+    path: str
 
     def forward(self, x: Tensor) -> Tensor:
         weights = self.image_weights
@@ -90,7 +91,8 @@ class UnpaddedBatchNorm(_BatchNorm):
             return super().forward(x)
         self._check_input_dim(x)
         if len(x) != len(weights):
-            raise ValueError(f"its input has {len(x)} rows for a batch of {len(weights)} images, some of them padding")
+            problem = f"layer {self.path!r} ({type(self).__name__}) gets {len(x)} rows for {len(weights)} images"
+            raise ConfigError(f"{problem}, so padding would enter its statistics; use `executor: sequential`")
         values = x.to(torch.promote_types(x.dtype, torch.float32))
         shape = (1, -1, *[1] * (x.dim() - 2))
         if self.training or self.running_mean is None:
@@ -120,8 +122,8 @@ class UnpaddedBatchNorm(_BatchNorm):
 
 def leave_out_padding(module: nn.Module) -> None:
     """Give the BatchNorm layers of ``module`` statistics without padding, in place (:class:`UnpaddedBatchNorm`)."""
-    for layer in layers(module).values():
-        kind = type(layer)
+    for path, layer in layers(module).items():
+        kind, layer.path = type(layer), path
         layer.register_buffer("image_weights", torch.empty(0), persistent=False)
         layer.__class__ = type(kind.__name__, (kind, UnpaddedBatchNorm), {})  # a subclass may add to forward
 
@@ -131,6 +133,8 @@ def refuse_single_values(module: nn.Module, shape: tuple[int, int, int], images:
 
     ``images``: the smallest batch of a run; ``model``: its model's name.
     """
+    if not layers(module):
+        return
     module = copy.deepcopy(module)
 
     def check(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -129,10 +129,10 @@ def _check_seeds(first: nn.Module, again: nn.Module, other: nn.Module, reset: se
         raise ConfigError(f"two seeds have the same weights; {rule}, or set requires_grad = False for fixed weights")
 
 
-def mixes_images(module: nn.Module, shape: tuple[int, int, int]) -> bool:
-    """Return whether the logits of an image depend on others of a batch that are padding, as with batch statistics.
+def mixing_layer(module: nn.Module, shape: tuple[int, int, int]) -> str | None:
+    """Return the first layer after which an image's values depend on padding of its batch; None if its logits do not.
 
-    In layers of :class:`flatfed.models.batch_norm.UnpaddedBatchNorm` they do not.
+    Batch statistics do so, except those of :class:`flatfed.models.batch_norm.UnpaddedBatchNorm`.
     """
     module, generator, images = copy.deepcopy(module), torch.Generator().manual_seed(0), _random_images(7, shape)
     tensors = {
@@ -141,9 +141,26 @@ def mixes_images(module: nn.Module, shape: tuple[int, int, int]) -> bool:
         if value.requires_grad
     }
     tensors |= dict.fromkeys(batch_norm.image_weights(module), torch.tensor([1 / 3] * 3 + [0.0, 0.0]))
+    outputs: list[tuple[str, Tensor]] = []
+    for name, layer in module.named_modules():
+        if name and not list(layer.children()):
+
+            def note(layer: nn.Module, _: Any, output: Any, name: str = name) -> None:
+                if isinstance(output, Tensor) and len(output) == 5:
+                    outputs.append((f"layer {name!r} ({type(layer).__name__})", output[0].clone()))
+
+            layer.register_forward_hook(note)
     with torch.no_grad():
-        one, other = (functional_call(module, tensors, (images[[0, 1, 2, *pad]],))[0] for pad in ((3, 4), (5, 6)))
-    return bool((one - other).abs().max() > TOLERANCE * one.abs().max())
+        for padding in ((3, 4), (5, 6)):
+            outputs.append(("its forward", functional_call(module, tensors, (images[[0, 1, 2, *padding]],))[0]))
+    half = len(outputs) // 2
+    different = [
+        text
+        for (text, one), (_, other) in zip(outputs[:half], outputs[half:], strict=True)
+        if (one - other).abs().max() > TOLERANCE * one.abs().max()
+    ]
+    logits_differ = different and different[-1] == outputs[-1][0]
+    return different[0] if logits_differ else None
 
 
 def _random_images(count: int, shape: tuple[int, int, int]) -> Tensor:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from flatfed import algorithms, models
+from flatfed import algorithms
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._names import location
 from flatfed.data import dataset as datasets
@@ -19,6 +19,7 @@ from flatfed.data import partition as partitions
 from flatfed.engine import executors, hooks
 from flatfed.engine.aggregation import PeerSimulation, ServerSimulation
 from flatfed.engine.batches import most_participants
+from flatfed.engine.checks import layers
 from flatfed.engine.job import memory
 from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.precision import STATE_DTYPES
@@ -28,7 +29,7 @@ from flatfed.engine.speed import live
 from flatfed.engine.speed.recording import CudaGraphs, FusedUpdate, Recorded, RecordedScore
 from flatfed.engine.weights import PLACE, Front, initial_model
 from flatfed.errors import ConfigError, DataError
-from flatfed.models import batch_norm, user_model
+from flatfed.models import batch_norm
 from flatfed.runs.run_config import RunConfig
 
 
@@ -95,14 +96,11 @@ def simulation(
     kind = executors.executor_class(executor)
     options = algorithm, shape, device, dtype, full_model, kind.records_steps
     model, initial = initial_model(config, pretrained_file)
-    check_batch_norm(model, config, partition, kind, executor)
+    smallest = int(((np.diff(partition.offsets) - 1) % config.batch_size).min()) + 1
+    batch_norm.refuse_single_values(model, shape, smallest, config.model.name)
     if kind.together or precision == "bfloat16":  # torch would take counts of passes in bfloat16, too
         batch_norm.leave_out_padding(model)
-    if kind.together and models.own_file(config.model.name) and user_model.mixes_images(model, shape):
-        raise ConfigError(
-            f"executor {executor} pads batches, but model {config.model.name} ({models.own_file(config.model.name)}) "
-            "computes an image's logits from other images of its batch, outside BatchNorm; use `executor: sequential`"
-        )
+    layers.check(model, config.model.name, shape, kind)
     if size := algorithm.front_size(shape):
         model.add_module(PLACE, Front(algorithm.transform, size))
         initial = torch.cat([initial, initial.new_zeros(size)])
@@ -133,18 +131,6 @@ def simulation(
         evaluate = result.evaluate
         evaluate.score = RecordedScore(evaluate.score, record, [evaluate.images, evaluate.train])
     return result
-
-
-def check_batch_norm(
-    model: nn.Module, config: RunConfig, partition: partitions.Partition, kind: type[executors.Executor], executor: str
-) -> None:
-    """Refuse layers of BatchNorm in ``model`` that ``executor`` cannot run, or whose smallest batch has no variance."""
-    for name, layer in batch_norm.layers(model).items():
-        if kind.records_steps:
-            problem = f"executor {executor} cannot run layer {name!r} ({type(layer).__name__}) of model"
-            raise ConfigError(f"{problem} {config.model.name}; use `executor: stacked` or `sequential`")
-        smallest = ((np.diff(partition.offsets) - 1) % config.batch_size).min() + 1
-        return batch_norm.refuse_single_values(model, tuple(config.dataset.shape), int(smallest), config.model.name)
 
 
 def check_requirements(algorithm: Algorithm, config: RunConfig, clients: int, weights: Tensor) -> None:

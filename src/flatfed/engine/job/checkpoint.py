@@ -96,6 +96,11 @@ class Checkpoint(Callback):
                     values.copy_(file.get_tensor(f"server.{name}"))
                 if simulation.buffers.numel():
                     simulation.buffers.copy_(file.get_tensor("buffers"))
+                fixed = simulation.weights.fixed()
+                saved = set(file.keys())  # earlier checkpoints have none of these
+                for name, values in fixed.items():
+                    if f"fixed.{name}" in saved:
+                        values.copy_(file.get_tensor(f"fixed.{name}"))
                 for client in self.manifest["clients"]:
                     state.load(client, {name: file.get_tensor(f"client-{client}.{name}") for name in state.store})
                 if state.received is not None:
@@ -126,6 +131,8 @@ class Checkpoint(Callback):
         }
         if simulation.buffers.numel():
             vectors["buffers"] = simulation.buffers
+        # A resumed training builds them again, but another machine or version of torch may draw other values.
+        vectors |= {f"fixed.{name}": values for name, values in simulation.weights.fixed().items()}
         states = {name: callback.state() for name, callback in self.callbacks.items()}
         manifest = {
             "identity": self.identity,
