@@ -15,7 +15,7 @@ from flatfed.engine.job.progress import PROGRESS_FILE, Progress
 from flatfed.engine.simulation import Simulation
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     """Print ``text`` to stderr; once its terminal is closed, drop it and all later lines."""
     try:
         print(text, file=sys.stderr, flush=True)
@@ -62,7 +62,7 @@ class Reporter(Callback):
             self._note()
         if done == progress.rounds or now - self.logged >= max(self.interval, self.share * now):
             self.logged = now
-            _say(f"{progress.run}: {progress}")
+            say(f"{progress.run}: {progress}")
 
     def _note(self) -> None:
         part = self.folder / f".{PROGRESS_FILE}.part"
